@@ -14,14 +14,14 @@ from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.redaction import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
-from agent_kernel.session.hiding import HideList
+from agent_kernel.session.ignoring import HideList
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.executing import Executed
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Unsaved
     from agent_kernel.session import Session
-    from agent_kernel.session.reports import Report
+    from agent_kernel.session.operations import Report
     from agent_kernel.storage import Store
 
 __all__ = ["Place"]

@@ -13,7 +13,7 @@ from agent_kernel.browsing.lines import DiffLine
 from agent_kernel.browsing.memory import Numbers, elements_of
 from agent_kernel.browsing.wording import cleaned, text_of
 from agent_kernel.values import summaries
-from agent_kernel.values.peeking import Call
+from agent_kernel.values.streams import Call
 from agent_kernel.values.summaries import Summary
 from agent_kernel.values.summaries.wording import MORE, counted, shape_text
 from agent_kernel.verbs.contents import ARRAY, Stored, integers, items_of, same

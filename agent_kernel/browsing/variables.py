@@ -43,7 +43,7 @@ from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NameNotFoundError, StoreError
 from agent_kernel.repository import Entry, ObjectId
 from agent_kernel.values import summaries
-from agent_kernel.values.peeking import Buffer, Call
+from agent_kernel.values.streams import Buffer, Call
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import details_of, differing

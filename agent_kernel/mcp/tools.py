@@ -18,7 +18,7 @@ from agent_kernel.agents.moves import Move, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
-from agent_kernel.session.hiding import HideList
+from agent_kernel.session.ignoring import HideList
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import spelled_out
 from agent_kernel.verbs.parsing import UsageProblem

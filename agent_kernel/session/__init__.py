@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
     from agent_kernel.session.living import Living
-    from agent_kernel.session.reports import Report as Report
-    from agent_kernel.session.reports import Status as Status
+    from agent_kernel.session.operations import Report as Report
+    from agent_kernel.session.operations import Status as Status
     from agent_kernel.session.session import Session as Session
     from agent_kernel.session.snapshot import Repository as Repository
     from agent_kernel.session.snapshot import Snapshot as Snapshot
@@ -22,10 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["Live", "Report", "Repository", "Session", "Snapshot", "Status", "Versioned", "bind", "open"]
 
 _HOMES = {
-    "reports": ("Report", "Status"),
+    "operations": (
+        "Report",
+        "Status",
+    ),
     "session": ("Session",),
-    "snapshot": ("Repository", "Snapshot"),
-    "versioned": ("Live", "Versioned"),
+    "snapshot": (
+        "Repository",
+        "Snapshot",
+    ),
+    "versioned": (
+        "Live",
+        "Versioned",
+    ),
 }
 _HOME = {name: f"agent_kernel.session.{module}" for module, names in _HOMES.items() for name in names}
 

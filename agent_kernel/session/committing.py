@@ -6,24 +6,278 @@ state to compare with; a failed publish leaves everything to the next commit.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import secrets
+import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from agent_kernel.errors import AgentKernelError, BranchMovedError
-from agent_kernel.repository import Author, Cell, Entry, Head, Tree, Writer
-from agent_kernel.session import branches, carrying
-from agent_kernel.session.history import Draft, describe_error, only_commands, written
+import msgspec
+
+from agent_kernel.errors import AgentKernelError, BranchMovedError, DamagedObjectError, SessionClosedError, StoreError
+from agent_kernel.repository import (
+    ASIDE,
+    Author,
+    Cell,
+    Change,
+    Entry,
+    Head,
+    Holder,
+    Kind,
+    ObjectId,
+    Tree,
+    Writer,
+    short,
+)
+from agent_kernel.session import branches, carrying, growth, pyplot, trust
+from agent_kernel.session.history import (
+    Draft,
+    LooseRecorder,
+    Recorder,
+    describe_error,
+    only_commands,
+    sorted_changes,
+    written,
+)
+from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.session.operations import Operation
-from agent_kernel.session.reports import Report
-from agent_kernel.session.standing import Running, Standing
+from agent_kernel.session.operations import Operation, Operations, Position, Report, Status
+from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.watching import Touched
+from agent_kernel.session.workspace import Workspace
 from agent_kernel.values.quiet import seldom_collected
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from agent_kernel.repository import Outputs
     from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.living import Living
+    from agent_kernel.session.notebooks import NotebookSnapshot
+
+
+# -- where a session stands: its namespace, its branch and HEAD, and what the branch holds that memory does not
+#
+# Nothing here writes a commit. HEAD is looked up again where something else in this process rewrote the history.
+
+# What Python itself puts into a module's namespace.
+_MODULE_NAMES = frozenset(
+    [
+        "__name__",
+        "__doc__",
+        "__package__",
+        "__loader__",
+        "__spec__",
+        "__file__",
+        "__cached__",
+        "__builtins__",
+        "__annotations__",
+        "__warningregistry__",
+    ]
+)
+_DAMAGED = "a part of the store is damaged; %agent verify names the variables that it hits"
+
+
+class Running(msgspec.Struct):
+    """The cell that runs, or the step."""
+
+    source: str
+    id: str
+    number: int | None
+    author: Author
+    began: float
+    outside: frozenset[str]
+    depth: int = 1
+    run: str = ""
+    step: int | None = None
+    done: int = 0  # operations before it
+
+
+class Standing:
+    """A live namespace on a branch."""
+
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        repo: Repository,
+        *,
+        branch: str | None = None,
+        author: Author | None = None,
+        session_id: str | None = None,
+        skip: Callable[[str], bool] | None = None,
+        living: Living | None = None,
+    ) -> None:
+        # One that goes on for another has its id: cells, and what they made, are found under it.
+        self.id = (living.session if living is not None else session_id) or secrets.token_hex(4)
+        self.repo = repo
+        self.namespace = namespace
+        self.author = author or branches.person()
+        self.notes: list[str] = []
+        self.ignoring = IgnoreList(repo)
+        self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
+        self.workspace.living.session = self.id
+        self._skip = skip
+        self._recorder = Recorder(repo, self.id)
+        self._holder = Holder.here(self.id)
+        self._cell: Running | None = None
+        # The cells around agents' steps, and how much was done before.
+        self._outer: list[tuple[Running | None, int]] = []
+        self._steps = threading.RLock()  # whose thread runs a step
+        self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
+        self._operations = Operations()
+        self._closed = False
+        self._given_up = False
+        self._growth = growth.Growth()
+        self.branch: str | None
+        self.head: ObjectId | None
+        self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
+        self.notes += filter(None, (note, trust.notice(repo), _DAMAGED if repo.is_damaged() else ""))
+        self._base = self.branch or "main"
+        self._tree: Tree = repo.tree_at(self.head)
+        # What the branch holds and this session has not loaded; and what that was at commits which this session made.
+        self._carried_now, self._absent = carrying.NOTHING, carrying.NOTHING_CARRIED
+        self._carried = frozenset(self._tree.names())
+        self._carried_at: dict[ObjectId, carrying.Carried] = {}
+        self._bound_at = self.head
+        self._restarted = any(name not in namespace for name in carrying.variables(self._carried))
+        self._found_names = bool(self.workspace.bindings.names(namespace))
+        self._begun = False
+        self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
+
+    def __repr__(self) -> str:
+        """`<Session on main at 3f2a91c4, lmdb:///…>`"""
+        at = "no commit yet" if self.head is None else short(self.head)
+        closed = ", closed" if self._closed else ""
+        return f"<{type(self).__name__} on {self.branch or 'no branch'} at {at}, {self.repo.store.url}{closed}>"
+
+    @property
+    def _position(self) -> Position:
+        last = self._operations.done[-1].after if self._operations.done else None
+        if last is not None and (last.branch, last.commit) == (self.branch, self.head) and last.absent is self._absent:
+            return last
+        return Position(self.branch, self.head, self._absent)
+
+    @property
+    def _carried(self) -> frozenset[str]:
+        return self._carried_now
+
+    @_carried.setter
+    def _carried(self, names: frozenset[str]) -> None:
+        self._absent = self._absent.then(names, self._carried_now)
+        self._carried_now = names
+
+    def _is_skipped(self, name: str) -> bool:
+        return (
+            "\0" in name
+            or name in _MODULE_NAMES
+            or name in self.ignoring
+            or (self._skip is not None and self._skip(name))
+        )
+
+    def watch_notebook(self, path: Path | None) -> None:
+        """Keep the cells of this notebook file with the commits, as they were on the disk at the time."""
+        self._recorder.notebook = path
+
+    def tell_page(self, page: NotebookSnapshot) -> None:
+        """Keep these cells with the commits, as a front end has them open, until the file is saved after this."""
+        self._recorder.told = page
+
+    @property
+    def has_page(self) -> bool:
+        """Whether the cells of a notebook are kept with the commits."""
+        return self._recorder.notebook is not None or self._recorder.told is not None
+
+    def status(self, names: bool = True) -> Status:
+        """Where the session stands; runs nothing and reads no value."""
+        rebound = self.workspace.bindings.changed(self.namespace)
+        # Bound to a store that has them already: whether they are still the same, only the next commit finds out.
+        known = frozenset(name for name in rebound.new if name in self._tree)
+        marks = [(rebound.new - known, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
+        changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
+        unseen = [*known, *self.workspace.unverified()] if names else []
+        unverified = sorted({name for name in unseen if not name.startswith("\0")} - rebound.removed)
+        size = getattr(self.repo.store, "size", None)
+        carried = self.carried()
+        return Status(
+            branch=self.branch,
+            head=self.head,
+            detached=self.branch is None,
+            restart_pending=bool(carried),
+            names=len(self.workspace.bindings.names(self.namespace)),
+            unverified=tuple(unverified),
+            changed=changed,
+            lost=self.workspace.losses(),
+            ignored=tuple(sorted(self.ignoring)),
+            store_url=self.repo.store.url,
+            store_bytes=size().disk_bytes if size is not None else 0,
+            carried=tuple(carried),
+        )
+
+    def carried(self) -> list[str]:
+        """Variables that the branch holds and memory does not, because a restart took them and nobody brought them back."""
+        return [
+            name
+            for name in carrying.variables(self._carried)
+            if name not in self.namespace and name not in self.ignoring
+        ]
+
+    @property
+    def restarted_at(self) -> ObjectId | None:
+        """The commit at which a restart took variables out of memory that nobody has brought back; None: all are there."""
+        return self._bound_at if self.carried() else None
+
+    def _follow_rewriting(self, writer: Writer) -> None:
+        """Where something else in this process pruned the history, or forgot of it, HEAD is another commit by now."""
+        if writer.epoch == self._epoch:
+            return
+        self._epoch = writer.epoch
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
+        if self.head is not None and not self.repo.store.get_many([Kind.COMMIT + self.head]):
+            self._reread_head("something")
+            self._compare_with_head()
+
+    def _reread_head(self, verb: str) -> None:
+        head = self.repo.head(self.id)
+        self.branch, self.head = head.branch, head.commit
+        self._tree = self.repo.tree_at(self.head)
+        self._carried = frozenset(name for name in self._carried if name in self._tree)
+        self._carried_at.clear()
+        self._operations = Operations(
+            begun=f"{verb} has rewritten what was done before; rollback REF goes to what is left"
+        )
+
+    def _compare_with_head(self) -> tuple[str, ...]:
+        """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
+        uncommitted = self.workspace.compare_with(self._tree, self._carried)
+        self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
+        return tuple(uncommitted)
+
+    def _require_open(self) -> None:
+        # Once the lease is given back, the branch may be another session's to move.
+        if self._closed or self._given_up:
+            raise SessionClosedError
+
+    def give_up(self) -> None:
+        """Have it write nothing any more, from whatever thread: what works with it does not end, and nobody waits for it."""
+        self._given_up = True
+
+    def close(self) -> None:
+        """Give the branch back. What is not committed stays uncommitted. Closing it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self.workspace.monitor.close()
+        self.workspace.living.rest()
+        pyplot.leave_figures()
+        if self.branch is not None:
+            with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
+                self.repo.release_lease(self.branch, self._holder)
+                if self.id.startswith(ASIDE):  # nobody goes on from where it was
+                    self.repo.drop_head(self.id)
 
 
 logger = logging.getLogger(__name__)
@@ -283,3 +537,172 @@ def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: 
     before = sorted(name for name in staged.changes if name in outside)
     labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
     return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels
+
+
+# -- steps of an agent: each is a commit of its own, also in the middle of a cell, and a whole run is one operation of undo
+
+_TURN_S: Final = 60.0  # that a step waits for another thread's
+
+
+class Stepping(Committing):
+    """A session in which agents act."""
+
+    def begin_step(
+        self, source: str, *, author: Author, run: str, step: int | None, cell_id: str = "", number: int | None = None
+    ) -> None:
+        """Code of an agent is about to run. What the cell around it did so far is committed first, as the cell's own.
+
+        Args:
+            step: None: it belongs to the run, and is no step of it.
+            cell_id, number: of the notebook cell that the agent runs in.
+        """
+        self._require_open()
+        self._take_turn()
+        try:
+            self._begin_within(source, author, cell_id, number)
+        except BaseException:
+            self._steps.release()
+            raise
+        if self._cell is not None:
+            self._cell.run, self._cell.step = run, step
+
+    def _begin_within(self, source: str, author: Author, cell_id: str, number: int | None) -> None:
+        if self._cell is not None:
+            draft = self._own_draft("before an agent's step")
+            self._commit(draft, self._cell.source, only_changes=True)
+            self.workspace.monitor.stop()
+        self._outer.append((self._cell, len(self._operations.done)))
+        self._cell = None
+        try:
+            self.begin_cell(source, cell_id=cell_id, number=number, author=author)
+        except BaseException:
+            self._cell, _ = self._outer.pop()
+            raise
+
+    def wait_turn(self) -> None:
+        """Wait until no other thread runs a step here: what two change at once nobody could tell apart.
+
+        Raises:
+            StepBusyError: one has been running for a minute. It may be waiting for this thread.
+        """
+        self._take_turn()
+        self._steps.release()
+
+    def _take_turn(self) -> None:
+        if not self._steps.acquire(timeout=_TURN_S):
+            from agent_kernel.errors import StepBusyError
+
+            raise StepBusyError(_TURN_S)
+
+    def end_step(
+        self,
+        *,
+        error: BaseException | None = None,
+        outputs: Outputs | None = None,
+        refuses: Callable[[], bool] = lambda: False,
+        take_back: Callable[[], object] = lambda: None,
+    ) -> Report | None:
+        """It has run, well or not: commit what it changed. The cell around it goes on.
+
+        Args:
+            refuses: whether it must not be committed after all, asked once its variables were looked at.
+            take_back: called then, before it ends; what is left is committed.
+        """
+        running = self._cell
+        run = running.run if running is not None else ""
+        try:
+            self._refuses = refuses
+            try:
+                return self.end_cell(error=error, outputs=outputs)
+            except StepRefused:
+                self._refuses = lambda: False
+                self._cell = running
+                if running is not None:
+                    running.depth += 1
+                take_back()
+                return self.end_cell(error=error, outputs=outputs)
+        finally:
+            self._refuses = lambda: False
+            self._cell, before = self._outer.pop()
+            self._join(run, min(before, len(self._operations.done)))
+            if self._cell is not None:
+                self.workspace.monitor.start()
+            self._steps.release()
+
+    def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
+        """The cell has run. One in which agents worked, or that took on what they made, is one operation with all that."""
+        running = self._cell
+        report = super().end_cell(error=error, outputs=outputs)
+        if running is not None and not running.depth and not running.run:
+            mine = self._operations.done[running.done :]
+            if any(one.run or one.took for one in mine):
+                # Also where nothing is left for the cell's own commit to change: the operation goes by that, not by a step.
+                self._join("", running.done, self._position if report is not None and report.commit else None)
+        return report
+
+    def save_step(self) -> ObjectId:
+        """Commit what the running step did so far, and return where that led: a sub-agent begins there."""
+        self._save_uncommitted()
+        return self.head or self._record_beginning()
+
+    def _record_beginning(self) -> ObjectId:
+        made = self.commit("begin").commit
+        assert made is not None  # with a message there is a commit
+        return made
+
+    # -- steps that are seen on a fork first
+
+    def before_fork(self) -> None:
+        """Commit all that is not committed yet, so that what a fork changes is the step's own doing."""
+        self._require_open()
+        self._save_uncommitted()
+
+    def in_fork(self) -> None:
+        """In a forked child: from here on commits have no name, and nothing that the parent relies on is moved."""
+        reopen: Callable[[], None] | None = getattr(self.repo.store, "reopen_after_fork", None)
+        if reopen is not None:
+            reopen()
+        self._recorder = LooseRecorder(self.repo, self.id)
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
+        self.branch = self.branch or self._base  # else the first commit would start one
+
+    @contextmanager
+    def taking(self, what: str) -> Generator[None]:
+        """The operation that the block ends with takes on what an agent made elsewhere; within a cell it is part of the cell's."""
+        before = len(self._operations.done)
+        yield
+        done = self._operations.done
+        if len(done) > before:
+            done[-1] = msgspec.structs.replace(done[-1], took=(*done[-1].took, what))
+
+    def _join(self, run: str, before: int, after: Position | None = None) -> None:
+        """Make what was done since, and what the same run did right before, one operation.
+
+        Args:
+            after: where it ends; by default where the last thing did that was done.
+        """
+        done = self._operations.done
+        while run and before and done[before - 1].run == run:
+            before -= 1
+        mine = done[before:]
+        if mine:
+            is_first = bool(run) and not any(one.run == run for one in done[:before])
+            begun = self._begun_before(run, mine[0].before) if is_first else mine[0].before
+            took = tuple(what for one in mine for what in one.took)
+            by = mine[0].by if all(one.by == mine[0].by for one in mine) else None
+            whole = Operation(begun, after or mine[-1].after, all(one.moved for one in mine), run, took, by)
+            self._operations.done = [*done[:before], whole]
+
+    def _begun_before(self, run: str, here: Position) -> Position:
+        """Where a run began that this session goes on with: its steps of before a restart go back with the others."""
+        at = here.commit
+        try:
+            while at is not None and (commit := self.repo.commit_at(at)).run == run:
+                at = next(iter(commit.parents), None)
+            if at == here.commit:
+                return here
+            names = self.repo.tree_at(at)
+        except DamagedObjectError:  # pruned
+            return here
+        was = here.carried
+        return Position(here.branch, at, here.absent.then(frozenset(name for name in was if name in names), was))

@@ -34,8 +34,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.session.environment import EnvironmentWatch
-    from agent_kernel.session.forgotten import Forgotten
-    from agent_kernel.session.notebooks import NotebookSnapshot, NotebookWatch
+    from agent_kernel.session.notebooks import Forgotten, NotebookSnapshot, NotebookWatch
 
 
 class Draft(msgspec.Struct):
@@ -78,7 +77,7 @@ class Recorder:
         if not names:
             self._forgotten = None
         elif self._forgotten is None or self._forgotten.names != names:
-            from agent_kernel.session.forgotten import Forgotten
+            from agent_kernel.session.notebooks import Forgotten
 
             self._forgotten = Forgotten(names, namespace, self._forgotten)
 

@@ -83,3 +83,12 @@ class IgnoreList(NameList):
         masked = self._repo.masked_names()
         if name in masked:
             self._repo.mask_from_now_on(masked - {name})
+
+
+# -- the variables of which no model is told, as `%agent hide` names them. The list belongs to the store
+
+
+class HideList(NameList):
+    """A set of names and patterns that survives the session."""
+
+    setting = "hidden"

@@ -55,8 +55,8 @@ from agent_kernel.values.summaries.reading import derives_from, module_dict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent_kernel.values.cutting import Cuts
     from agent_kernel.values.dump import Memory
+    from agent_kernel.values.segments import Cuts
 
 INLINE_MANIFEST = 320
 _ONE_PIECE = 4096

@@ -115,10 +115,10 @@ class Snapshot(Mapping[str, object]):
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
-        from agent_kernel.session import loading, planning, unloaded
+        from agent_kernel.session import loading, unloaded
 
         empty = self.repo.tree(None)
-        plan = planning.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
+        plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
         for uid, kind in self._classes.items():
             if plan.entries.pop(CLASS_PREFIX + uid, None) is not None:
                 plan.reusable[uid] = kind

@@ -21,9 +21,9 @@ from agent_kernel.values.entries import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
-    from agent_kernel.values.cutting import Cuts
     from agent_kernel.values.dump import Loss, MemoryUse
     from agent_kernel.values.groups import Dumped
+    from agent_kernel.values.segments import Cuts
     from agent_kernel.values.surface import Held
 
 MANY = 2_000

@@ -15,7 +15,7 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.values.lost import unloaded_of
 
 if TYPE_CHECKING:
-    from agent_kernel.session.reports import Report
+    from agent_kernel.session.operations import Report
     from agent_kernel.session.snapshot import Snapshot
     from agent_kernel.storage import Store
 

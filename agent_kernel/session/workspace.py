@@ -23,8 +23,7 @@ from agent_kernel.values.summaries.reading import derives_from
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
-    from agent_kernel.session.loading import Built
-    from agent_kernel.session.planning import Plan
+    from agent_kernel.session.loading import Built, Plan
     from agent_kernel.session.unloaded import Failed
     from agent_kernel.values.surface import Held
 
@@ -57,9 +56,9 @@ class Workspace(Watching):
             LoadError: values could not be loaded. Nothing was changed.
             DamagedObjectError: it cannot be told which names there are. Nothing was changed.
         """
-        from agent_kernel.session import loading, planning, unloaded
+        from agent_kernel.session import loading, unloaded
 
-        plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
+        plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         live = {id(group): group for name in plan.entries if (group := self.tracking.groups.get(name)) is not None}
         built = loading.build(
             self.repo, self.living, self.namespace, plan, live.values(), sets_back=True, sets_pinned=names is None

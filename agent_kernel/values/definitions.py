@@ -14,13 +14,18 @@ import builtins
 import gc
 import linecache
 import marshal
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
 from types import CodeType
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, NoReturn
 
 import msgspec
 from blake3 import blake3
+
+from agent_kernel.errors import MissingCodeError
 
 DefinitionId = NewType("DefinitionId", bytes)
 PYTHON = (sys.version_info.major, sys.version_info.minor)
@@ -80,8 +85,6 @@ def compiled(payload: bytes) -> CodeType:
     if definition.python == PYTHON:
         code: CodeType = marshal.loads(definition.code)
     else:
-        from agent_kernel.values.recompiling import recompile
-
         code = recompile(definition, filename)
     if definition.source and filename not in linecache.cache:
         lines = definition.source.splitlines(keepends=True)
@@ -320,11 +323,9 @@ def _statement(code: CodeType, namespace: Mapping[str, object]) -> tuple[str, in
     """The text of the top-level statement that holds the code, and the line where it starts (0: not known)."""
     lines = linecache.getlines(code.co_filename)
     # From Python 3.13 on, what follows `python -c` has the file name that all executed text has.
-    if not lines or code.co_filename == "<string>":
-        from agent_kernel.values.executed import executed_text, holds
-
-        if not lines or not holds("".join(lines), code):
-            lines = executed_text(code, namespace).splitlines(keepends=True)
+    is_found = bool(lines) and (code.co_filename != "<string>" or holds("".join(lines), code))
+    if not is_found:
+        lines = executed_text(code, namespace).splitlines(keepends=True)
     for first, last in _spans(code.co_filename, lines) if lines else ():
         if first <= code.co_firstlineno <= last:
             return "".join(lines[first - 1 : last]), first
@@ -348,3 +349,137 @@ def _spans(filename: str, lines: list[str]) -> list[tuple[int, int]]:
 def _first_line(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+# -- find the text of code that `exec` or `eval` made, which Python keeps nowhere
+#
+# Often it is still at hand: as a variable of the notebook, or as a literal in the cell that ran it. A text counts only
+# if compiling it gives the very same code, so a wrong guess costs nothing.
+
+_LONGEST = 200_000
+_MOST_CELLS = 200
+_EXECUTES = re.compile(r"\b(?:exec|eval|compile)\b")
+
+
+def executed_text(code: CodeType, namespace: Mapping[str, object]) -> str:
+    """The text that gives exactly this code; "" if it is not found."""
+    if code.co_qualname.startswith("__create_fn__."):  # a dataclass makes it again by itself
+        return ""
+    word = "lambda" if code.co_name == "<lambda>" else code.co_name
+    for text in _texts(namespace, word):
+        if holds(text, code):
+            return text
+    return ""
+
+
+def _texts(namespace: Mapping[str, object], word: str) -> Iterator[str]:
+    for value in list(namespace.values()):
+        if type(value) is str and len(value) <= _LONGEST and word in value:
+            yield value
+    cells = (name for name in reversed(list(linecache.cache)) if name.startswith("<") or "ipykernel" in name)
+    for filename in islice(cells, _MOST_CELLS):
+        cell = "".join(linecache.getlines(filename))
+        if word in cell and len(cell) <= _LONGEST and _EXECUTES.search(cell):
+            yield from _literals(cell, word)
+
+
+def _literals(cell: str, word: str) -> Iterator[str]:
+    try:
+        nodes = list(ast.walk(ast.parse(cell)))
+    except (SyntaxError, ValueError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and type(node.value) is str and word in node.value:
+            yield node.value
+
+
+def holds(text: str, code: CodeType) -> bool:
+    """Whether compiling the text gives this very code somewhere."""
+    try:
+        module = compile(text, code.co_filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return _is_below(module, code)
+
+
+def _is_below(outer: CodeType, code: CodeType) -> bool:
+    inner = [constant for constant in outer.co_consts if type(constant) is CodeType]
+    return code in inner or any(_is_below(child, code) for child in inner)
+
+
+# -- compile again, for this Python, what another one compiled; or stand in for it where its source is not known
+#
+# A code object is found again by its qualified name and its place. Names differ between versions: from 3.12 on, the body
+# of a comprehension belongs to the code around it, so a lambda in one has no `<listcomp>` in its name.
+#
+# One function never keeps the others from loading: a stand-in has its name, defaults and closure, is saved again as what
+# it stands for, and raises when it is called.
+
+_COMPREHENSIONS = re.compile(r"<(?:list|set|dict)comp>\.(?:<locals>\.)?")
+
+
+def recompile(definition: Definition, filename: str) -> CodeType:
+    """The code object of the definition, made by this Python.
+
+    Raises:
+        NoSourceError: no source was kept, or it does not compile to such a code object.
+    """
+    made_by = ".".join(map(str, definition.python))
+    if not definition.source:
+        raise NoSourceError(f"{definition.name} was compiled by Python {made_by} and its source is not known")
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | definition.future
+    try:
+        module = compile(definition.source, filename, "exec", flags=flags, dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise NoSourceError(f"{definition.name} was written for Python {made_by}: {error}") from error
+    wanted = _COMPREHENSIONS.sub("", definition.name)
+    matches = [code for code in _nested(module) if _COMPREHENSIONS.sub("", code.co_qualname) == wanted]
+    if not matches:
+        raise NoSourceError(f"{definition.name} is not in the source that Python {made_by} compiled it from")
+
+    def distance(code: CodeType) -> tuple[int, int]:
+        column = column_of(code, definition.source)
+        return abs(code.co_firstlineno - definition.line), abs(column - definition.column)
+
+    return min(matches, key=distance)
+
+
+def _nested(code: CodeType) -> list[CodeType]:
+    inner = [constant for constant in code.co_consts if type(constant) is CodeType]
+    return [*inner, *(deeper for child in inner for deeper in _nested(child))]
+
+
+def stand_in(payload: bytes, cells: int = 0) -> CodeType:
+    """Code in the place of a definition that this Python cannot run.
+
+    Args:
+        cells: how many cells of a closure the function has, which its code has to name.
+    """
+    definition = decode(payload)
+    name = definition.name.replace("<locals>.", "")
+    refuse = partial(refuse_to_run, name, ".".join(map(str, definition.python)))
+    template = _template.__code__
+    made = template.replace(
+        co_name=definition.name.rpartition(".")[2],
+        co_qualname=definition.name,
+        co_consts=tuple(refuse if constant == _MARK else constant for constant in template.co_consts),
+        co_freevars=tuple(f"cell_{number}" for number in range(cells)),
+    )
+    remember(made, payload)
+    return made
+
+
+def is_stand_in(code: CodeType) -> bool:
+    return any(type(constant) is partial and constant.func is refuse_to_run for constant in code.co_consts)
+
+
+def refuse_to_run(name: str, made_by: str) -> NoReturn:
+    raise MissingCodeError(name, made_by)
+
+
+_MARK = "what refuses to run"
+
+
+def _template(*_: object, **__: object) -> object:
+    refuse = "what refuses to run"
+    return refuse()  # type: ignore[operator]  # pyright: ignore[reportCallIssue, reportUnknownVariableType]

@@ -13,7 +13,7 @@ import types
 import typing
 from typing import Any
 
-from agent_kernel.values.recompiling import is_stand_in
+from agent_kernel.values.definitions import is_stand_in
 
 _PROTOCOL_KIND: type = type(typing.Protocol)
 _MADE_FOR_PROTOCOLS = frozenset(

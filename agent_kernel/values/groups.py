@@ -22,11 +22,20 @@ import msgspec
 
 from agent_kernel.values import atoms, references, segments
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
-from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach, reach_of_saved
-from agent_kernel.values.cutting import NOWHERE, Cuts
+from agent_kernel.values.aliases import (
+    BY_PLACE,
+    Reach,
+    clusters_of,
+    find,
+    held_elsewhere,
+    joined,
+    overlaps_itself,
+    owner_of,
+    reach,
+    reach_of_saved,
+)
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.memory import BY_PLACE, clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import (
     FOREIGN,
     PROTOCOL,
@@ -39,6 +48,7 @@ from agent_kernel.values.pickler import (
     open_dump,
 )
 from agent_kernel.values.references import Named
+from agent_kernel.values.segments import NOWHERE, Cuts
 from agent_kernel.values.surface import called_at_death, held_by
 
 if TYPE_CHECKING:

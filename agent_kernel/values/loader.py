@@ -5,29 +5,33 @@ other attributes (of classes first whose instances others hold), then values. A 
 nothing with it but the groups that need a class of its.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import io
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
 from agent_kernel.values.classes import PLAIN_CONTAINERS, by_need, is_container
-from agent_kernel.values.definitions import NoSourceError, compiled
+from agent_kernel.values.definitions import NoSourceError, compiled, stand_in
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
 from agent_kernel.values.guard import Guard
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
-from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
-from agent_kernel.values.streams import Failure, StoredGroup, Streams
+from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
 
 
@@ -447,3 +451,82 @@ def restoring(loader: Loader) -> Generator[None]:
     """Load with a collector that seldom runs: it makes loading three times slower, and finds nothing."""
     with seldom_collected(), restore.restoring(loader):
         yield
+
+
+# -- read a stream in which an object fails: it is marked, and all that does not hold it comes out as ever
+#
+# Python's own unpickler, for the one in C stops at the first error. What is made of something that failed has failed, too.
+
+# The steps of Python's unpickler are no part of its interface, and have no types.
+
+
+_python: Any = pickle
+_Python: Any = _python._Unpickler
+
+
+class Missing:
+    """In the place of what could not be made."""
+
+
+class TolerantUnpickler(Finding, _Python):  # type: ignore[misc]
+    """`broken` are the objects that failed: placeholders for those that could not be made, and those half made."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
+
+    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
+        super().__init__(stream, buffers, anchors)
+        self.broken: list[object] = []
+        self._ids: set[int] = set()
+
+    def is_broken(self, value: object) -> bool:
+        if not self._ids:
+            return False
+        return any(id(part) in self._ids for part in (value if type(value) is tuple else (value,)))
+
+    def note(self, broken: object) -> None:
+        self.broken.append(broken)
+        self._ids.add(id(broken))
+
+
+def _making(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+    """A step that takes these many parts and leaves the object that is made of them."""
+
+    def load(self: Any) -> None:
+        parts = self.stack[-taken:]
+        before = len(self.stack) - taken
+        if not any(map(self.is_broken, parts)):
+            try:
+                step(self)
+            except Exception:  # noqa: BLE001  # foreign code runs here
+                # A function that was to set the state of what it is given first.
+                given = parts[-1] if parts and type(parts[-1]) is tuple else ()
+                for one in given[:1]:
+                    if type(one).__module__ != "builtins":
+                        self.note(one)
+            else:
+                return
+        del self.stack[before:]
+        missing = Missing()
+        self.note(missing)
+        self.stack.append(missing)
+
+    return load
+
+
+for _code, _taken in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
+    TolerantUnpickler.dispatch[_code[0]] = _making(_Python.dispatch[_code[0]], _taken)
+
+
+def _load_build(self: Any) -> None:
+    target = self.stack[-2]
+    depth = len(self.stack)
+    try:
+        if self.is_broken(target):
+            raise TypeError
+        _Python.dispatch[pickle.BUILD[0]](self)
+    except Exception:  # noqa: BLE001  # foreign code runs here
+        self.note(target)
+        del self.stack[depth - 1 :]
+
+
+TolerantUnpickler.dispatch[pickle.BUILD[0]] = _load_build

@@ -30,8 +30,8 @@ from xxhash import xxh3_128
 
 from agent_kernel.values import reducers, references, restore
 from agent_kernel.values.addresses import addresses, ids_in, ids_of
+from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
-from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.summaries.reading import loaded
 from agent_kernel.values.surface import held_by, surface_digest
@@ -39,9 +39,9 @@ from agent_kernel.values.surface import held_by, surface_digest
 if TYPE_CHECKING:
     from types import CodeType
 
+    from agent_kernel.values.aliases import Cluster
     from agent_kernel.values.atoms import Part
     from agent_kernel.values.guard import Guard
-    from agent_kernel.values.memory import Cluster
     from agent_kernel.values.references import Named
     from agent_kernel.values.trials import Trial
 

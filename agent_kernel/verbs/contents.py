@@ -22,7 +22,7 @@ from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
 from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
 from agent_kernel.values.groups import decode_layout
-from agent_kernel.values.peeking import Buffer, Call, Name, calls, peek
+from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs.text import clean, plural
 

@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
-from agent_kernel.session.hiding import HideList
-from agent_kernel.session.ignoring import IgnoreList, is_pattern
+from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem

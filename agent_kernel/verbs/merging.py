@@ -10,8 +10,7 @@ from agent_kernel.errors import NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.mergebases import start
-from agent_kernel.session.merging import conflict_of
+from agent_kernel.session.merging import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, partial_argument, spelled_out
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result

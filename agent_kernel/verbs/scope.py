@@ -15,7 +15,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, split_path
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.session import Repository, Session
-    from agent_kernel.session.reports import Report
+    from agent_kernel.session.operations import Report
     from agent_kernel.verbs.output import Result
 
 __all__ = ["Notebook", "Progress", "Scope", "Tasks"]

@@ -10,7 +10,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.models import Delta
-from agent_kernel.session import stepping
+from agent_kernel.session import committing
 
 
 def counting() -> ak.Run[int]:
@@ -94,7 +94,7 @@ def test_agents_on_several_threads_take_turns_and_each_step_is_the_commit_of_its
 
 
 def test_a_step_does_not_wait_for_ever_for_one_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stepping, "_TURN_S", 0.1)
+    monkeypatch.setattr(committing, "_TURN_S", 0.1)
     with ak.Versioned() as state, ThreadPoolExecutor(1) as pool:
         inner = ak.Agent("inner", model=ak.ScriptedModel(["x = 1", "task.success(x)"]), state=state)
         run = inner.start("Work")

@@ -71,7 +71,7 @@ _IMPORTED = (
     "agent_kernel.mcp.serving",
     "agent_kernel.mcp.store",
     "agent_kernel.repository.outputs",
-    "agent_kernel.session.planning",
+    "agent_kernel.session.loading",
     "agent_kernel.session.staging",
     "agent_kernel.storage.lmdb",
     "agent_kernel.values.loader",

@@ -10,7 +10,7 @@ import agent_kernel as ak
 from agent_kernel.agents.place import Place
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.mcp.tools import Tools
-from agent_kernel.session.hiding import HideList
+from agent_kernel.session.ignoring import HideList
 
 
 @pytest.fixture

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import sharing, tracking, watching
-from agent_kernel.values import aliases, atoms, classes, cutting, groups, pickler, plain_data, segments, trials
+from agent_kernel.values import aliases, atoms, classes, groups, pickler, plain_data, segments, trials
 from tests.session.breaking import Breaks
 
 # All that says from when on a container is long, and each length that goes with it.
 _BOUNDS = {
-    cutting: ("LENGTH", "SHORTEST", "LONGEST"),
-    segments: ("FROM_LENGTH", "FROM_LENGTH_WITHIN", "_MOST_LOOKED_AT"),
+    segments: ("LENGTH", "SHORTEST", "LONGEST", "FROM_LENGTH", "FROM_LENGTH_WITHIN", "_MOST_LOOKED_AT"),
     aliases: ("LARGE", "_LOOKS"),
     atoms: ("LONG",),
     classes: ("_MOST_ITEMS",),

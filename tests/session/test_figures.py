@@ -21,7 +21,7 @@ from agent_kernel.session.living import Living
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
-from agent_kernel.values import groups, memory, pickler
+from agent_kernel.values import aliases, groups, pickler
 from agent_kernel.values.reducers import arrays
 
 matplotlib: Any = pytest.importorskip("matplotlib")
@@ -607,7 +607,7 @@ def test_what_a_commit_does_for_a_figure_grows_with_its_artists(
         monkeypatch.setattr(module, name, counted)
 
     count(arrays, "find_cluster")
-    count(memory, "_place")
+    count(aliases, "_place")
     found: list[int] = []
     draw = "ax.plot([i, 2.0, 3.0])" if kind == "lines" else "ax.bar([i], [2])"
     for number in (20, 40, 80):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_kernel.values.cutting import LENGTH, LONGEST, NOWHERE, SHORTEST, cut
+from agent_kernel.values.segments import LENGTH, LONGEST, NOWHERE, SHORTEST, cut
 
 TOTAL = 5 * LENGTH
 positions = st.integers(0, TOTAL)

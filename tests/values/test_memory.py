@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.values.aliases import Cluster, Span, address_of, clusters_of, find_cluster, overlapping, owner_of
 from agent_kernel.values.dump import MemoryUse
-from agent_kernel.values.memory import Cluster, Span, address_of, clusters_of, find_cluster, overlapping, owner_of
 from agent_kernel.values.reducers.arrays import bounds
 from tests.values.notebook import Namespace
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.session.saving import cuts_of
-from agent_kernel.values.cutting import LENGTH, LONGEST, SHORTEST, Cuts
 from agent_kernel.values.groups import Dumped, dump_group
-from agent_kernel.values.segments import FROM_LENGTH, dump_segments
+from agent_kernel.values.segments import FROM_LENGTH, LENGTH, LONGEST, SHORTEST, Cuts, dump_segments
 from tests.values.notebook import Kept, Namespace
 
 LONG = 5 * LENGTH

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.session import Session
-    from agent_kernel.session.reports import Report
+    from agent_kernel.session.operations import Report
 
 __all__ = ["Race", "race"]
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
-    from agent_kernel.session.reports import Report
+    from agent_kernel.session.operations import Report
 
 __all__ = ["QUESTION", "TaskEnded", "Tasks", "check_code", "choices", "followed", "in_words"]
 

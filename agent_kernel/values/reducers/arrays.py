@@ -16,8 +16,8 @@ from weakref import getweakrefcount
 
 import numpy as np
 
+from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
-from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, MemoryUse
-from agent_kernel.values.memory import owner_of
 from agent_kernel.values.pickler import leaves_of, reduced
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference

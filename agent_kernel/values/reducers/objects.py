@@ -20,9 +20,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.lost import Lost, Unsavable
-from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import (
     Handler,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from agent_kernel.values.memory import Span, find_cluster
+from agent_kernel.values.aliases import Span, find_cluster
 from agent_kernel.values.reducers import Handler, leaf
 from agent_kernel.values.restore import tensors as restore
 

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.hiding import mask_code as mask_code
     from agent_kernel.values.summaries.hiding import mask_text as mask_text
+    from agent_kernel.values.summaries.lines import LEAST as LEAST
+    from agent_kernel.values.summaries.lines import content as content
     from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
+    from agent_kernel.values.summaries.lines import interest as interest
+    from agent_kernel.values.summaries.lines import is_picture as is_picture
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
+    from agent_kernel.values.summaries.lines import noun as noun
     from agent_kernel.values.summaries.lines import noun_of_columns as noun_of_columns
     from agent_kernel.values.summaries.lines import outline as outline
     from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
@@ -28,11 +33,6 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import Summary as Summary
     from agent_kernel.values.summaries.model import decode as decode
     from agent_kernel.values.summaries.model import encode as encode
-    from agent_kernel.values.summaries.parts import content as content
-    from agent_kernel.values.summaries.parts import noun as noun
-    from agent_kernel.values.summaries.ranking import LEAST as LEAST
-    from agent_kernel.values.summaries.ranking import interest as interest
-    from agent_kernel.values.summaries.ranking import is_picture as is_picture
     from agent_kernel.values.summaries.wording import MASK as MASK
     from agent_kernel.values.summaries.wording import clean as clean
     from agent_kernel.values.summaries.wording import size_text as size_text
@@ -65,13 +65,38 @@ __all__ = [
 
 _HOMES = {
     "dispatch": ("summarize",),
-    "hiding": ("mask_code", "mask_text"),
-    "ranking": ("LEAST", "interest", "is_picture"),
-    "lines": ("count_of_columns", "line", "lines_diff", "noun_of_columns", "outline"),
-    "masking": ("holds_a_secret", "names_a_secret"),
-    "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
-    "parts": ("content", "noun"),
-    "wording": ("MASK", "clean", "size_text"),
+    "hiding": (
+        "mask_code",
+        "mask_text",
+    ),
+    "lines": (
+        "LEAST",
+        "content",
+        "count_of_columns",
+        "interest",
+        "is_picture",
+        "line",
+        "lines_diff",
+        "noun",
+        "noun_of_columns",
+        "outline",
+    ),
+    "masking": (
+        "holds_a_secret",
+        "names_a_secret",
+    ),
+    "model": (
+        "Column",
+        "MOST_BYTES",
+        "Summary",
+        "decode",
+        "encode",
+    ),
+    "wording": (
+        "MASK",
+        "clean",
+        "size_text",
+    ),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
