@@ -259,7 +259,7 @@ class RequestError(AgentKernelError, ValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.op.replace('_', ' ') or 'the request'}: {self.reason}"
+        return f"{self.op.replace('_', ' ')}: {self.reason}" if self.op else self.reason
 
 
 class TooLargeError(AgentKernelError):
