@@ -246,6 +246,20 @@ test("a branch that nobody named is said in words, and is no branch to go to", p
   assert.equal(label.querySelector("svg"), null);
 });
 
+test("a commit that candidates begin at is called by its cell where two are compared", page, async () => {
+  const panel = await mounted({ wait: false, host: { start: { compare: { a: "7c1e9f2", b: "main", name: "" } } } });
+  const ask = panel.store.ask.bind(panel.store);
+  panel.store.ask = async (op, args) => {
+    const found = /** @type {any} */ (await ask(op, args));
+    if (op === "compare") found.a.refs = [{ kind: "aside", name: "2 candidates of race ab12c", head: false, lane: 1, branch: "race/ab12c/1, race/ab12c/2" }];
+    return found;
+  };
+  await soon(30);
+  const said = panel.$(".ak-compare-bar .ak-side").textContent ?? "";
+  assert.doesNotMatch(said, /candidates/);
+  assert.match(said, /^\[\d+\]$/);
+});
+
 test("what was decided elsewhere takes the place of the card", page, async () => {
   const panel = await withHistory();
   button(panel, "Review").click();
