@@ -264,6 +264,20 @@ def test_a_merge_says_what_clashes(nb: Notebook) -> None:
     assert not any(one["together"] for one in found["conflicts"])
 
 
+def test_a_merge_says_how_either_side_filtered_a_table(nb: Notebook) -> None:
+    base = nb.run("import pandas as pd\ndf = pd.DataFrame({'a': range(1384)})")
+    nb.run("df = df[df.a >= 278].copy()")
+    nb.session.checkout(base)
+    nb.session.switch("side", create=True)
+    nb.run("df = df[df.a < 1000].copy()\ndf['c'] = 1")
+    nb.session.switch("main")
+    (found,) = nb.ask("plan", op="merge", to="side")["conflicts"]
+    assert (found["ours_changed"], found["theirs_changed"]) == (
+        "rows 1,384 → 1,106 (−278)",
+        "rows 1,384 → 1,000 (−384), + c int64",
+    )
+
+
 def test_a_merge_says_what_clashes_together(nb: Notebook) -> None:
     base = nb.run("a = [1]\nd = {'l': a}\nx = 1")
     nb.run("a.append(2)\nx = 2")

@@ -433,6 +433,27 @@ test("a merge with conflicts shows both values, and waits until every name is de
   assert.equal(view.hidden, true);
 });
 
+test("a merge chooser that opens under a cell leaves the focus where it is, and in a panel takes it from the list", page, async () => {
+  const cell = document.createElement("textarea");
+  const opened = mounted({ wait: false, host: { start: { conflicts: { branch: "log-price", ours: [], theirs: [] } } } });
+  const panel = await opened;
+  document.body.append(cell);
+  cell.focus();
+  await soon(30);
+  assert.equal(panel.$(".ak-conflicts").hidden, false);
+  assert.equal(document.activeElement, cell);
+  const other = await mounted();
+  await other.press("g");
+  await soon(20);
+  await other.click(other.button("Merge into main…"));
+  await other.click(other.button("log-price"));
+  await soon(20);
+  other.button("Choose…").focus();
+  await other.click(other.button("Choose…"));
+  await soon(20);
+  assert.equal(document.activeElement?.getAttribute("aria-label"), "Back to the history");
+});
+
 test("a merge that was typed opens there, with what was chosen already", page, async () => {
   const panel = await mounted({ host: { start: { conflicts: { branch: "log-price", ours: [], theirs: ["y"] } } } });
   const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
