@@ -187,9 +187,11 @@ class LostValueError(AgentKernelError):
     reason: str
     remedy: str = ""
     stored: bool = False
+    others: tuple[str, ...] = ()  # other variables of the same object
 
     def __str__(self) -> str:
-        of = f"{self.name!r} was a {self.type}, which" if self.type else f"{self.name!r}"
+        also = f" (also {', '.join(map(repr, self.others))})" if self.others else ""
+        of = f"{self.name!r}{also} was a {self.type}, which" if self.type else f"{self.name!r}{also}"
         what = f"{of} could not be {'loaded' if self.stored else 'saved'}: {self.reason}"
         return f"{what}; {self.remedy}" if self.remedy else what
 
