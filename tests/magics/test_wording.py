@@ -222,7 +222,7 @@ class TestHints:
 
     def test_tags_and_branches_are_moved_as_in_git(self, shell: Shell) -> None:
         shell.run("%agent tag good")
-        assert " as good (was " in shell.run("%agent tag -f good HEAD~1").out
+        assert "Moved the tag good to " in shell.run("%agent tag -f good HEAD~1").out
         assert shell.log("good")[0]["id"] == shell.log("HEAD~1")[0]["id"]
         shell.run("%agent branch side")
         assert shell.run("%agent branch -f side HEAD~1").result.success
@@ -401,3 +401,9 @@ def test_another_name_of_an_object_that_is_not_saved_names_the_cells_of_both(tmp
     with Shell(store=store) as shell:
         shell.run("%agent checkout")
         assert "'con' (also 'con2') was a sqlite3.Connection" in shell.run("con2.cursor()").out
+
+
+def test_search_is_told_where_it_is(shell: Shell) -> None:
+    assert "log --search TEXT searches the history" in shell.run("%agent search price").err
+    shell.run("%agent tag clean")
+    assert "'cleen'; did you mean clean?" in shell.run("%agent rollback cleen").err

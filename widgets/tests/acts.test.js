@@ -205,7 +205,7 @@ test("undo after a check out that changed the cells takes these back too, and re
   await soon(20);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /So are the notebook's cells\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells are as they were before, too\./);
   await panel.click(panel.button("Redo"));
   await soon(20);
   assert.deepEqual(done, ["undo", "redo"]);
@@ -243,7 +243,7 @@ test("an undo that had waited takes the cells back as well", page, async () => {
   for (const undo of [null, { of: "", text: "x", cell: false, to: null }]) panel.store.tell({ busy: null, queued: null, done: { ...done }, undo });
   await soon(20);
   assert.deepEqual(undone, ["the checkout"]);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. So are the notebook's cells\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. The notebook's cells are as they were before, too\./);
 });
 
 test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
