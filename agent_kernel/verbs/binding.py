@@ -140,7 +140,14 @@ class StoreStatus(Result):
         in_use: dict[str, Json] = dict(self.holders)
         head = hex_of(self.at[0]) if self.at else None
         runs = _runs_json(self.runs)
-        return {"branch": self.branch, "head": head, "names": self.names, "in_use": in_use, "store": self.url, "runs": runs}
+        return {
+            "branch": self.branch,
+            "head": head,
+            "names": self.names,
+            "in_use": in_use,
+            "store": self.url,
+            "runs": runs,
+        }
 
     def blocks(self) -> Sequence[Block]:
         lines = [_where(self.branch, self.at), plural(self.names, "variable")]

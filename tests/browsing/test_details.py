@@ -397,5 +397,9 @@ def test_a_comparison_says_that_a_variable_is_not_saved_and_no_size_of_its_place
     assert both["new_size"] is not None
     nb.run("log.close(); log = open(os.devnull)")
     (log,) = nb.ask("compare", a="HEAD~1", b="HEAD")["changes"]
-    assert (log["old"], log["new"], log["old_size"]) == ("", f"not saved: an open file on {os.devnull} cannot be saved", None)
+    assert (log["old"], log["new"], log["old_size"]) == (
+        "",
+        f"not saved: an open file on {os.devnull} cannot be saved",
+        None,
+    )
     nb.run("log.close()")

@@ -316,7 +316,12 @@ def test_branches_that_nobody_named_are_said_in_words_and_offered_nowhere(nb: No
 
 def test_all_candidates_at_one_commit_are_one_short_label(nb: Notebook) -> None:
     first, second = nb.cells("a = 1", "b = 1")
-    for name, at in (("race/ab12c/1", first), ("race/ab12c/2", first), ("race/ab12c/3", second), ("race/ff00a/1", second)):
+    for name, at in (
+        ("race/ab12c/1", first),
+        ("race/ab12c/2", first),
+        ("race/ab12c/3", second),
+        ("race/ff00a/1", second),
+    ):
         nb.repo.create_branch(name, nb.repo.resolve(at))
     (newer, older) = nb.rows()
     assert [(ref["name"], ref["branch"]) for ref in older["refs"]] == [

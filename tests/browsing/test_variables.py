@@ -117,7 +117,9 @@ def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:
     assert not rows["fit_intercept"]["changed"]
 
 
-def test_of_a_model_that_was_fitted_again_what_changed_comes_first_and_nothing_says_how_it_is_stored(nb: Notebook) -> None:
+def test_of_a_model_that_was_fitted_again_what_changed_comes_first_and_nothing_says_how_it_is_stored(
+    nb: Notebook,
+) -> None:
     pytest.importorskip("sklearn")
     fit = "m = Ridge(alpha={}).fit(pd.DataFrame({{'area': [0.0, 1, 2], 'rooms': [1.0, 0, 1]}}), [0.0, 1, 2])"
     nb.cells(f"import pandas as pd\nfrom sklearn.linear_model import Ridge\n{fit.format(1.0)}", fit.format(3.0))

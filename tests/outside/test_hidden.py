@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_what_the_store_says_of_hidden_names_counts_before_anything_is_loaded() 
 @pytest.mark.parametrize("ref", ["HEAD", "HEAD~0"])
 def test_a_variable_that_is_not_saved_is_listed_as_that_and_without_a_size(ref: str) -> None:
     repo = ak.open("memory:")
-    with ak.Versioned(repo) as state, open(os.devnull) as log:
+    with ak.Versioned(repo) as state, Path(os.devnull).open() as log:
         state["log"] = log
         state.commit("a log")
         place = Place(state.session.namespace, state.session)

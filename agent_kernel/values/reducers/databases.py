@@ -42,7 +42,9 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
         where = next((path for path in files if path), "several databases")
         return pickler.lose(connection, f"a database connection to {where} cannot be saved", "connect again in a cell")
     if connection.in_transaction:
-        return pickler.lose(connection, "a database in memory cannot be saved while a transaction is open", remedy_of_open(connection))
+        return pickler.lose(
+            connection, "a database in memory cannot be saved while a transaction is open", remedy_of_open(connection)
+        )
     pickler.dump_record.opaque.append(connection)
     pickler.note_held(
         connection, pickler.names.token_of(connection)
