@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -225,7 +225,7 @@ def _of_array(held: Call) -> str:
         return ""
     shape = integers(held.args[at])
     state = held.state[0] if name == "object_array_bare" and held.state else None
-    items = items_of(state[0]) if isinstance(state, tuple) and state else ()
+    items = items_of(cast("tuple[object, ...]", state)[0]) if isinstance(state, tuple) and state else ()
     if len(shape) == 1 and 0 < len(items) <= _FEW and all(isinstance(item, str | int | float) for item in items):
         said = (f"'{text_of(item)}'" if isinstance(item, str) else text_of(item) for item in items)
         return f"[{', '.join(said)}]"

@@ -106,7 +106,9 @@ class TestTheCard:
     ) -> None:
         panel = card(front, give(front, writing(tmp_path), "task.success()"))
         start = front.widget(panel).start["card"]
-        decide(log_of(Journal(front.extension.notebook.session.repo.store), start["run"]), decision, by="ada")
+        session = front.extension.notebook.session
+        assert session is not None
+        decide(log_of(Journal(session.repo.store), start["run"]), decision, by="ada")
         failed = panel.ask("decide", **start, decision="deny")
         assert failed["message"] == f"Step 1 is {how} already. %agent resume lets the run go on."
         told = panel.ask("run", id=start["run"])
