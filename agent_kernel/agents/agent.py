@@ -45,7 +45,7 @@ class Agent:
         primer: what it is told of itself and its task, before everything else.
         state: what it acts on if a task says nothing else: a `Versioned` (each step a commit), a `Live` or a dict (kept
             in memory, any object, no history), or None: a fresh namespace for each task, of which nothing survives.
-        approve: `auto`, `risky`, `always` or `never`.
+        approve: `auto`, `risky`, `always` or `never`. By default `auto`, but `risky` for a task that a cell gives.
         on_event: is told of every event, also of its sub-agents'.
         context_tokens: how long its first message may be, besides the task.
         context: how much of a variable it is told unasked: `names` alone, `schema` (types, shapes, columns) or `values`.
@@ -71,14 +71,14 @@ class Agent:
         primer: str = "",
         state: State = None,
         limits: Limits | None = None,
-        approve: str = "auto",
+        approve: str = "",
         on_event: Listener | None = None,
         context_tokens: int = 2_000,
         context: str = "values",
         model_settings: Mapping[str, object] | None = None,
     ) -> None:
         check_ref_name(name)
-        if approve not in MODES:
+        if approve and approve not in MODES:
             raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
         check_model(model)
         was_made(self)

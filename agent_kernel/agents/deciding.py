@@ -46,7 +46,10 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
     if log.state == "running":
         refuse_driven(log)
     if log.state != "pending":
-        raise RunStateError(log.run, said_of(standing(log.journal, log.events)), "approved or denied")
+        state = standing(log.journal, log.events)
+        if state == "decided":
+            raise RunStateError(log.run, "decided already", "decided again; %agent resume lets it go on")
+        raise RunStateError(log.run, said_of(state), "approved or denied")
     action, _ = open_action(log.events)
     told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
     return log.note(told, step=action.step if action is not None else None)
@@ -135,6 +138,6 @@ def said_of(state: Standing, events: Sequence[Event] = ()) -> str:
         "pending": "waiting for approval",
         "clarify": "waiting for an answer",
         "running": "going on",
-        "decided": "decided, has not gone on",
+        "decided": "decided, but has not gone on",
     }
     return told.get(state, state)

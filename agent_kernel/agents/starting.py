@@ -221,7 +221,10 @@ def reopened(
 def own_model(agent: Agent | None, name: str) -> object:
     """The agent's own model, where it is an object that has this name: names alone may be another model's too."""
     own = agent.model if agent is not None else None
-    return own if own and getattr(own, "name", None) == name else None
+    if not own or isinstance(own, str):
+        return None
+    # Not the name alone, which could be asked of another server than the object's.
+    return own if model_named(own).name == name else None
 
 
 def place_of(state: State) -> Place:
@@ -251,7 +254,7 @@ def _setup(
     *,
     can_ask: bool,
 ) -> Setup:
-    approve = options.get("approve", "") or agent.approve
+    approve = options.get("approve", "") or agent.approve or "auto"
     if approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
     returning.check(returns)

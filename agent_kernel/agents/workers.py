@@ -33,13 +33,14 @@ from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Suc
 from agent_kernel.agents.events import Cancelled as CancelledEvent
 from agent_kernel.agents.journal import Journal, State, state_of, usage_of
 from agent_kernel.agents.limits import Limits
-from agent_kernel.errors import AgentKernelError, StoreError, TaskInterruptedError
+from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder, ObjectId
 from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
+    from agent_kernel.agents.models import Model
     from agent_kernel.agents.run import Run
     from agent_kernel.session import Repository, Session
 
@@ -55,8 +56,10 @@ __all__ = [
     "ended_by",
     "give_up",
     "is_here",
+    "keep_here",
     "lent",
     "looked_up",
+    "model_of",
     "pickled",
     "scrubbed",
     "stop_key",
@@ -207,6 +210,40 @@ class Named(msgspec.Struct, frozen=True):
     name: str
 
 
+class StayingModel(msgspec.Struct, frozen=True):
+    """Stands for a provider's model that its user made: the object, with its server and its key, stays in its process."""
+
+    name: str
+    key: str
+
+
+_staying: dict[str, Model] = {}
+
+
+def keep_here(model: Model) -> StayingModel:
+    """Let candidates in threads of this process use this very object."""
+    kept = StayingModel(model.name, f"{os.getpid()}:{id(model)}")
+    _staying[kept.key] = model  # held, so that no other object has its id
+    return kept
+
+
+def model_of(agent: Agent) -> object:
+    """The model of an agent that was sent.
+
+    Raises:
+        ModelError: it stays in another process. Its name must not be asked instead, which may be another server's.
+    """
+    model = agent.model
+    if not isinstance(model, StayingModel):
+        return model
+    if model.key not in _staying:
+        raise ModelError(
+            model.name,
+            "this model is an object, and it cannot be sent to another process; name the model, or leave out executor=",
+        )
+    return _staying[model.key]
+
+
 class Task(msgspec.Struct, frozen=True):
     """What an agent is asked; it travels as a pickle, since it holds objects of any kind."""
 
@@ -326,6 +363,7 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
             Place(namespace, session),
             returns=returns,
             inputs=asked.inputs,
+            model=model_of(asked.agent),
             approve=job.approve,
             limits=_limits(job),
             can_ask=False,

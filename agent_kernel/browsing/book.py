@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.asides import among
+from agent_kernel.agents.asides import among, candidate
 from agent_kernel.agents.deciding import asked_by
 from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.answers import Author, Ref
@@ -32,24 +32,39 @@ _MOST_REFS = 20  # at one commit, HEAD's first
 
 
 def refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
-    """The names that point at each commit: HEAD's branch first, then branches, then tags. `asides`: in words."""
+    """The names that point at each commit: HEAD's branch first, then branches, tags, and one label for what agents have there.
+
+    Args:
+        asides: the branches that nobody named, each in words.
+    """
     found: dict[ObjectId, list[Ref]] = {}
+    beside: dict[ObjectId, dict[str, str]] = {}
     head = view.head
     if head.commit is not None and head.branch is None:
         found[head.commit] = [Ref("head", "HEAD", True, None)]
     for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
-        said = "" if name == head.branch else asides.get(name, "")
-        ref = _branch(name, said, name == head.branch, colours.branches[name])
+        if name != head.branch and name in asides:
+            beside.setdefault(at, {})[name] = asides[name]
+            continue
+        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
         found.setdefault(at, []).append(ref)
     for name, at in sorted(view.tags.items()):
         found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
-    return {at: tuple(refs[:_MOST_REFS]) for at, refs in found.items()}
+    found = {at: refs[:_MOST_REFS] for at, refs in found.items()}
+    for at, said in beside.items():
+        first = next(iter(said))
+        names = cleaned(", ".join(said), 200)
+        found.setdefault(at, []).append(Ref("aside", _together(said), False, colours.branches[first], names))
+    return {at: tuple(refs) for at, refs in found.items()}
 
 
-def _branch(name: str, said: str, is_here: bool, lane: int) -> Ref:
-    if said:
-        return Ref("aside", said, False, lane, cleaned(name, 200))
-    return Ref("branch", cleaned(name, 200), is_here, lane)
+def _together(said: Mapping[str, str]) -> str:
+    """Several branches that nobody named in a few words: all of a race begin at one commit, and it has its own subject."""
+    if len(said) == 1:
+        return next(iter(said.values()))
+    races = {candidate(name)[0] for name in said}
+    (race,) = races if len(races) == 1 else ("",)
+    return f"{len(said)} candidates of race {race}" if race else f"{len(said)} branches of agents"
 
 
 _MOST_LISTS = 4  # of one version that are kept

@@ -59,8 +59,12 @@ def changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Chan
 
 def _change(repo: Repository, one: Differing) -> Change:
     before, after = summary_of(repo, one.old), summary_of(repo, one.new)
-    old, new = _content(one.old, before), _content(one.new, after)
-    if one.how == "~" and old == new:
+    missing = _missing(repo, one.name, one.old), _missing(repo, one.name, one.new)
+    old, new = _content(one.old, before, missing[0]), _content(one.new, after, missing[1])
+    is_placeholder = [each is not None and each.is_whole for each in missing]
+    if one.how == "~" and all(is_placeholder):
+        old = "" if old == new else old  # how the placeholders differ says nothing of the values
+    elif one.how == "~" and old == new:
         old, new = "", ", ".join(part for part in (new, _what_differs(repo, one)) if part)
     elif one.how == "~" and MORE in old + new and (elements := _elements_that_differ(repo, one, before, after)):
         old, new = "", elements  # cut, both would read the same
@@ -71,9 +75,9 @@ def _change(repo: Repository, one: Differing) -> Change:
         type=summaries.noun(known) if known is not None else "",
         old=cleaned(old, _LINE),
         new=cleaned(new, _LINE),
-        old_size=None if one.old is None else size_of(repo, one.old),
-        new_size=None if one.new is None else size_of(repo, one.new),
-        opens=one.how != "=" and known is not None and _opens(repo, one, before, after),
+        old_size=None if one.old is None or is_placeholder[0] else size_of(repo, one.old),
+        new_size=None if one.new is None or is_placeholder[1] else size_of(repo, one.new),
+        opens=one.how != "=" and not any(is_placeholder) and known is not None and _opens(repo, one, before, after),
     )
 
 
@@ -85,10 +89,20 @@ def summary_of(repo: Repository, entry: Entry | None) -> summaries.Summary | Non
         return None
 
 
-def _content(entry: Entry | None, summary: summaries.Summary | None) -> str:
+def _missing(repo: Repository, name: str, entry: Entry | None) -> describe.NotSaved | None:
+    try:
+        return describe.not_saved(repo, name, entry)
+    except StoreError:
+        return None
+
+
+def _content(entry: Entry | None, summary: summaries.Summary | None, missing: describe.NotSaved | None) -> str:
     if entry is None:
         return ""
-    return "not described" if summary is None else summaries.content(summary)
+    if missing is not None and missing.is_whole:
+        return missing.said
+    said = "not described" if summary is None else summaries.content(summary)
+    return said if missing is None else f"{said} ({missing.said})".strip()
 
 
 def _what_differs(repo: Repository, one: Differing) -> str:

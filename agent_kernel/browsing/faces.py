@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -120,6 +120,7 @@ Face: TypeAlias = TableFace | ArrayFace | TextFace | PairsFace | PicturesFace
 # -- dicts by their keys and objects by their attributes, side by side
 
 _MOST = 100
+_MOST_LOOKED_AT = 1_000  # of which those that changed are told first
 _FEW = 6  # numbers of a small array
 _LONGEST = 80
 
@@ -150,10 +151,10 @@ def _kept(stored: Stored | None, noted: Mapping[str, str]) -> dict[str, object]:
 
 
 def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
-    """The attributes of an object that is stored as its class and its attributes; none where it is not."""
+    """The attributes of an object that is stored as its class and its attributes, those that changed first; none where it is not."""
     was, now = _attributes(old), _attributes(new)
     rows: list[Pair] = []
-    for name in islice(dict.fromkeys([*now, *was]), _MOST):
+    for name in islice(dict.fromkeys([*now, *was]), _MOST_LOOKED_AT):
         texts = [
             None if stored is None or name not in side else _said(stored, name, side[name])
             for stored, side in ((old, was), (new, now))
@@ -165,7 +166,7 @@ def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
             or (old is not None and new is not None and not same(old, new, was[name], now[name]))
         )
         rows.append(Pair(cleaned(name), texts[0], texts[1], differ))
-    return tuple(rows)
+    return tuple(sorted(rows, key=lambda row: not row.changed)[:_MOST])
 
 
 def has_attributes(stored: Stored | None) -> bool:
@@ -204,9 +205,31 @@ def _of_call(stored: Stored, held: Call) -> str:
         return f"array {shape_text(shape)}"
     if held.name.endswith(".scalar"):
         return text_of(_scalar(held))
+    if held.name.startswith(_OURS):  # how it is stored says nothing to a reader
+        return _of_array(held) or MORE
     count = len(items_of(held.args[0])) if held.args else 0
     kind = held.name.rpartition(".")[2].lstrip("_")
     return f"{kind}, {counted(count, 'item')}" if kind in ("list", "set", "dict") else kind
+
+
+_OURS = "agent_kernel.values.restore."
+# The arrays that are stored in other ways than as bytes, and at which argument their shape stands.
+_SHAPED = {"object_array_bare": 0, "object_column": 2, "object_view": 2, "view": 2}
+
+
+def _of_array(held: Call) -> str:
+    """An array of objects in short: its texts and numbers where they are few. "" of anything else."""
+    name = held.name.rpartition(".")[2]
+    at = _SHAPED.get(name)
+    if at is None or len(held.args) <= at or not isinstance(held.args[at], tuple):
+        return ""
+    shape = integers(held.args[at])
+    state = held.state[0] if name == "object_array_bare" and held.state else None
+    items = items_of(cast("tuple[object, ...]", state)[0]) if isinstance(state, tuple) and state else ()
+    if len(shape) == 1 and 0 < len(items) <= _FEW and all(isinstance(item, str | int | float) for item in items):
+        said = (f"'{text_of(item)}'" if isinstance(item, str) else text_of(item) for item in items)
+        return f"[{', '.join(said)}]"
+    return f"array {shape_text(shape)}"
 
 
 def _scalar(held: Call) -> object:

@@ -39,6 +39,8 @@ __all__ = ["Plan", "plan", "told_changes"]
 
 _MOST = 1_000  # names of a kind
 _FEW = 3  # differences of one value
+_SIGNED = ("+ ", "− ", "~ ")
+_LENGTHS = ("rows ", "length ", "shape ")  # that of the columns stands in theirs
 
 
 class Cannot(msgspec.Struct, frozen=True):
@@ -187,12 +189,13 @@ def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
 
 
 def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
-    """What one side did to a value: `+ c int64`; of much the first lines."""
+    """What one side did to a value: `rows 1,384 → 1,106 (−278), + c int64`; of much the first lines."""
     try:
         found = [line for line in details_of(repo, base, side) if not line.startswith("size ")]
     except StoreError:
         return ""
-    told = [line for line in found if line[:2] in ("+ ", "− ", "~ ")] or found
+    # Where rows are gone, that the others stand elsewhere says nothing.
+    told = [line for line in found if line.startswith((*_SIGNED, *_LENGTHS))] or found
     return cleaned(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
 
 

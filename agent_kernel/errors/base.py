@@ -187,9 +187,11 @@ class LostValueError(AgentKernelError):
     reason: str
     remedy: str = ""
     stored: bool = False
+    others: tuple[str, ...] = ()  # other variables of the same object
 
     def __str__(self) -> str:
-        of = f"{self.name!r} was a {self.type}, which" if self.type else f"{self.name!r}"
+        also = f" (also {', '.join(map(repr, self.others))})" if self.others else ""
+        of = f"{self.name!r}{also} was a {self.type}, which" if self.type else f"{self.name!r}{also}"
         what = f"{of} could not be {'loaded' if self.stored else 'saved'}: {self.reason}"
         return f"{what}; {self.remedy}" if self.remedy else what
 
@@ -259,7 +261,7 @@ class RequestError(AgentKernelError, ValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.op.replace('_', ' ') or 'the request'}: {self.reason}"
+        return f"{self.op.replace('_', ' ')}: {self.reason}" if self.op else self.reason
 
 
 class TooLargeError(AgentKernelError):
@@ -276,6 +278,9 @@ class TooLargeError(AgentKernelError):
 # -- what the history raises: what names a commit, who may move a branch, what can be merged
 
 
+_ASIDE = r"preview/[0-9a-f]{8}(-[0-9a-f]{5})?|race/[0-9a-f]{5}/\d+"  # see agents/asides.py
+
+
 class RefNotFoundError(NotFoundError):
     """No branch, tag or commit has this name."""
 
@@ -289,11 +294,18 @@ class RefNotFoundError(NotFoundError):
         return "; ".join(filter(None, (self.remedy, remedy)))
 
     def __str__(self) -> str:
-        names = tuple(dict.fromkeys(self.known))  # a branch and a tag may have the same one
+        import re
+        from difflib import get_close_matches
+
+        # A branch and a tag may have the same one. Branches that nobody named are no way to go.
+        names = tuple(name for name in dict.fromkeys(self.known) if not re.fullmatch(_ASIDE, name))
+        close = [] if self.reason else get_close_matches(self.name, names, 3)
         known = ", ".join(names[:8]) or "none yet"
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         what = f"{self.name!r} names no commit: {self.reason}" if self.reason else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
+        if close:
+            return f"no branch, tag or commit is called {self.name!r}; did you mean {' or '.join(close)}?{remedy}"
         said = what or f"no branch, tag or commit is called {self.name!r}"
         return f"{said} (branches and tags: {known}{more}){remedy}"
 

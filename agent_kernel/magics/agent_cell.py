@@ -79,7 +79,11 @@ def header_parser() -> Parser:
         "--judge", metavar="EXPR", help="pick the candidate of --fork for which this is highest: score, -len(x)"
     )
     parser.value("--edit", metavar="RUN", help="the body is the code of the step that waits, as %%agent edit offers it")
-    parser.value("--approve", metavar="MODE", help="risky (unless told), always, auto or never")
+    parser.value(
+        "--approve",
+        metavar="MODE",
+        help="risky (unless told here or by the agent's own approve=), always, auto or never",
+    )
     return parser
 
 

@@ -28,6 +28,7 @@ from agent_kernel.verbs.table import answer
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.mcp.stepping import Steps
+    from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
 __all__ = ["TOOLS", "Told", "Tools"]
@@ -83,13 +84,13 @@ class Tools:
         """
         place = self._live()
         if place is not None and ref == "HEAD":
-            lines = {name: place.summary(name) for name in place.names()[:_MOST_NAMES]}
+            lines = {name: _live_line(place, name) for name in place.names()[:_MOST_NAMES]}
             many = len(place.names())
         else:
             repo = self._scope().repo
             tree = repo.tree(self._scope().commit(ref)[1].tree)
             names = [name for name in tree if not name.startswith("\0") and not self._is_hidden(name)]
-            lines = {name: describe.entry_line(repo, tree.get(name)) for name in sorted(names)[:_MOST_NAMES]}
+            lines = {name: _stored_line(repo, name, tree.get(name)) for name in sorted(names)[:_MOST_NAMES]}
             many = len(names)
         more = [f"… and {many - len(lines)} more"] if many > len(lines) else []
         return "\n".join([*(f"{name}: {line}" for name, line in lines.items()), *more]) or "There are no variables yet."
@@ -227,6 +228,26 @@ TOOLS: Final = (
     "checkout",
     "undo",
 )
+
+
+def _live_line(place: Place, name: str) -> str:
+    """A live variable, and that it is not saved, where that is so of what HEAD has of it."""
+    line = place.summary(name)
+    if place.session is None or place.session.head is None:
+        return line
+    repo = place.session.repo
+    entry = repo.tree_at(place.session.head).get(name)
+    summary = describe.summary_of(repo, entry) if entry is not None else None
+    is_of_head = summary is not None and line.partition(",")[0] == summary.type  # else it changed since
+    return _stored_line(repo, name, entry) if is_of_head and describe.not_saved(repo, name, entry) else line
+
+
+def _stored_line(repo: Repository, name: str, entry: Entry | None) -> str:
+    missing = describe.not_saved(repo, name, entry)
+    if missing is None or not missing.is_whole:
+        return describe.entry_said(repo, name, entry)
+    summary = describe.summary_of(repo, entry) if entry is not None else None
+    return f"{summary.type} ({missing.said})" if summary is not None else missing.said  # its size is a placeholder's
 
 
 def about(tool: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, cast
 
 import msgspec
 
-from agent_kernel.agents.deciding import waiting
+from agent_kernel.agents.deciding import is_decided, waiting
+from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
@@ -24,7 +25,7 @@ from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.events import ApprovalRequested
+    from agent_kernel.agents.events import ApprovalRequested, Event
     from agent_kernel.panels.desk import Answer, Desk
     from agent_kernel.panels.hub import Reply
     from agent_kernel.session import Repository, Session
@@ -267,10 +268,21 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
 def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
     with desk.inside() as (repo, _):
-        asked = waiting(tuple(Journal(repo.store).of(args.run)))
+        events = tuple(Journal(repo.store).of(args.run))
+    asked = waiting(events)
     if asked is None or asked.step != args.step:
-        raise RequestError("decide", f"step {args.step} does not wait any more")
+        raise RequestError("", _why_not(events, args.step))
     return asked
+
+
+def _why_not(events: Sequence[Event], step: int) -> str:
+    """Why a step cannot be decided about that a card shows as waiting, as a person reads it there."""
+    decided = next((one for one in reversed(events) if isinstance(one, ApprovalDecided) and one.step == step), None)
+    if decided is None:
+        return f"Step {step} does not wait any more."
+    how = "denied" if decided.decision == "deny" else "approved"
+    way = " %agent resume lets the run go on." if is_decided(events) else ""
+    return f"Step {step} is {how} already.{way}"
 
 
 class _Aim(NamedTuple):

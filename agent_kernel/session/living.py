@@ -71,6 +71,11 @@ def cells_of(remedy: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", match[1])] if match is not None else []
 
 
+def _numbers(cell: str) -> list[int]:
+    """The number of `cell [3]`."""
+    return [int(number) for number in re.findall(r"\[(\d+)\]", cell)]
+
+
 def told_now(lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss], str]) -> list[Unsaved]:
     """What to say of what could not be saved, with the remedies that hold now. `losses`: the same, with their tokens."""
     known = {(loss.type, loss.reason, loss.remedy): loss for loss in losses}
@@ -204,7 +209,18 @@ class Living:
 
     def told_now(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
         """What to say of what could not be saved, with the remedies that hold now."""
-        return told_now(lost, losses, self.remedy_now)
+        return [self._with_makers(one) for one in told_now(lost, losses, self.remedy_now)]
+
+    def _with_makers(self, one: Unsaved) -> Unsaved:
+        """The same, and the later cells that gave its names to an object: what made the object gives it no second name."""
+        numbers = cells_of(one.remedy)
+        if not numbers:
+            return one
+        makers = (self._makers.get(name, "") for name in one.name.split(", "))
+        later = sorted({number for maker in makers for number in _numbers(maker) if number > max(numbers)})
+        cells = " and ".join(f"[{number}]" for number in (*numbers, *later))
+        remedy = _NUMBERED.sub(f"run cells {cells} again", one.remedy) if later else one.remedy
+        return msgspec.structs.replace(one, remedy=remedy)
 
     def is_gone(self, token: str) -> bool:
         """Whether something that lives holds a placeholder for the object."""

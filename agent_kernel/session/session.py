@@ -21,7 +21,7 @@ from agent_kernel.session.operations import Operation, Operations, Position, Rep
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.lost import name_loss
+from agent_kernel.values.lost import name_losses
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
@@ -223,8 +223,7 @@ class Moving(Stepping):
         """Bind names to what was loaded, as a cell would: classes that came along are others than those of the same name."""
         values = {name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)}
         before = {name: self.namespace[name] for name in values if name in self.namespace}
-        for name, value in values.items():
-            name_loss(value, name)
+        name_losses(values)
         with uninterrupted():  # after the commit an interrupt would take back what it holds
             try:
                 self.namespace.update(values)

@@ -15,7 +15,7 @@ from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values import summaries
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.lost import name_loss
+from agent_kernel.values.lost import name_losses
 
 if TYPE_CHECKING:
     from typing import Self
@@ -127,8 +127,8 @@ class Snapshot(Mapping[str, object]):
         if failed:
             raise unloaded.load_error(failed)
         self._classes |= built.classes
+        name_losses(built.values)
         for found, value in built.values.items():
-            name_loss(value, found)
             self._loaded.setdefault(found, value)
 
     def __contains__(self, name: object) -> bool:

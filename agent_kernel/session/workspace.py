@@ -17,7 +17,7 @@ from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
-from agent_kernel.values.lost import name_loss
+from agent_kernel.values.lost import name_losses
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
 
@@ -201,9 +201,9 @@ class Workspace(Watching):
             for name in loaded.plan.removed:
                 self.namespace.pop(name, None)
                 self.bindings.unbind(name)
+            name_losses({name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)})
             for name, value in loaded.values.items():
                 if not name.startswith(CLASS_PREFIX):
-                    name_loss(value, name)
                     self.namespace[name] = value
             if handlers:
                 from agent_kernel.values.restore.logs import replace_handlers

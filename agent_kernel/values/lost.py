@@ -11,7 +11,7 @@ from agent_kernel.errors import LostValueError
 from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from agent_kernel.values.dump import Loss
 
@@ -22,9 +22,9 @@ def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
     loss = loss_of(self)
     if loss is None:
         raise TypeError("not a lost value")
-    name, own = object.__getattribute__(self, "_agent_kernel_name"), unloaded_of(self)
+    names, own = object.__getattribute__(self, "_agent_kernel_names"), unloaded_of(self)
     told = own or loss
-    raise LostValueError(name, told.type, told.reason, _remedy(self, told), own is not None)
+    raise LostValueError(names[0], told.type, told.reason, _remedy(self, told), own is not None, names[1:])
 
 
 def _remedy(self: Any, told: Loss) -> str:
@@ -67,7 +67,7 @@ class Lost:
     __slots__ = (
         "__weakref__",
         "_agent_kernel_lost",
-        "_agent_kernel_name",
+        "_agent_kernel_names",
         "_agent_kernel_remedy",
         "_agent_kernel_unloaded",
     )
@@ -81,7 +81,7 @@ class Lost:
     ) -> None:
         object.__setattr__(self, _STATE, loss)
         object.__setattr__(self, "_agent_kernel_remedy", remedy)
-        object.__setattr__(self, "_agent_kernel_name", name or loss.type)
+        object.__setattr__(self, "_agent_kernel_names", (name or loss.type,))
         object.__setattr__(self, "_agent_kernel_unloaded", unloaded)
 
 
@@ -126,7 +126,11 @@ def unloaded_of(value: object) -> Loss | None:
     return loss
 
 
-def name_loss(value: object, name: str) -> None:
-    """Tell a placeholder under which variable it is reached, for its error."""
-    if type(value) is Lost:
-        object.__setattr__(value, "_agent_kernel_name", name)
+def name_losses(values: Mapping[str, object]) -> None:
+    """Tell each placeholder among these variables by which of them it is reached: it cannot know which one was used."""
+    found: dict[int, tuple[Lost, list[str]]] = {}
+    for name, value in values.items():
+        if type(value) is Lost:
+            found.setdefault(id(value), (value, []))[1].append(name)
+    for value, names in found.values():
+        object.__setattr__(value, "_agent_kernel_names", tuple(sorted(names)))

@@ -126,6 +126,34 @@ def _takes_run(parser: Parser, help: str = _RUN) -> None:
     parser.value("--run", metavar="RUN", help=help, default="")
 
 
+# -- what waits, as `status` tells it
+
+_MOST_NEWEST = 20
+_WAYS = {
+    "pending": "waits for approval: %agent approve, %agent edit or %agent deny",
+    "clarify": "waits for an answer: %agent resume ANSWER",
+    "decided": "is decided, but has not gone on: %agent resume lets it go on",
+    "interrupted": "was stopped: %agent resume lets it go on",
+    "stopped": "was stopped: %agent resume lets it go on",
+}
+
+
+def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
+    """The runs that go on only when a person says so, the newest first: the id, how it stands, and that in a sentence."""
+    journal = Journal(repo.store)
+    found: list[tuple[str, str, str]] = []
+    # No mark says that a run is decided, so it is looked for among the newest ones.
+    for run in sorted({*journal.waiting(), *journal.stopped(), *journal.runs()[-_MOST_NEWEST:]}, reverse=True):
+        events = tuple(journal.of(run))
+        if not events or events[0].parent_run or is_race(events[0]):
+            continue
+        state = deciding.standing(journal, events)
+        if state in _WAYS:
+            named = _named(journal, run)
+            found.append((run, state, f"{named[:1].upper()}{named[1:]} {_WAYS[state]}"))
+    return tuple(found)
+
+
 # -- deciding
 
 
@@ -169,7 +197,9 @@ def _waiting(scope: Scope, run: str) -> str:
     if not found:
         # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
         lies = next((elsewhere.away(scope.session, tuple(journal.of(one))) for one in journal.runs()[-1:]), None)
-        raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else ''}")
+        decided = deciding.newest(journal, ["decided"])
+        way = f"; {_named(journal, decided)} is decided already: %agent resume lets it go on" if decided else ""
+        raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else way}")
     return _only(journal, found, "wait for approval")
 
 

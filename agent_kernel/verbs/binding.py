@@ -63,14 +63,17 @@ def status_arguments(parser: Parser) -> None:
 
 
 def status(scope: Scope, options: Namespace) -> Result:
+    from agent_kernel.verbs.agents import waits
+
     head = scope.head()
     at = None if head.commit is None else (head.commit, scope.repo.commit_at(head.commit))
+    runs = waits(scope.repo)
     if scope.session is not None:
         found = scope.session.status()
-        return Where(found, at, live_ranks(scope.session.namespace, [change.name for change in found.changed]))
+        return Where(found, at, live_ranks(scope.session.namespace, [change.name for change in found.changed]), runs)
     holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
     names = len(scope.repo.tree(at[1].tree)) if at else 0
-    return StoreStatus(head.branch, at, names, holders, scope.repo.store.url)
+    return StoreStatus(head.branch, at, names, holders, scope.repo.store.url, runs)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Where(Result):
     status: Status
     at: tuple[ObjectId, Commit] | None
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what is not committed yet
+    runs: tuple[tuple[str, str, str], ...] = ()  # that wait for a person
 
     def to_json(self) -> Json:
         status = self.status
@@ -96,6 +100,7 @@ class Where(Result):
             "ignored": list(status.ignored),
             "store": status.store_url,
             "store_bytes": status.store_bytes,
+            "runs": _runs_json(self.runs),
         }
 
     def blocks(self) -> Sequence[Block]:
@@ -106,6 +111,7 @@ class Where(Result):
             many = f"{plural(len(status.carried), 'variable')} of the branch {_are(status.carried)} not loaded here"
             answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
             lines.append(f"{many} ({spelled(status.carried)}): {answers}")
+        lines += _runs_said(self.runs)
         if status.changed:
             changes = ((one.how, one.name, one.size) for one in status.changed)
             chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
@@ -128,16 +134,39 @@ class StoreStatus(Result):
     names: int
     holders: dict[str, str]
     url: str
+    runs: tuple[tuple[str, str, str], ...] = ()
 
     def to_json(self) -> Json:
         in_use: dict[str, Json] = dict(self.holders)
         head = hex_of(self.at[0]) if self.at else None
-        return {"branch": self.branch, "head": head, "names": self.names, "in_use": in_use, "store": self.url}
+        runs = _runs_json(self.runs)
+        return {
+            "branch": self.branch,
+            "head": head,
+            "names": self.names,
+            "in_use": in_use,
+            "store": self.url,
+            "runs": runs,
+        }
 
     def blocks(self) -> Sequence[Block]:
         lines = [_where(self.branch, self.at), plural(self.names, "variable")]
         lines += [f"Branch {clean(name)} is in use by {clean(holder)}" for name, holder in self.holders.items()]
+        lines += _runs_said(self.runs)
         return [*map(Line, lines), Line(f"Store: {place_text(self.url)}")]
+
+
+_MOST_RUNS = 3  # an interrupted run waits for as long as nobody gives it up
+
+
+def _runs_said(runs: Sequence[tuple[str, str, str]]) -> list[str]:
+    more = len(runs) - _MOST_RUNS
+    rest = [f"{plural(more, 'more run')} can go on: %agent runs lists them"] if more > 0 else []
+    return [*(said for _, _, said in runs[:_MOST_RUNS]), *rest]
+
+
+def _runs_json(runs: Sequence[tuple[str, str, str]]) -> list[Json]:
+    return [{"run": run, "status": state} for run, state, _ in runs]
 
 
 def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:

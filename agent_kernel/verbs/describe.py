@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -99,13 +99,26 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
 def entry_said(repo: Repository, name: str, entry: Entry | None) -> str:
     """The same, and what of it is not saved: `generator (not saved: a generator cannot be saved)`."""
     line = entry_line(repo, entry)
+    missing = not_saved(repo, name, entry)
+    return f"{line} ({missing.said})" if missing else line
+
+
+class NotSaved(NamedTuple):
+    """What a variable lacks in the store. `is_whole`: all of it, so that its size there is a placeholder's."""
+
+    is_whole: bool
+    said: str
+
+
+def not_saved(repo: Repository, name: str, entry: Entry | None) -> NotSaved | None:
+    """`not saved: a generator cannot be saved`; None where all of the value is stored."""
     lost = [one for one in repo.read_manifest(entry).lost if name in one.name.split(", ")] if entry is not None else []
     if not lost:
-        return line
+        return None
     summary = summary_of(repo, entry) if entry is not None else None
     is_whole = summary is not None and summary.type == lost[0].type
     reasons = "; ".join(dict.fromkeys(clean(one.reason) for one in lost))
-    return f"{line} ({'not saved' if is_whole else 'not all of it is saved'}: {reasons})"
+    return NotSaved(is_whole, f"{'not saved' if is_whole else 'not all of it is saved'}: {reasons}")
 
 
 def entry_outline(repo: Repository, entry: Entry | None) -> str:

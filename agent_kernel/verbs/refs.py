@@ -130,7 +130,8 @@ def tag(scope: Scope, options: Namespace) -> Result:
         raise RefExistsError(name, _remedy(scope, "tag", options))
     scope.repo.create_tag(name, at, force=options.force or is_again)
     moved = f" (was {describe.label(was, scope.repo.commit_at(was))})" if was is not None else ""
-    said = [f"{'Tagged' if was is None else 'Moved the tag:'} {describe.label(at, commit)} as {name}{moved}"]
+    now = describe.label(at, commit)
+    said = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
     if name in scope.repo.branches():
         said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
     return Said(tuple(said), {"tag": name, "commit": hex_of(at)})

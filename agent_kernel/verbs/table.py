@@ -112,6 +112,7 @@ _ELSEWHERE = {
     "restore": "checkout REF brings all variables of a commit back, checkout REF -- NAME single ones",
     "revert": "undo reverses the last operation, rollback REF makes a new commit that equals an older one",
     "rm": "forget erases a variable or a commit, ignore stores it no more",
+    "search": "log --search TEXT searches the history",
     "stash": "what is not committed is committed before anything moves, so nothing has to be put aside",
 }
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.starting import own_model
 from agent_kernel.errors import MissingExtraError, ModelError
 from tests.agents.asking import asked
 from tests.agents.openai_server import OpenAIServer, says
@@ -144,3 +146,13 @@ def said_without(package: str, name: str) -> str:
 
 def test_the_error_of_a_missing_package_is_an_import_error() -> None:
     assert issubclass(MissingExtraError, ImportError)
+
+
+def test_a_run_of_an_agent_with_a_model_object_goes_on_with_that_object() -> None:
+    openai = pytest.importorskip("pydantic_ai.models.openai")
+    providers = pytest.importorskip("pydantic_ai.providers.openai")
+    provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-own")
+    real = openai.OpenAIChatModel("gpt-x", provider=provider)
+    assert own_model(Agent("analyst", model=real), "openai:gpt-x") is real
+    assert own_model(Agent("analyst", model=real), "openai:gpt-y") is None
+    assert own_model(Agent("analyst", model="openai:gpt-x"), "openai:gpt-x") is None

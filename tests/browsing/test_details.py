@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,20 @@ def test_a_merge_says_what_clashes(nb: Notebook) -> None:
     assert not any(one["together"] for one in found["conflicts"])
 
 
+def test_a_merge_says_how_either_side_filtered_a_table(nb: Notebook) -> None:
+    base = nb.run("import pandas as pd\ndf = pd.DataFrame({'a': range(1384)})")
+    nb.run("df = df[df.a >= 278].copy()")
+    nb.session.checkout(base)
+    nb.session.switch("side", create=True)
+    nb.run("df = df[df.a < 1000].copy()\ndf['c'] = 1")
+    nb.session.switch("main")
+    (found,) = nb.ask("plan", op="merge", to="side")["conflicts"]
+    assert (found["ours_changed"], found["theirs_changed"]) == (
+        "rows 1,384 → 1,106 (−278)",
+        "rows 1,384 → 1,000 (−384), + c int64",
+    )
+
+
 def test_a_merge_says_what_clashes_together(nb: Notebook) -> None:
     base = nb.run("a = [1]\nd = {'l': a}\nx = 1")
     nb.run("a.append(2)\nx = 2")
@@ -365,3 +380,26 @@ def test_a_commit_outside_of_the_list_can_still_be_looked_at(nb: Notebook) -> No
     for op in ("commit", "code"):
         assert nb.ask(op, id=lost[:-1].hex())
     assert nb.ask("locate", id=lost[:-1].hex()) == {"row": None}
+
+
+def test_a_comparison_says_that_a_variable_is_not_saved_and_no_size_of_its_placeholder(nb: Notebook) -> None:
+    nb.run("x = 1")
+    nb.run("import os\nlog = open(os.devnull)\nboth = [1, (n for n in 'ab')]")
+    changes = {one["name"]: one for one in nb.ask("compare", a="HEAD~1", b="HEAD")["changes"]}
+    log, both = changes["log"], changes["both"]
+    assert (log["how"], log["new"], log["new_size"], log["opens"]) == (
+        "+",
+        f"not saved: an open file on {os.devnull} cannot be saved",
+        None,
+        False,
+    )
+    assert "not all of it is saved: a generator cannot be saved" in both["new"]
+    assert both["new_size"] is not None
+    nb.run("log.close(); log = open(os.devnull)")
+    (log,) = nb.ask("compare", a="HEAD~1", b="HEAD")["changes"]
+    assert (log["old"], log["new"], log["old_size"]) == (
+        "",
+        f"not saved: an open file on {os.devnull} cannot be saved",
+        None,
+    )
+    nb.run("log.close()")

@@ -304,14 +304,30 @@ def test_branches_that_nobody_named_are_said_in_words_and_offered_nowhere(nb: No
     (newer, older) = nb.rows()
     assert [(ref["kind"], ref["name"], ref.get("branch", "")) for ref in newer["refs"]] == [
         ("branch", "main", ""),
-        ("aside", "tried on a fork, waiting", "preview/0123abcd-ab12c"),
         ("branch", "race/mine", ""),
+        ("aside", "tried on a fork, waiting", "preview/0123abcd-ab12c"),
     ]
     assert [ref["name"] for ref in older["refs"]] == ["candidate 2 of race ab12c"]
     assert [one["name"] for one in nb.ask("branches")] == ["main", "race/mine"]
     assert nb.ask("commit", id="race/ab12c/2")["id"] == first  # they can be named
     nb.session.switch("race/ab12c/2")
     assert [one["name"] for one in nb.ask("branches")] == ["race/ab12c/2", "main", "race/mine"]
+
+
+def test_all_candidates_at_one_commit_are_one_short_label(nb: Notebook) -> None:
+    first, second = nb.cells("a = 1", "b = 1")
+    for name, at in (
+        ("race/ab12c/1", first),
+        ("race/ab12c/2", first),
+        ("race/ab12c/3", second),
+        ("race/ff00a/1", second),
+    ):
+        nb.repo.create_branch(name, nb.repo.resolve(at))
+    (newer, older) = nb.rows()
+    assert [(ref["name"], ref["branch"]) for ref in older["refs"]] == [
+        ("2 candidates of race ab12c", "race/ab12c/1, race/ab12c/2")
+    ]
+    assert [ref["name"] for ref in newer["refs"]] == ["main", "2 branches of agents"]
 
 
 def test_a_run_in_detail_says_what_it_asks_with_a_row_for_each_kind_of_reach(nb: Notebook) -> None:

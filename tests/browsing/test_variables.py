@@ -117,6 +117,21 @@ def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:
     assert not rows["fit_intercept"]["changed"]
 
 
+def test_of_a_model_that_was_fitted_again_what_changed_comes_first_and_nothing_says_how_it_is_stored(
+    nb: Notebook,
+) -> None:
+    pytest.importorskip("sklearn")
+    fit = "m = Ridge(alpha={}).fit(pd.DataFrame({{'area': [0.0, 1, 2], 'rooms': [1.0, 0, 1]}}), [0.0, 1, 2])"
+    nb.cells(f"import pandas as pd\nfrom sklearn.linear_model import Ridge\n{fit.format(1.0)}", fit.format(3.0))
+    rows = nb.ask("variable", id="HEAD", name="m")["face"]["rows"]
+    changed = [row["changed"] for row in rows]
+    assert changed == sorted(changed, reverse=True)
+    assert {"alpha", "coef_", "intercept_"} <= {row["label"] for row in rows if row["changed"]}
+    names = next(row for row in rows if row["label"] == "feature_names_in_")
+    assert (names["old"], names["new"], names["changed"]) == ("['area', 'rooms']", "['area', 'rooms']", False)
+    assert "object_array" not in str(rows)
+
+
 def test_figures_are_the_pictures_that_their_cells_showed(nb: Notebook) -> None:
     pytest.importorskip("matplotlib")
     pictures = [b"\x89PNG first", b"\x89PNG second"]

@@ -71,7 +71,7 @@ def test_where_the_panels_own_cell_goes_the_way_back_stays_and_a_real_cell_is_se
     assert (document.prompt(1).inner_text(), document.output(1)) == ("[ ]:", "")
     assert (document.prompt(2).inner_text(), document.output(2)) == ("[2]:", "2")
     said.get_by_role("button", name="Undo").click()
-    expect(document.page.locator(".Toastify")).to_contain_text("So are the notebook's cells.")
+    expect(document.page.locator(".Toastify")).to_contain_text("The notebook's cells are as they were before, too.")
     expect(document.page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(32)
     assert (document.prompt(1).inner_text(), document.output(1)) == ("[3]:", "10")
     assert document.ask("rate") == "10"
@@ -84,7 +84,7 @@ def test_one_undo_takes_back_the_variables_and_the_cells(changed: Document) -> N
     expect(panel.toast).to_contain_text("Checked out [2]")
     assert sources(changed) == OLD
     panel.toast.get_by_role("button", name="Undo").click()
-    expect(panel.toast).to_contain_text("So are the notebook's cells.")
+    expect(panel.toast).to_contain_text("The notebook's cells are as they were before, too.")
     assert sources(changed) == NEW
     assert changed.ask("rate") == "10"
 

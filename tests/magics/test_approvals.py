@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,27 @@ def test_a_step_is_denied_also_where_the_model_of_its_run_is_gone(
         assert [run["status"] for run in runs(shell)] == ["decided"]
         shell.ip.user_ns["other"] = ScriptedModel(["task.success(8)"] * 3)
         assert shell.run("%agent resume --model other").result.result == 8
+
+
+def test_status_says_what_waits_and_how_it_goes_on(shell: Shell, tmp_path: Path) -> None:
+    assert "run" not in shell.run("%agent status").out.lower()
+    use(shell, f"import os; os.mkdir({str(tmp_path / 'made')!r})", "task.clarify('Which one?')", "task.success()")
+    shell.run("%%agent analyst\nMake a folder please.")
+    (run,) = runs(shell)
+    named = f"Run {run['run'][-5:]} (analyst: Make a folder please.)"
+    said = shell.run("%agent status").out
+    assert f"{named} waits for approval: %agent approve, %agent edit or %agent deny" in said
+    journal = shell.extension.notebook.tasks.place().journal
+    decide(log_of(journal, run["run"]), "approve", by="ada")  # in another process
+    said = shell.run("%agent status").out
+    assert f"{named} is decided, but has not gone on: %agent resume lets it go on" in said
+    assert json.loads(shell.run("%agent status --json").out)["runs"] == [{"run": run["run"], "status": "decided"}]
+    refused = shell.run("%agent deny").err
+    assert "no run waits for approval; run" in refused
+    assert "is decided already: %agent resume lets it go on" in refused
+    refused = shell.run(f"%agent deny --run {run['run'][-5:]}").err
+    assert "is decided already: it cannot be decided again; %agent resume lets it go on" in refused
+    shell.run("%agent resume")
+    assert f"{named} waits for an answer: %agent resume ANSWER" in shell.run("%agent status").out
+    shell.run("%agent resume the first")
+    assert "(analyst" not in shell.run("%agent status").out

@@ -122,3 +122,22 @@ def test_without_one_a_name_is_a_bare_agents(shell: Shell) -> None:
     shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
     start = begun(shell, options="--model m")
     assert (start.approve, start.limits["steps"]) == ("risky", 20)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "options", "acts"),
+    [("", "", "risky"), (", approve='auto'", "", "auto"), (", approve='auto'", "--approve risky", "risky")],
+)
+def test_an_agent_without_an_approval_of_its_own_asks_about_risky_steps_in_a_cell(
+    shell: Shell, chosen: str, options: str, acts: str
+) -> None:
+    shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
+    shell.run(f"analyst = ak.Agent('analyst', model=m{chosen})")
+    assert begun(shell, options=options).approve == acts
+
+
+def test_from_python_an_agent_without_an_approval_of_its_own_asks_nobody(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
+    shell.run("analyst = ak.Agent('analyst', model=m, state=ak.here())\nrun = analyst.start('Count on from three.')")
+    journal = shell.extension.notebook.tasks.place().journal
+    assert journal.first(shell.ns["run"].id).approve == "auto"

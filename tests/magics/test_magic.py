@@ -187,8 +187,8 @@ def test_a_notebook_that_is_run_again_moves_its_tag_and_says_so(shell: Shell) ->
     cells = ("x = 1", "%agent tag clean", "y = 2")
     typed = [shell.run(source) for source in cells * 2]
     assert all(one.result.success for one in typed)
-    assert "Moved the tag: " in typed[4].out
-    assert "[4] x = 1 as clean (was " in typed[4].out
+    assert "Moved the tag clean to " in typed[4].out
+    assert "[4] x = 1 (was " in typed[4].out
     assert "[1] x = 1)" in typed[4].out
     refused = shell.run("%agent tag clean HEAD")  # one commit and no other was named
     assert "already exists" in refused.err

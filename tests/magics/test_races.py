@@ -116,6 +116,39 @@ def test_fork_works_with_the_models_of_providers(
         assert [(one.status, one.result) for one in race.candidates] == [("completed", "5")] * 2
 
 
+REAL = (
+    "import agent_kernel as ak\n"
+    "from pydantic_ai.models.openai import OpenAIChatModel\n"
+    "from pydantic_ai.providers.openai import OpenAIProvider\n"
+    "real = OpenAIChatModel('gpt-x', provider=OpenAIProvider(base_url={!r}, api_key='sk-own'))\n"
+    "analyst = ak.Agent('analyst', model=real)"
+)
+
+
+@pytest.mark.parametrize("header", ["racer --model real --fork 2", "racer --fork real,real", "analyst --fork 2"])
+def test_the_candidates_of_a_model_object_ask_its_own_server_with_its_own_key(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    pytest.importorskip("pydantic_ai.models.openai")
+    monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)
+    with (
+        OpenAIServer(*[calls("y = 5\ntask.success(y)")] * 2).running() as server,
+        OpenAIServer().running() as other,
+    ):
+        monkeypatch.setenv("OPENAI_BASE_URL", other.address)  # where the model's name alone leads
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+        shell.run(REAL.format(server.address))
+        typed = shell.run(f"%%agent {header}\nMake a number please.")
+        assert typed.result.success, typed.err
+        race: Any = typed.result.result
+        assert [(one.status, one.result) for one in race.candidates] == [("completed", "5")] * 2
+        assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-own"}
+        assert other.requests == []
+        assert "y" not in shell.ns
+        race.pick(1)
+        assert shell.ns["y"] == 5
+
+
 def test_a_candidate_that_never_ends_holds_its_cell_no_longer_than_the_cell_allows(shell: Shell) -> None:
     use(shell, "while True: pass")
     typed = shell.run("%%agent analyst --fork 1 --seconds 2\nCount on without end.")

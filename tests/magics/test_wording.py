@@ -222,7 +222,7 @@ class TestHints:
 
     def test_tags_and_branches_are_moved_as_in_git(self, shell: Shell) -> None:
         shell.run("%agent tag good")
-        assert " as good (was " in shell.run("%agent tag -f good HEAD~1").out
+        assert "Moved the tag good to " in shell.run("%agent tag -f good HEAD~1").out
         assert shell.log("good")[0]["id"] == shell.log("HEAD~1")[0]["id"]
         shell.run("%agent branch side")
         assert shell.run("%agent branch -f side HEAD~1").result.success
@@ -385,3 +385,25 @@ def test_an_option_that_looks_like_one_is_told_of_it(shell: Shell, line: str, me
     said = shell.run(line)
     assert meant in said.out + said.err
     assert "did you mean" not in shell.run("%agent log --grahp").err  # nothing is close
+
+
+def test_another_name_of_an_object_that_is_not_saved_names_the_cells_of_both(tmp_path: Path) -> None:
+    store, file = str(tmp_path / "store"), str(tmp_path / "x.db")
+    with Shell(store=store) as shell:
+        shell.run("import sqlite3")
+        reason = f"a database connection to {file} cannot be saved"
+        said = shell.run(f"con = sqlite3.connect({file!r})").out
+        assert f"con is not saved (sqlite3.Connection): {reason}. Run cell [2] again to have it back." in said
+        said = shell.run("con2 = con").out
+        assert "con2 is not saved" in said
+        assert f"{reason}. Run cells [2] and [3] again to have it back." in said
+        shell.run("con.close()")
+    with Shell(store=store) as shell:
+        shell.run("%agent checkout")
+        assert "'con' (also 'con2') was a sqlite3.Connection" in shell.run("con2.cursor()").out
+
+
+def test_search_is_told_where_it_is(shell: Shell) -> None:
+    assert "log --search TEXT searches the history" in shell.run("%agent search price").err
+    shell.run("%agent tag clean")
+    assert "'cleen'; did you mean clean?" in shell.run("%agent rollback cleen").err

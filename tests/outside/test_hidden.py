@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +74,15 @@ def test_what_the_store_says_of_hidden_names_counts_before_anything_is_loaded() 
     for tool in ("list_variables", "show", "history", "diff"):
         assert "salaries" not in tools.call(tool, {}).text
     assert tools.call("preview", {"name": "salaries"}).failed
+
+
+@pytest.mark.parametrize("ref", ["HEAD", "HEAD~0"])
+def test_a_variable_that_is_not_saved_is_listed_as_that_and_without_a_size(ref: str) -> None:
+    repo = ak.open("memory:")
+    with ak.Versioned(repo) as state, Path(os.devnull).open() as log:
+        state["log"] = log
+        state.commit("a log")
+        place = Place(state.session.namespace, state.session)
+        steps = Steps(lambda: place, agent="visitor", approve="auto", step_s=None, decides="")
+        (line,) = Tools(repo, lambda: place, steps).call("list_variables", {"ref": ref}).text.splitlines()
+    assert line == f"log: _io.TextIOWrapper (not saved: an open file on {os.devnull} cannot be saved)"

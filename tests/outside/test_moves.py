@@ -210,7 +210,7 @@ def test_what_was_allowed_and_nobody_went_on_with_says_so(
         waiting = run_of(served.call("run_python", {"code": "y = 1"}).text)
         assert main(["approve", store, "--run", waiting]) == 0
         assert main(["runs", store]) == 0
-        assert "decided, has not gone on" in capsys.readouterr().out
+        assert "decided, but has not gone on" in capsys.readouterr().out
         assert "+ y" in served.call("result", {"run": waiting}).text
         assert main(["runs", store]) == 0
         assert "completed" in capsys.readouterr().out

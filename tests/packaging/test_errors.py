@@ -67,9 +67,17 @@ def test_an_error_speaks_in_a_plain_sentence(kind: type[AgentKernelError]) -> No
 
 def test_what_is_not_there_is_also_a_key_error() -> None:
     assert issubclass(errors.RefNotFoundError, KeyError)
-    assert str(errors.RefNotFoundError("trian", ("train",))) == (
-        "no branch, tag or commit is called 'trian' (branches and tags: train)"
+    assert str(errors.RefNotFoundError("other", ("train",))) == (
+        "no branch, tag or commit is called 'other' (branches and tags: train)"
     )
+
+
+def test_a_ref_that_is_spelled_almost_so_is_offered_and_a_branch_that_nobody_named_is_not() -> None:
+    known = ("main", "clean", "preview/0123abcd-ab12c", "race/ab12c/1")
+    assert str(errors.RefNotFoundError("cleen", known)) == (
+        "no branch, tag or commit is called 'cleen'; did you mean clean?"
+    )
+    assert str(errors.RefNotFoundError("other", known)).endswith("(branches and tags: main, clean)")
 
 
 def test_an_error_takes_its_fields_as_a_dataclass_does() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.agents.deciding import decide, log_of
+from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.models import naming
 from agent_kernel.browsing.mime import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
@@ -96,7 +98,23 @@ class TestTheCard:
         panel = card(front, give(front, writing(tmp_path), "task.success()"))
         front.run("%agent approve")
         failed = panel.ask("decide", **front.widget(panel).start["card"], decision="deny")
-        assert (failed["code"], "step 1 does not wait any more" in failed["message"]) == ("refused", True)
+        assert (failed["code"], failed["message"]) == ("refused", "Step 1 is approved already.")
+
+    @pytest.mark.parametrize(("decision", "how"), [("approve", "approved"), ("deny", "denied")])
+    def test_what_another_process_decided_can_go_on_from_the_card(
+        self, front: Front, tmp_path: Path, decision: str, how: str
+    ) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success()"))
+        start = front.widget(panel).start["card"]
+        session = front.extension.notebook.session
+        assert session is not None
+        decide(log_of(Journal(session.repo.store), start["run"]), decision, by="ada")
+        failed = panel.ask("decide", **start, decision="deny")
+        assert failed["message"] == f"Step 1 is {how} already. %agent resume lets the run go on."
+        told = panel.ask("run", id=start["run"])
+        assert (told["status"], told["stopped"]["checked"], told["stopped"]["refused"]) == ("decided", True, "")
+        panel.ask("resume", run=start["run"], answer="")
+        assert panel.ask("run", id=start["run"])["status"] == "completed"
 
     def test_editing_runs_other_code(self, front: Front, tmp_path: Path) -> None:
         panel = card(front, give(front, writing(tmp_path), "task.success(size)"))

@@ -9,6 +9,7 @@ import { textButton } from "../shared/buttons.js";
 import { append, el, fill, freshId, prose, spoken, svg } from "../shared/dom.js";
 import { when } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
+import { canGoOn } from "./row.js";
 
 /** @import { Child } from "../shared/dom.js" */
 /** @import { Asks, RunDetails } from "./protocol.js" */
@@ -25,9 +26,10 @@ import { icon } from "../shared/icons.js";
 /** @type {Record<string, string>} */
 const DECIDED = { approve: "approved", edit: "approved with other code", deny: "denied" };
 export class ApprovalCard {
-  /** @param {(decision: Decision) => void} decide */
-  constructor(decide) {
+  /** @param {(decision: Decision) => void} decide @param {(run: RunDetails) => void} resume */
+  constructor(decide, resume) {
     this.decide = decide;
+    this.resume = resume;
     this.title = freshId("approval");
     this.element = el("div", { class: "ak-card", role: "group", tabindex: 0, "aria-labelledby": this.title });
     /** @type {"" | "edit" | "deny"} */
@@ -49,7 +51,7 @@ export class ApprovalCard {
   /** @param {RunDetails} run @param {CardLook} look */
   show(run, look) {
     const asks = run.asks?.step === look.step ? run.asks : null;
-    const key = JSON.stringify([run.id, look.step, asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing]);
+    const key = JSON.stringify([run.id, look.step, asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing, run.stopped?.checked, run.stopped?.refused]);
     if (key === this.key) return; // a button must not go while it is being pressed, nor what is typed be lost
     if (this.shown?.look.step !== look.step || this.shown?.run.id !== run.id) Object.assign(this, { mode: "", draft: "" });
     Object.assign(this, { key, shown: { run, look } });
@@ -69,7 +71,13 @@ export class ApprovalCard {
     if (!this.shown) return;
     const { run, look } = this.shown;
     const asks = run.asks?.step === look.step ? run.asks : null;
-    fill(this.element, ...(asks ? this.#asking(run, asks, look) : decidedLines(run, look.step, this.title)));
+    fill(this.element, ...(asks ? this.#asking(run, asks, look) : [...decidedLines(run, look.step, this.title), this.#wayOn(run, look)]));
+  }
+
+  /** What was decided in another process goes on only when somebody lets it. @param {RunDetails} run @param {CardLook} look @returns {Child} */
+  #wayOn(run, look) {
+    if (run.status !== "decided" || !look.canAct || look.isGoing || !canGoOn(run.stopped)) return null;
+    return el("div", { class: "ak-foot" }, textButton("Resume", () => this.resume(run), "ak-main"));
   }
 
   /** @param {RunDetails} run @param {Asks} asks @param {CardLook} look @returns {Child[]} */
@@ -221,7 +229,7 @@ export const NOW = {
   clarify: "The run has a question",
   pending: "A later step waits",
   undone: "The run was undone",
-  decided: "The run has not gone on yet",
+  decided: "The run has not gone on yet; %agent resume lets it go on",
 };
 
 /** What became of it. @param {RunDetails} run @param {number} number @param {string} id @returns {Child[]} */

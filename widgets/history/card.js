@@ -34,9 +34,13 @@ export function mountCard(root, transport, host, of) {
   return { dispose: () => card.dispose() };
 }
 
-/** @param {Step} of @param {Say} say @param {Transport} transport @returns {Topic} */
-function aboutStep(of, say, transport) {
-  const card = new ApprovalCard((decision) => say(() => transport.act("decide", { ...of, ...decision })));
+/** @param {Step} of @param {Say} say @param {Transport} transport @param {Host} host @returns {Topic} */
+function aboutStep(of, say, transport, host) {
+  const resume = (/** @type {RunDetails} */ { id, stopped }) => {
+    if (stopped?.cell && host.runCell?.(stopped.cell)) return;
+    say(() => transport.act("resume", { run: id, answer: "" }));
+  };
+  const card = new ApprovalCard((decision) => say(() => transport.act("decide", { ...of, ...decision })), resume);
   return {
     element: card.element,
     op: "decide",
@@ -66,7 +70,7 @@ class AloneCard {
     this.id = of.run;
     /** @type {Say} */
     const say = (act) => void this.#say(act);
-    this.topic = "number" in of ? aboutQuestion(of, say, transport) : aboutStep(of, say, transport);
+    this.topic = "number" in of ? aboutQuestion(of, say, transport) : aboutStep(of, say, transport, host);
     this.note = el("p", { class: "ak-card-note ak-del", role: "alert", hidden: true });
     this.element = el("div", { class: "ak-panel ak-alone" }, this.topic.element, this.note);
     keepKeys(this.element);

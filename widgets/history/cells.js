@@ -14,7 +14,8 @@ import { unmoved } from "../shared/moves.js";
 /** @import { HistoryModel } from "./state.js" */
 
 export const CELLS_STAY = "The notebook's cells stay; its own Undo takes them back.";
-export const CELLS_TOO = "So are the notebook's cells.";
+export const CELLS_TOO = "The notebook's cells are as they were before, too.";
+const CELLS_AGAIN = "The notebook's cells changed again, too.";
 
 /**
  * How many cells differ from a stored page, come, go or move, and the prompts of those that have one.
@@ -119,7 +120,7 @@ export class DocumentCells {
 
   /** After a redo they come again. @param {Done} done @returns {string[]} */
   bringAgain(done) {
-    return this.model.host.redoCells?.(done.of) ? [CELLS_TOO] : [];
+    return this.model.host.redoCells?.(done.of) ? [CELLS_AGAIN] : [];
   }
 
   /** The cells alone. @param {Target} target @param {NotebookPage} page */

@@ -205,7 +205,7 @@ export class CompareView {
 
 /** A side's branch or tag, and its prompt; its label where it has neither, or says more. @param {Side} side @returns {HTMLElement} */
 function sideLabel(side) {
-  const ref = side.refs[0];
+  const ref = side.refs.find(({ kind }) => kind !== "aside"); // branches of agents do not say which commit it is
   if (!ref && side.prompt !== side.label) return el("span", { class: "ak-side" }, ...prose(side.label));
   const prompt = side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null;
   return el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt);

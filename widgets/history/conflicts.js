@@ -75,6 +75,8 @@ export class ConflictsView {
   async load() {
     const { view } = this.model;
     const turn = ++this.turn;
+    // The list goes, and the focus must not go with it; where the panel had none, as under a cell, it takes none.
+    const focus = this.element.parentElement?.contains(document.activeElement) ?? false;
     this.element.hidden = view.kind !== "conflicts";
     if (view.kind !== "conflicts") return;
     this.picks = new Map();
@@ -86,6 +88,7 @@ export class ConflictsView {
       if (!plan.conflicts.length) return this.doings.back();
       this.#draw(plan, view.branch);
       this.#chosen(view.ours ?? [], view.theirs ?? []);
+      if (focus) this.#focus();
     } catch (error) {
       if (turn !== this.turn) return;
       this.isOwed = error instanceof Error && "code" in error && error.code === "busy";
@@ -95,12 +98,19 @@ export class ConflictsView {
         failureNote(error, () => void this.load()),
       );
       this.foot.hidden = true;
+      if (focus) this.#focus();
     }
+  }
+
+  #focus() {
+    const back = this.bar.querySelector("button");
+    if (back instanceof HTMLElement) back.focus({ preventScroll: true });
   }
 
   /** @param {string} branch */
   #drawBar(branch) {
     const back = iconButton("left", "Back to the history", "Back (Esc)", this.doings.back);
+    const had = this.bar.contains(document.activeElement);
     fill(
       this.bar,
       back,
@@ -112,7 +122,7 @@ export class ConflictsView {
         this.conflicts.length ? `${plural(this.conflicts.length, "name")} changed on both sides` : "",
       ),
     );
-    back.focus({ preventScroll: true });
+    if (had) back.focus({ preventScroll: true });
   }
 
   /** @param {Plan} plan @param {string} branch */

@@ -31,7 +31,7 @@ export function refLabel(ref) {
       icon("head"),
       el("span", { class: "ak-text" }, ref.name),
     );
-  if (ref.kind === "aside") return el("span", { class: "ak-note ak-muted", title: `On branch ${ref.branch ?? ""}` }, ref.name);
+  if (ref.kind === "aside") return el("span", { class: "ak-note ak-aside ak-muted", title: `${ref.branch?.includes(", ") ? "On branches" : "On branch"} ${ref.branch ?? ""}` }, ref.name);
   const what = ref.kind === "tag" ? "Tag" : "Branch";
   return el(
     "span",

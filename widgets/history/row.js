@@ -184,7 +184,7 @@ const STATES = {
   cancelled: "given up",
   failed: "failed",
   undone: "undone",
-  decided: "decided, has not gone on",
+  decided: "decided, but has not gone on",
 };
 
 /** Of a run that is several rows. @type {Record<RunFacts["part"], string>} */

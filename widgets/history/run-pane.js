@@ -46,7 +46,7 @@ export class RunPane {
     this.look = false; // whether it was drawn with what can be done
     /** @type {RunDetails | null} */
     this.shown = null;
-    this.card = new ApprovalCard((decision) => void this.#decide(decision));
+    this.card = new ApprovalCard((decision) => void this.#decide(decision), (run) => void this.#resume(run));
     this.question = new QuestionCard((answer) => void this.#answer(answer));
     this.top = el("div", { class: "ak-dh" });
     this.body = el("div", { class: "ak-run" });

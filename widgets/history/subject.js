@@ -33,7 +33,8 @@ export function subjectText(text, isCode, marks, room) {
 
 /** About what is left for the subject; what is beside it is never cut. @param {CommitRow} row @param {{ widthPx: number }} look */
 export function subjectRoom(row, look) {
-  const refs = row.refs.reduce((px, ref) => px + Math.min(140, 32 + ref.name.length * LABEL_PX), 0);
+  const shown = row.refs.filter(({ kind }) => kind !== "aside"); // whose label gives way to the subject
+  const refs = shown.reduce((px, ref) => px + Math.min(140, 32 + ref.name.length * LABEL_PX), 0);
   const isQuiet = (row.author.me && row.author.kind === "person") || (row.depth === 1 && row.run);
   const who = isQuiet ? 0 : row.author.name.length * 8 + 6;
   const why = row.why ? row.why.length * LABEL_PX + 6 : 0;

@@ -205,7 +205,7 @@ test("undo after a check out that changed the cells takes these back too, and re
   await soon(20);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /So are the notebook's cells\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells are as they were before, too\./);
   await panel.click(panel.button("Redo"));
   await soon(20);
   assert.deepEqual(done, ["undo", "redo"]);
@@ -243,7 +243,7 @@ test("an undo that had waited takes the cells back as well", page, async () => {
   for (const undo of [null, { of: "", text: "x", cell: false, to: null }]) panel.store.tell({ busy: null, queued: null, done: { ...done }, undo });
   await soon(20);
   assert.deepEqual(undone, ["the checkout"]);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. So are the notebook's cells\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. The notebook's cells are as they were before, too\./);
 });
 
 test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
@@ -431,6 +431,27 @@ test("a merge with conflicts shows both values, and waits until every name is de
   await panel.click(merge);
   assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: ["model"], theirs: ["y"] }]);
   assert.equal(view.hidden, true);
+});
+
+test("a merge chooser that opens under a cell leaves the focus where it is, and in a panel takes it from the list", page, async () => {
+  const cell = document.createElement("textarea");
+  const opened = mounted({ wait: false, host: { start: { conflicts: { branch: "log-price", ours: [], theirs: [] } } } });
+  const panel = await opened;
+  document.body.append(cell);
+  cell.focus();
+  await soon(30);
+  assert.equal(panel.$(".ak-conflicts").hidden, false);
+  assert.equal(document.activeElement, cell);
+  const other = await mounted();
+  await other.press("g");
+  await soon(20);
+  await other.click(other.button("Merge into main…"));
+  await other.click(other.button("log-price"));
+  await soon(20);
+  other.button("Choose…").focus();
+  await other.click(other.button("Choose…"));
+  await soon(20);
+  assert.equal(document.activeElement?.getAttribute("aria-label"), "Back to the history");
 });
 
 test("a merge that was typed opens there, with what was chosen already", page, async () => {

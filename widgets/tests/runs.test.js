@@ -187,7 +187,7 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   asks.tried = [["Changed", "~", "df DataFrame 4 × 2 → 4 × 3", "on the fork"], ["Changed", "-", "old", "on the fork"], ["Returned", "", "int 4", "ends the run"]];
   asks.keeps = true;
   asks.note = "It ran to its end in a process of its own.";
-  const card = new ApprovalCard(() => {});
+  const card = new ApprovalCard(() => {}, () => {});
   card.show(run, { now: NOW, canAct: true, waits: "", step: asks.step, isGoing: false });
   assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 beforehand");
   assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the runNo deletions$/);
@@ -199,7 +199,7 @@ test("code that was typed stays while it is refused, and a denial's reason stays
   const history = withRuns();
   const waits = /** @type {string} */ (history.commits.find((commit) => commit.run?.status === "pending")?.run?.id);
   const run = runOf(waits, history);
-  const card = new ApprovalCard(() => {});
+  const card = new ApprovalCard(() => {}, () => {});
   const look = { now: NOW, canAct: true, waits: "", step: 4, isGoing: false };
   card.show(run, look);
   /** @param {string} text */
@@ -219,12 +219,48 @@ test("code that was typed stays while it is refused, and a denial's reason stays
   assert.match(card.element.textContent ?? "", /Step 4 of analyst was denied by ada.*not on this disk$/);
 });
 
+test("a run that was decided in another process is resumed from its card", page, () => {
+  const history = withRuns();
+  const waits = /** @type {string} */ (history.commits.find((commit) => commit.run?.status === "pending")?.run?.id);
+  const run = runOf(waits, history);
+  const step = /** @type {import("../history/protocol.js").RunStep} */ ({ ...run.steps[0], prompt: ".4", decided: "approve", decided_by: "ada", reason: "" });
+  const stopped = { said: "step 4 was approved, but the run has not resumed", code: "", done: 3, refused: "", cell: "", at: 9, checked: true, died: false };
+  const decided = { ...run, asks: null, status: /** @type {const} */ ("decided"), steps: [step], stopped };
+  /** @type {string[]} */
+  const resumed = [];
+  const card = new ApprovalCard(() => {}, (one) => resumed.push(one.id));
+  const look = { now: NOW, canAct: true, waits: "", step: 4, isGoing: false };
+  card.show(decided, look);
+  assert.match(card.element.textContent ?? "", /The run has not gone on yet; %agent resume lets it go on/);
+  card.element.querySelector("button")?.click();
+  assert.deepEqual(resumed, [run.id]);
+  card.show(decided, { ...look, canAct: false });
+  assert.equal(card.element.querySelector("button"), null);
+});
+
 test("a branch that nobody named is said in words, and is no branch to go to", page, async () => {
   const { refLabel } = await import("../history/refs.js");
   const label = refLabel({ kind: "aside", name: "candidate 2 of race ab12c", head: false, lane: 3, branch: "race/ab12c/2" });
   assert.equal(label.textContent, "candidate 2 of race ab12c");
   assert.equal(label.title, "On branch race/ab12c/2");
   assert.equal(label.querySelector("svg"), null);
+});
+
+test("a commit that candidates begin at is called by its cell where two are compared", page, async () => {
+  const panel = await mounted();
+  const ask = panel.store.ask.bind(panel.store);
+  panel.store.ask = async (op, args) => {
+    const found = /** @type {any} */ (await ask(op, args));
+    const refs = [{ kind: "aside", name: "2 candidates of race ab12c", head: false, lane: 1, branch: "race/ab12c/1, race/ab12c/2" }];
+    return op === "compare" ? { ...found, a: { ...found.a, refs }, b: { ...found.b, refs } } : found;
+  };
+  panel.list.focus();
+  await panel.press("d", "ArrowDown", "ArrowDown", "d");
+  await soon(30);
+  const said = panel.all(".ak-compare-bar > .ak-side").slice(0, 2).map((side) => side.textContent ?? "");
+  assert.equal(said.length, 2);
+  for (const side of said) assert.match(side, /\[/);
+  assert.doesNotMatch(said.join(" "), /candidates/);
 });
 
 test("what was decided elsewhere takes the place of the card", page, async () => {

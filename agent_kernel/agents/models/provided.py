@@ -49,10 +49,15 @@ _BETWEEN = "\n\n"  # the code of several calls
 
 
 class Provided:
-    """A model of pydantic-ai, any object of its `Model` classes."""
+    """A model of pydantic-ai, any object of its `Model` classes.
+
+    Attributes:
+        is_named: whether its name makes it anew elsewhere. The name of an object tells neither its server nor its key.
+    """
 
     def __init__(self, model: ProviderModel, name: str = "") -> None:
         self._model = model
+        self.is_named = bool(name)
         self.name = name or f"{model.system}:{model.model_name}"
         self._takes_tools = True  # until its server says that it does not
 

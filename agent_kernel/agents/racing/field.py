@@ -7,7 +7,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
@@ -28,6 +28,7 @@ from agent_kernel.agents.workers import (
     Task,
     give_up,
     is_here,
+    keep_here,
     lent,
     looked_up,
     stop_key,
@@ -104,12 +105,17 @@ _MANY = 3
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One that takes part: its task, the agent as the worker will have it, and all of it pickled."""
+    """One that takes part: its task, the agent as the worker will have it, and all of it pickled.
+
+    Attributes:
+        stays: whether its model is an object that only this process has.
+    """
 
     task: str
     agent: Agent
     model: str
     payload: bytes
+    stays: bool = False
 
 
 def entrants(
@@ -141,16 +147,20 @@ def _entry(task: str, agent: Agent, model: object, place: Place, returns: object
 
     known = model_named(model, place.namespace)
     sent = copy.copy(agent)
-    # A provider's model is made anew from its name where it is used; what is no provider's goes along as it is.
-    named = known.name if isinstance(model, str) and isinstance(known, Provided) else known
+    # A provider's model is made anew from its name where it is used, unless it is an object: its name may be another
+    # server's, and its key must be in no file. What is no provider's goes along as it is.
+    stays = isinstance(known, Provided) and not known.is_named
+    named = known.name if isinstance(known, Provided) and known.is_named else known
     vars(sent).update(state=None, on_event=None, model=named)
+    packed = copy.copy(sent)
+    vars(packed).update(model=keep_here(known) if stays else named)
     try:
-        payload = bytes(cloudpickle.dumps(Task(sent, task, returns, inputs)))
+        payload = bytes(cloudpickle.dumps(Task(packed, task, returns, inputs)))
     except Exception as error:
         what = f"agent {agent.name!r} with model {known.name!r} and its inputs cannot be sent to a worker"
         way = "name the model instead of giving the object" if not isinstance(model, str) else "leave out what fails"
         raise RaceError(f"{what}: {type(error).__name__}: {error}; {way}") from error
-    return Entry(task, sent, known.name, payload)
+    return Entry(task, sent, known.name, payload, stays)
 
 
 def _sent(returns: object, place: Place) -> object:
@@ -190,7 +200,7 @@ class Field:
         self._since: dict[int, float] = {}
         self._deadline_s = 0.0
         self._judging = judging.Judging(judge, 0.0)
-        self._own: Processes | None = None
+        self._own: list[Processes | ThreadPoolExecutor] = []
         self._open = ExitStack()
 
     # -- beginning
@@ -199,12 +209,16 @@ class Field:
         """Make the branches, and let the workers go."""
         self._deadline_s = terms.deadline_s
         self._judging = judging.Judging(self.judge, terms.deadline_s)
-        if executor is None:
-            executor = self._own = Processes(min(len(entries), os.cpu_count() or 1))
+        processes = threads = executor
+        if processes is None or threads is None:
+            most = min(len(entries), os.cpu_count() or 1)
+            processes, threads = Processes(most), ThreadPoolExecutor(most, "agent-kernel candidates")
+            self._own = [processes, threads]
         self._open.enter_context(lent(self._log.run, self._repo))
         jobs = [self._branched(number, entry, start, terms) for number, entry in enumerate(entries, 1)]
-        for job in jobs:
-            self._running[self._submitted(executor, job)] = job.candidate.number
+        for entry, job in zip(entries, jobs, strict=True):
+            taker = threads if entry.stays else processes
+            self._running[self._submitted(taker, job)] = job.candidate.number
 
     def _branched(self, number: int, entry: Entry, start: str, terms: Terms) -> Job:
         race = self._log.run
@@ -350,8 +364,8 @@ class Field:
         for future in cancelled:
             if future in self._running:
                 self._stopped_or_done(future)
-        if self._own is not None:
-            self._own.shutdown(wait=False, cancel_futures=True)
+        for own in self._own:
+            own.shutdown(wait=False, cancel_futures=True)
         all_here = all(is_here(self._candidates[number].run) for number in self._running.values())
         grace_s = _THREAD_S if all_here else 3 * GRACE_S  # of a thread nobody has more than it ends by itself
         end = time.monotonic() + 3 * GRACE_S
@@ -395,8 +409,8 @@ class Field:
             done = [one for one in self.candidates if one.is_done]
             said = f"{len(done)} of {len(self._candidates)} candidates came to a result"
             self._log.note(Success(result=said) if done else Fail(reason="no candidate came to a result"))
-        if self._own is not None:
-            self._own.shutdown(wait=False)
+        for own in self._own:
+            own.shutdown(wait=False)
         if self._repo.setting(stop_key(self._log.run)) is not None:
             self._repo.set_setting(stop_key(self._log.run), None)
         self._open.close()

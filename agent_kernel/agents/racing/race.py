@@ -89,7 +89,8 @@ def race(
             committed first.
         executor: by default each candidate has a process of its own, as many at a time as there are cores. Any
             `concurrent.futures.Executor` will do, and what has its `submit`: in a thread of this process a candidate has a namespace and a session
-            of its own and nothing bounds it but its limits; anywhere else it is again a process of its own.
+            of its own and nothing bounds it but its limits; anywhere else it is again a process of its own. A
+            provider's model that is given as an object stays in this process: without `executor` its candidates are threads.
         judge: a function of a candidate, or an expression over its variables and `result`; the highest number is best.
         approve: is given once, for all steps of all candidates: nobody can be asked later, so what would ask is denied.
         deadline_s, memory_bytes: of each candidate; its process is ended, or told that there is no memory. For judging all

@@ -405,7 +405,8 @@ def told(repo: Repository, journal: Journal, run: str, head: ObjectId | None) ->
 
 def lacks(names: Sequence[str]) -> list[str]:
     """What is said of variables that the candidates are without."""
-    return [f"not with the candidates, since it cannot be saved: {', '.join(names)}"] if names else []
+    which = "it" if len(names) == 1 else "they"
+    return [f"not with the candidates, since {which} cannot be saved: {', '.join(names)}"] if names else []
 
 
 def candidates_of(repo: Repository, journal: Journal, events: Sequence[Event]) -> list[Candidate]:

@@ -200,7 +200,7 @@ class Tasks:
                 can_ask=asks,
                 model=model,
                 model_name=named if isinstance(named, str) else "",
-                approve=cell.approve or agent.approve,
+                approve=cell.approve or agent.approve or "risky",
                 limits=_limits(cell, agent),
                 preview=cell.preview,
                 run=run,
@@ -227,7 +227,7 @@ class Tasks:
             agent=agent,
             state=place.session,
             judge=cell.judge or None,
-            approve=cell.approve or agent.approve,  # nobody can be asked there: what would ask is denied
+            approve=cell.approve or agent.approve or "risky",  # nobody can be asked there: what would ask is denied
             limits=_limits(cell, agent),
             deadline_s=seconds,
             returns=self._type(cell.returns) if cell.returns else None,
@@ -243,7 +243,7 @@ class Tasks:
         Raises:
             NoModelError: no model is named.
         """
-        agent = self._held_agent(cell.agent) or Agent(cell.agent, approve="risky")
+        agent = self._held_agent(cell.agent) or Agent(cell.agent)
         named = cell.model or agent.model or self.model
         if not named:
             raise NoModelError(in_notebook=True)

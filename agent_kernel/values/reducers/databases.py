@@ -30,18 +30,21 @@ def _image(connection: sqlite3.Connection) -> bytes:
 
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     if hears(connection):
-        reason = "a database connection with a trace callback, an authorizer or a progress handler"
+        reason = "a database connection with a trace callback, an authorizer or a progress handler cannot be saved"
         return pickler.lose(connection, reason, "remove the callback")
     try:
         files = files_of(connection)
     except sqlite3.Error as error:
         closed = "closed" in str(error)
-        return pickler.lose(connection, f"a database connection {_CLOSED if closed else f'that fails: {error}'}")
+        what = _CLOSED if closed else f"a database connection cannot be saved where it fails: {error}"
+        return pickler.lose(connection, what)
     if any(files) or len(files) != 1:
         where = next((path for path in files if path), "several databases")
-        return pickler.lose(connection, f"a database connection to {where}", "connect again in a cell")
+        return pickler.lose(connection, f"a database connection to {where} cannot be saved", "connect again in a cell")
     if connection.in_transaction:
-        return pickler.lose(connection, "a database in memory with an open transaction", remedy_of_open(connection))
+        return pickler.lose(
+            connection, "a database in memory cannot be saved while a transaction is open", remedy_of_open(connection)
+        )
     pickler.dump_record.opaque.append(connection)
     pickler.note_held(
         connection, pickler.names.token_of(connection)
@@ -110,7 +113,7 @@ def remedy_of_open(connection: Any) -> str:
     return "commit or roll it back first"
 
 
-_CLOSED = "that is closed"
+_CLOSED = "a database connection that is closed cannot be saved"
 _LEGACY: int = getattr(sqlite3, "LEGACY_TRANSACTION_CONTROL", -1)
 
 

@@ -165,6 +165,9 @@ def test_what_cannot_be_saved_is_said_to_be_missing(state: Versioned, pool: Exec
     state["lock"] = threading.Lock()
     tries = race("lowest", models=[GOOD], n=1, state=state, executor=pool).wait()
     assert tries.notes == ["not with the candidates, since it cannot be saved: lock"]
+    state["other"] = threading.Lock()
+    again = race("lowest", models=[GOOD], n=1, state=state, executor=pool).wait()
+    assert again.notes == ["not with the candidates, since they cannot be saved: lock, other"]
     tries.pick(1)
     assert state["best"] == 1
     with state["lock"]:  # type: ignore[attr-defined]

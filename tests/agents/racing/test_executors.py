@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.racing.field import entrants
 from agent_kernel.agents.racing.race import race
-from agent_kernel.agents.workers import stop_key
+from agent_kernel.agents.workers import model_of, stop_key
+from agent_kernel.errors import ModelError
 from agent_kernel.session import Versioned
 from tests.agents.races import scripted, until
 from tests.agents.racing.racers import BAD, BETTER, GOOD
@@ -93,3 +96,19 @@ def test_an_executor_that_takes_no_work_leaves_nothing_behind(state: Versioned) 
     with pytest.raises(RuntimeError, match="shutdown"):
         race("lowest", models=[GOOD], n=2, state=state, executor=pool)
     assert list(state.repo.branches()) == ["main"]
+
+
+def test_a_model_object_is_in_no_payload_and_another_process_refuses_to_ask_its_name(
+    state: Versioned, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openai = pytest.importorskip("pydantic_ai.models.openai")
+    providers = pytest.importorskip("pydantic_ai.providers.openai")
+    provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-own-key")
+    model = openai.OpenAIChatModel("gpt-x", provider=provider)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")  # the name alone could be asked
+    (entry,) = entrants(["go"], [Agent("x", model=model)], [], 1, place_of(state), None, None)
+    assert b"sk-own-key" not in entry.payload
+    monkeypatch.setattr("agent_kernel.agents.workers._staying", {})  # as it is in another process
+    task = pickle.loads(entry.payload)
+    with pytest.raises(ModelError, match="this model is an object, and it cannot be sent to another process"):
+        model_of(task.agent)
