@@ -81,7 +81,9 @@ def from_text(text: str) -> Iterator[object]:
     if text.lstrip()[:1] in ("{", "["):
         try:
             yield from filter(_is_telling, _leaves(json.loads(text)))
-        except (ValueError, RecursionError):
+        except RecursionError as error:
+            raise TooLargeError from error
+        except ValueError:
             pass
         else:
             return
@@ -128,7 +130,7 @@ def _is_telling(part: object) -> bool:
 
 def from_int(number: int) -> bytes:
     """The text that a large number is written from: `int.from_bytes`. Returns b"" for any other number."""
-    if number.bit_length() <= 64 or number < 0 or number.bit_length() > 80_000:
+    if number.bit_length() <= 64 or number < 0:
         return b""
     content = number.to_bytes(-(-number.bit_length() // 8), "big")
     return next((one for one in (content, content[::-1]) if _decoded(one, "utf-8")), b"")
@@ -279,7 +281,7 @@ def _zstandard(content: bytes, most: int) -> Iterator[object]:
     import zstandard
 
     try:
-        found = zstandard.ZstdDecompressor().stream_reader(content).read(most)
+        found = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True).read(most)
     except zstandard.ZstdError:
         return
     if len(found) >= most:
@@ -299,8 +301,8 @@ def _zip(content: bytes, most: int) -> Iterator[object]:
                     raise TooLargeError
                 yield member.filename
                 yield archive.read(member)
-    except RuntimeError:  # it has a password
-        return
+    except RuntimeError as error:  # it has a password, or is compressed in a way that Python does not know
+        raise ClosedError from error
 
 
 def _tar(content: bytes, most: int) -> Iterator[object]:

@@ -67,10 +67,12 @@ _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
-_MOST_LINES: Final = 100_000  # of a text
 _MOST_DECODED: Final = 1 << 26  # bytes that are decoded, and read of open files
 _MOST_SOUGHT: Final = 1_000  # texts that are looked for one by one
 _FEW: Final = 200  # beginnings of texts that are looked for first
+
+# What stands in every output, and tells nothing of the variable that holds it.
+_SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "null", "TRUE", "FALSE", "NULL", "<NA>"})
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
@@ -131,7 +133,7 @@ def faces(text: str) -> set[str]:
         found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
     found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
     if "\n" in text:
-        found |= {line.strip() for line in islice(text.splitlines(), _MOST_LINES) if len(line.strip()) >= _TELLING}
+        found |= {line.strip() for line in text.splitlines() if len(line.strip()) >= _TELLING}
     return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
 
 
@@ -195,7 +197,7 @@ class RedactedTexts:
     def update(self, texts: Iterable[str]) -> None:
         """Take these too; none may have fewer than four characters."""
         for text in texts:
-            if text not in self._index.all:
+            if text not in self._index.all and text not in _SAID_EVERYWHERE:
                 self._index.add(text)
                 self._new.append(text)
 
@@ -405,13 +407,16 @@ class Reader:
             if not hide and depth > _DEEPEST:
                 continue
             self._left -= 1
-            if self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS:
+            if self._is_spent():
                 return False
             try:
                 todo += self._parts(value, hide, depth)
             except decoding.TooLargeError:
                 return False
-        return True
+        return not self._is_spent()  # the last value may have had more than there was room for
+
+    def _is_spent(self) -> bool:
+        return self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS
 
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
@@ -557,14 +562,14 @@ class Reader:
     def _learn(self, value: object, kind: type) -> bool:
         """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
-            self._texts.update(faces(exact_str(value)))
+            self._learn_texts(faces(exact_str(value)))
         elif _is_bytes(kind):
             content = bytes(cast("bytes", value))
             for one in {content, content.strip(b"\0"), *_runs(content)}:
-                self._texts.update(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
+                self._learn_texts(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
         elif derives_from(kind, loaded("numpy", "void")) and not cast("Any", value).dtype.names:
             return self._learn(cast("Any", value).tobytes(), bytes)
-        elif (number := _number(value, kind)) is not None:
+        elif (number := _spelled_number(value, kind)) is not None:
             self._learn_number(number)
             if derives_from(kind, complex):
                 self._learn_number(repr(float(cast("complex", value).real)))
@@ -581,6 +586,11 @@ class Reader:
         else:
             return False
         return True
+
+    def _learn_texts(self, found: set[str]) -> None:
+        if len(found) > _MOST_TEXTS:
+            raise decoding.TooLargeError
+        self._texts.update(found)
 
     def _moments(self, value: Any, kind: type) -> set[str]:
         """Other usual spellings of a date: ISO, and as numbers since 1970."""
@@ -667,11 +677,11 @@ class Reader:
                 yield name, True, depth + 1
             if hide or labels_a_secret(name):
                 column = value.column(at) if hasattr(value, "column") else value.to_series(at)
-                yield from self._cells(_arrays_as_lists(column, self._left), True, depth, words=hide)
+                yield from self._cells(_arrays_as_lists(column, self._left, all_of_it=hide), True, depth, words=hide)
 
     def _column(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide or labels_a_secret(getattr(value, "name", "")):
-            yield from self._cells(_arrays_as_lists(value, self._left), True, depth, words=hide)
+            yield from self._cells(_arrays_as_lists(value, self._left, all_of_it=hide), True, depth, words=hide)
 
     def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
         if not hide:
@@ -702,7 +712,9 @@ class Reader:
             return
         if hide and (categories := getattr(getattr(cells, "dtype", None), "categories", None)) is not None:
             yield categories, True, depth + 1  # also of those that no cell has
-        for held in _unlike(cells, self._left + 1 if words else 2 * _MOST_OF_ONE):
+        if words and len(cells) > _MOST_NUMBERS:
+            raise decoding.TooLargeError
+        for held in _unlike(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
                 yield held, hide, depth + 1
@@ -904,10 +916,25 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
     if kind is contextvars.Context:
         return list(value.values())
     if kind is range:
-        return list(value) if len(value) <= _MOST_OF_ONE else [value.start, value.stop, value.step]
+        return _numbers_in(value)
     if kind is types.CodeType:
         return _said_in(value)
     return None
+
+
+def _numbers_in(value: range) -> list[object]:
+    """The numbers of a range, in an array where there are many."""
+    ends: list[object] = [value.start, value.stop, value.step]
+    if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
+        return [*ends, *value]
+    if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:
+        raise decoding.TooLargeError
+    import numpy as np
+
+    try:
+        return [*ends, np.arange(value.start, value.stop, value.step, dtype=np.int64)]
+    except OverflowError as error:
+        raise decoding.TooLargeError from error
 
 
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
@@ -939,20 +966,33 @@ def _referents(value: object) -> list[object]:
 
 
 def _unlike(cells: Any, most: int) -> Iterator[object]:
-    """Cells of a column, each text once. Of more than there is room for, the first and the last."""
-    many = len(cells)
-    parts = (cells,) if many <= most else (cells[: most - most // 2], cells[many - most // 2 :])
+    """Cells of a column, each text once: one more than there is room for, where there are as many."""
     met: set[str] = set()
-    for held in (held for part in parts for held in part):
+    many = 0
+    for held in cells:
         if type(held) is str:
             if held in met:
                 continue
             met.add(held)
         yield held
+        many += 1
+        if many > most:
+            return
 
 
-def _arrays_as_lists(column: Any, most: int) -> list[object]:
-    """The cells of a column of polars' or pyarrow's."""
+def _ends_of(cells: Any, most: int) -> Iterator[object]:
+    """The first cells and the last ones."""
+    for part in (cells,) if len(cells) <= most else (cells[: most - most // 2], cells[len(cells) - most // 2 :]):
+        yield from part
+
+
+def _arrays_as_lists(column: Any, most: int, *, all_of_it: bool) -> list[object]:
+    """The cells of a column of polars' or pyarrow's, each once where there are more than there is room for."""
+    if all_of_it and len(column) > most:
+        try:
+            column = column.unique()
+        except Exception as error:  # a library's own: cells of this type are not compared
+            raise decoding.TooLargeError from error
     first = column.slice(0, most + 1)
     cells: list[object] = first.to_pylist() if hasattr(first, "to_pylist") else first.to_list()
     return cells
@@ -971,6 +1011,13 @@ def _number(value: object, kind: type) -> str | None:
         if derives_from(kind, base):
             return base.__repr__(cast("Any", value))
     return None
+
+
+def _spelled_number(value: object, kind: type) -> str | None:
+    try:
+        return _number(value, kind)
+    except ValueError as error:  # of more digits than Python writes
+        raise decoding.TooLargeError from error
 
 
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
