@@ -17,7 +17,7 @@ import pytest
 
 from agent_kernel.values import summaries
 from agent_kernel.values.redacted_values import RedactedTexts, faces
-from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES
+from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES, SHOWN_BY_HOLDERS
 from tests.agents.test_privacy import CANARY, sent
 
 pytestmark = [
@@ -68,6 +68,36 @@ def test_what_a_step_shows_is_withheld_where_a_hidden_value_cannot_be_asked_what
     assert "withheld" in told
     assert CANARY not in told
     assert CANARY not in events
+
+
+@pytest.mark.parametrize("holder", SHOWN_BY_HOLDERS)
+def test_what_an_object_shows_of_a_hidden_value_by_the_way_is_masked(holder: str) -> None:
+    code, step = SHOWN_BY_HOLDERS[holder]
+    told, events = sent({"held": made(code)["held"]}, step, hide=("held",))
+    assert "withheld" not in told
+    assert summaries.MASK in told
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("def held(rows: 'list[str]') -> None: 'the rows of orders'", "list[str] held rows"),
+        ("class Order2: 'one order'\nheld = Order2()", "Order2"),
+        ("import numpy\nheld = numpy.arange(9)", "int64 arange"),
+        ("import pandas as pd\nheld = pd.DataFrame({{'a': [1]}})", "DataFrame with RangeIndex and int64"),
+        ("import pyarrow as pa\nheld = pa.table({{'a': [1]}})", "table of int64"),
+        (
+            "held = 'a text with several ordinary words, international and administrative'",
+            "international administrative",
+        ),
+    ],
+)
+def test_what_types_and_functions_are_called_is_told(held: str, shown: str) -> None:
+    value = made(held)["held"]
+    told, _ = sent({"held": value, "shown": shown.replace("held ", "")}, "print(shown)", hide=("held",))
+    assert f"\n\n{shown.replace('held ', '')}\n" in told
 
 
 @pytest.mark.parametrize("route", ROUTES)
