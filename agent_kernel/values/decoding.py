@@ -79,6 +79,9 @@ def _deflated(content: bytes, most: int) -> bytes:
     Raises:
         TooLargeError: there is more.
     """
+    form = content[0] >> 1 & 3 if len(content) > _TELLING else 3  # of its first block: as it is, two codes, none
+    if form == 3 or (form == 0 and content[1] ^ content[3] != 0xFF):  # most bytes are none, and this is asked often
+        return b""
     import zlib
 
     machine = zlib.decompressobj(-15)

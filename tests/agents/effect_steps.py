@@ -546,10 +546,15 @@ BY_LIBRARIES: Final[dict[str, str]] = {
     "vars environ": "import os\nvars(os.environ)['_data'][b'AGK'] = b'1'",
     "by a name alone": "import importlib\nm = importlib.import_module('lmdb.cpython')\nm.open('out')",
     "by getattr of the environment": "import os\ngetattr(os.environ, '_data')[b'AGK'] = b'1'",
+    "a statement that is made, by the function alone": "from duckdb import sql\nsql(''.join(['copy (select 1) to ', repr('out')]))",
+    "a setting, by the function alone": "from duckdb import execute as e\ne(\"set log_query_path='out'\")",
+    "everything of lmdb": "from lmdb.cpython import *\nopen('out')",
 }
 
 # What is like that and reaches nothing.
 AT_LIBRARIES: Final[dict[str, str]] = {
+    "a query by the function alone": "from duckdb import sql\nprint(sql('select 1').fetchall())",
+    "everything of math": "from math import *\nprint(pi)",
     "set_tbl": "import polars as pl\npl.Config.set_tbl_rows(5)",
     "set_tbl2": "import polars as pl\nwith pl.Config(tbl_rows=5): print(pl.DataFrame({'a':[1]}))",
     "nice read": "import psutil\nprint(psutil.Process().nice(), psutil.Process().cpu_affinity(), psutil.cpu_percent())",

@@ -63,7 +63,7 @@ def kind_of_call(node: ast.Call, name: str, meant: Meanings) -> str:
     head, _, last = name.rpartition(".")
     if head.endswith(".str") or last == "":
         return ""  # texts of a table
-    if (on := _database_in_memory(node, last, meant)) is not None:
+    if (on := _database_in_memory(node, name, meant)) is not None:
         return on
     return (
         _by_name(node, name, head, last, meant)
@@ -264,11 +264,15 @@ def _keeps_nothing(node: ast.Call, meant: Meanings) -> bool:
     return bool(texts) and all(text.startswith(SINKS) for text in texts or ())
 
 
-def _database_in_memory(node: ast.Call, last: str, meant: Meanings) -> str | None:
+def _database_in_memory(node: ast.Call, name: str, meant: Meanings) -> str | None:
     """What a statement for a database in memory reaches. Returns None where it is another database, or none."""
-    if last not in STATEMENTS or not isinstance(node.func, ast.Attribute):
+    head, _, last = name.rpartition(".")
+    if last not in STATEMENTS:
         return None
-    if not meant.is_database_in_memory(node.func.value):
+    is_on = isinstance(node.func, ast.Attribute) and meant.is_database_in_memory(node.func.value)
+    if (
+        not is_on and head != "duckdb" and not name.startswith("duckdb._relation.")
+    ):  # a function of the module's own one
         return None
     texts = [text for given in node.args[:1] for text in (meant.whole_texts(given) or meant.texts(given))]
     leaves = any(SQL_LEAVES.search(text) or SQL_SETTINGS.search(text) for text in texts)

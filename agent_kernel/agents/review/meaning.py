@@ -279,6 +279,7 @@ _MADE: Final = frozenset({"session", "socket", "client", "resource", "connect", 
 _USUAL: Final = {"np": "numpy", "sns": "seaborn", "sa": "sqlalchemy", "pd": "pandas"}
 # Modules in C, and those whose names are theirs.
 _BEHIND: Final = {
+    "_duckdb": "duckdb",
     "posix": "os",
     "nt": "os",
     "_io": "io",
@@ -428,6 +429,11 @@ class Meanings:
             if name not in self.bound or reaches(meaning):
                 return meaning or f"{name}{_OWN}"
         return _USUAL.get(name, name) if name not in self.bound else name
+
+    def opens(self, module: str) -> bool:
+        """Whether a module has an `open` that stands in place of Python's where all of it is imported."""
+        dotted = _in_front(f"{_BEHIND.get(module, module)}.open")
+        return dotted in FUNCTIONS or dotted in OPENERS
 
     def _imported_by_name(self, node: ast.expr) -> str:
         """`lmdb.cpython` of `importlib.import_module("lmdb.cpython")`."""

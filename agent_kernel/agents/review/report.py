@@ -516,7 +516,7 @@ class _Reader:
             if (
                 name == "*"
                 and module not in HARMLESS
-                and (reaches(module) or reaches(f"{module}.*"))
+                and (reaches(module) or reaches(f"{module}.*") or self._meant.opens(module))
                 and not self._is_allowed(module)
             ):
                 yield Finding("dynamic", f"from {module} import *", line, risky=True)
