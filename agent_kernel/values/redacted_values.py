@@ -1064,7 +1064,7 @@ def _about(column: Any) -> list[object]:
 
 def _categories(column: Any) -> list[object]:
     """The texts that a column of polars' was made with; of a new version its cells are all that there is."""
-    if not derives_from(type(column.dtype), loaded("polars", "Categorical")):
+    if not derives_from(type(cast("object", column.dtype)), loaded("polars", "Categorical")):
         return []
     try:
         return list(column.cat.get_categories())
