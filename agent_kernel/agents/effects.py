@@ -61,6 +61,7 @@ __all__ = [
 # of whoever calls them.
 
 WRITES: Final = "agent_kernel.compiled.writes"
+LISTENS: Final = "agent_kernel.compiled.listens"
 
 _Args: TypeAlias = Sequence[Any]
 _Words: TypeAlias = Mapping[str, Any]
@@ -85,6 +86,16 @@ def _written_path(at: int, *names: str) -> _Says:
     return says
 
 
+def _whenever_called(event: str, target: str, *, where: int = 0) -> _Says:
+    """It happens whenever this is called. `where`: so many arguments there have to be, by place or by name."""
+
+    def says(args: _Args, words: _Words) -> Iterator[tuple[str, str]]:
+        if len(args) - 1 + len(words) >= where:  # the object itself is the first one
+            yield event, target
+
+    return says
+
+
 _FRAME: Final = _written_path(1, "file", "path", "target")
 _SINK: Final = _written_path(1, "where", "sink")
 # By the module at the end of whose import they are there: what writes, as it is reached from which module.
@@ -98,9 +109,23 @@ _WRITERS: Final[dict[str, dict[str, _Says]]] = {
     "torch": {
         "torch._C:PyTorchFileWriter.__init__": _written_path(1),
         "torch._C:ScriptModule.save": _written_path(1),
+        "torch._C:ScriptModule._save_for_mobile": _written_path(1),
+        "torch._C:ScriptFunction.save": _written_path(1),
+        "torch._C._autograd:_ProfilerResult.save": _written_path(1),
+        "torch._C._distributed_c10d:FileStore.__init__": _written_path(1, "file_name"),
+        "torch._C._distributed_c10d:TCPStore.__init__": _whenever_called(LISTENS, "a store of torch"),
+        "torch.profiler.profiler:ExecutionTraceObserver.register_callback": _written_path(1, "output_file_path"),
     },
     "pandas": {f"pandas:DataFrame.to_{kind}": _written_path(1, "path") for kind in ("parquet", "feather", "orc")},
     "pyarrow.parquet.core": {"pyarrow.parquet.core:ParquetWriter.__init__": _SINK},
+    "psutil": {
+        f"psutil:Process.{name}": _whenever_called("os.nice", "a process", where=1)
+        for name in ("nice", "ionice", "cpu_affinity")
+    },
+    "duckdb": {
+        f"duckdb:DuckDBPyRelation.{kind}": _written_path(1, "file_name")
+        for kind in ("to_csv", "write_csv", "to_parquet", "write_parquet")
+    },
     "pyarrow.orc": {"pyarrow.orc:ORCWriter.__init__": _SINK},
 }
 
@@ -169,7 +194,7 @@ _NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
 # What our own stores, Python itself and libraries write by the way while code runs.
 _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
-_LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_")
+_LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_", "POLARS_")
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self")
 
@@ -863,6 +888,7 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "sqlite3.connect": _database,
     "smtplib.send": lambda args: ("sends mail", ""),
     WRITES: _first("writes"),
+    LISTENS: _first("listens"),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
 _RIGHTS: Final = (

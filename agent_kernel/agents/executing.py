@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
 from weakref import WeakSet
 
 import msgspec
@@ -26,6 +26,7 @@ from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.session.history import written
+from agent_kernel.session.interrupts import sent_by_code
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Given
@@ -214,10 +215,13 @@ class RaisedInterrupt(RuntimeError):  # noqa: N818 - it stands for what is no er
 
 
 def is_raised_by_code(error: BaseException | None) -> bool:
-    """Whether this is a KeyboardInterrupt that a `raise` of the code, or of a library, made.
+    """Whether this is a KeyboardInterrupt that the code made, or a library: by `raise`, by `throw`, by `interrupt_main`.
 
-    A real one arrives between two instructions, wherever the code is; this package raises it where it stopped a run.
+    A real one arrives between two instructions, wherever the code is, and never where a generator waits to be continued;
+    this package raises it where it stopped a run.
     """
+    if sent_by_code(error):
+        return True
     last = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -225,7 +229,10 @@ def is_raised_by_code(error: BaseException | None) -> bool:
         return False
     code = last.tb_frame.f_code
     found = (one for one in dis.get_instructions(code) if one.offset == last.tb_lasti)
-    return next((one.opname for one in found), "") == "RAISE_VARARGS"
+    return next((one.opname for one in found), "") in _RAISING
+
+
+_RAISING: Final = frozenset({"RAISE_VARARGS", "YIELD_VALUE", "RETURN_GENERATOR"})
 
 
 class Executed(msgspec.Struct, frozen=True):

@@ -1,22 +1,104 @@
-"""Hold back Ctrl-C while something must not stop half-way."""
+"""Hold back Ctrl-C while something must not stop half-way, and tell it from what code sends itself."""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import functools
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import FrameType
-from typing import Any
+from typing import Any, Final
+from weakref import WeakSet
 
 _HANDLERS: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
 _SIGINT = int(signal.SIGINT)
 
 
+# -- `_thread.interrupt_main()` runs the handler of Ctrl-C without a signal, and no audit event tells of it
+#
+# So the function itself says that the next Ctrl-C is none of a person's, where code calls it that runs in a block that notes
+# interrupts: on the main thread, or on a thread that began in there. Debuggers and kernels call it on threads of their own.
+
+
+class _Senders:
+    """Who may send an interrupt that is the code's own."""
+
+    def __init__(self) -> None:
+        self.blocks = 0  # that note interrupts now, one within the other
+        self.before: WeakSet[threading.Thread] = WeakSet()  # threads that were there as the outermost began
+        self.is_sent = False  # the next interrupt is the code's own
+        self.is_passing = False
+        self.is_telling = False
+
+    def begin(self) -> None:
+        if not self.is_telling:
+            _thread.interrupt_main = _telling(_thread.interrupt_main)
+            self.is_telling = True
+        if not self.blocks:
+            self.before = WeakSet(threading.enumerate())
+            self.is_sent = False
+        self.blocks += 1
+
+    def end(self) -> None:
+        self.blocks = max(0, self.blocks - 1)
+
+    def is_code(self) -> bool:
+        here = threading.current_thread()
+        if not self.blocks or here.name.startswith("agent-kernel"):
+            return False
+        return here is threading.main_thread() or here not in self.before
+
+    def take(self) -> bool:
+        is_sent, self.is_sent = self.is_sent or self.is_passing, False
+        return is_sent
+
+    @contextlib.contextmanager
+    def passing(self) -> Generator[None]:
+        """The interrupt goes on to the handlers of the blocks around this one."""
+        before, self.is_passing = self.is_passing, True
+        try:
+            yield
+        finally:
+            self.is_passing = before
+
+
+_senders: Final = _Senders()
+
+
+def _telling(act: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(act)
+    def told(signum: int = _SIGINT, /) -> None:
+        if int(signum) != _SIGINT or not _senders.is_code():
+            act(signum)
+            return
+        _senders.is_sent = True
+        try:
+            act(signum)
+        finally:
+            if threading.current_thread() is threading.main_thread():  # it has arrived in here, or never does
+                _senders.is_sent = False
+
+    del told.__wrapped__  # nobody is to call it past this
+    return told
+
+
+_MARK: Final = "_agent_kernel_sent_by_code"
+
+
+def sent_by_code(error: BaseException | None) -> bool:
+    """Whether this is the interrupt of a `_thread.interrupt_main()` that code called in a block that notes interrupts."""
+    return isinstance(error, KeyboardInterrupt) and _MARK in vars(error)
+
+
 @contextlib.contextmanager
 def noted_interrupts() -> Generator[list[int] | None]:
-    """Give a list that grows with each Ctrl-C in the block, which still does what it does; None where it cannot be told."""
+    """Give a list that grows with each Ctrl-C in the block, which still does what it does; None where it cannot be told.
+
+    What code in the block sends by `_thread.interrupt_main()` is none.
+    """
     before = _HANDLERS.getsignal(_SIGINT) if threading.current_thread() is threading.main_thread() else None
     if not callable(before):
         yield None
@@ -24,13 +106,22 @@ def noted_interrupts() -> Generator[list[int] | None]:
     arrived: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> object:
-        arrived.append(number)
-        return before(number, frame)
+        if not _senders.take():
+            arrived.append(number)
+            return before(number, frame)
+        try:
+            with _senders.passing():
+                return before(number, frame)
+        except KeyboardInterrupt as error:
+            vars(error)[_MARK] = True
+            raise
 
     _HANDLERS.signal(_SIGINT, note)
     try:
+        _senders.begin()
         yield arrived
     finally:
+        _senders.end()
         if _HANDLERS.getsignal(_SIGINT) is note:  # unless code of others, which ran meanwhile, has set its own
             _HANDLERS.signal(_SIGINT, before)
 

@@ -26,6 +26,7 @@ _SETTING: Final = re.compile(
     r"""(?m)^[ \t-]*(?:export )?[\w.-]+[ \t]*(?:=|:(?=\s))[ \t]*["']?(.*?)["']?[,;]?[ \t]*$|^[ \t]*- (.*)$"""
 )
 _TOKEN: Final = re.compile(r"[\w-]{8,}(?:\.[\w-]{8,}){1,4}")
+_USER_AND_PASSWORD: Final = re.compile(r"[^\s:/]+:(\S{8,})")
 _CODE: Final = re.compile(r"\\[uxU]((?<=u)[0-9A-Fa-f]{4}|(?<=x)[0-9A-Fa-f]{2}|(?<=U)[0-9A-Fa-f]{8})")
 _NO_LETTER: Final = re.compile(r"[\s:]+")
 _QUERY: Final = re.compile(r"[\w.%+-]+=[^&\s=]+(?:&[\w.%+-]+=[^&\s=]*)*")
@@ -59,6 +60,8 @@ def from_bytes(content: bytes, most: int) -> Iterator[object]:
         yield from _tar(content, most)
     elif text := _decoded(content, _wide(content) or "utf-8"):
         yield text
+    elif found := _deflated(content, most):
+        yield found
 
 
 def is_other_form(content: bytes) -> bool:
@@ -67,7 +70,31 @@ def is_other_form(content: bytes) -> bool:
 
 
 def _is_packed(content: bytes) -> bool:
-    return content.startswith(_STARTS) or content[257:262] == b"ustar"
+    return content.startswith(_STARTS) or content[257:262] == b"ustar" or bool(_deflated(content, _ENOUGH))
+
+
+def _deflated(content: bytes, most: int) -> bytes:
+    """What was compressed without a header that says so. Returns b"" for other bytes.
+
+    Raises:
+        TooLargeError: there is more.
+    """
+    form = content[0] >> 1 & 3 if len(content) > _TELLING else 3  # of its first block: as it is, two codes, none
+    if form == 3 or (form == 0 and content[1] ^ content[3] != 0xFF):  # most bytes are none, and this is asked often
+        return b""
+    import zlib
+
+    machine = zlib.decompressobj(-15)
+    try:
+        found = machine.decompress(content, most)
+    except zlib.error:
+        return b""
+    if not machine.eof and len(found) >= most > _ENOUGH:
+        raise TooLargeError
+    return found if machine.eof or len(found) >= most else b""
+
+
+_ENOUGH: Final = 64  # bytes that tell what others are
 
 
 def from_text(text: str) -> Iterator[object]:
@@ -81,7 +108,9 @@ def from_text(text: str) -> Iterator[object]:
     if text.lstrip()[:1] in ("{", "["):
         try:
             yield from filter(_is_telling, _leaves(json.loads(text)))
-        except (ValueError, RecursionError):
+        except RecursionError as error:
+            raise TooLargeError from error
+        except ValueError:
             pass
         else:
             return
@@ -90,6 +119,10 @@ def from_text(text: str) -> Iterator[object]:
     yield from (part for found in _SETTING.findall(text) for part in found if len(part) >= _TELLING and part != text)
     if _TOKEN.fullmatch(text):
         yield from text.split(".")
+    if " " in text or "\n" in text:  # `Basic dXNlcjpwYXNzd29yZA==`
+        yield from (word for word in text.split() if len(word) >= 2 * _TELLING and any(_meant_by(word)))
+    if pair := _USER_AND_PASSWORD.fullmatch(text):
+        yield pair[1]
     if "&" in text and (plain := html.unescape(text)) != text:
         yield plain
     if _CODE.search(text):
@@ -104,6 +137,11 @@ def from_text(text: str) -> Iterator[object]:
         yield plain
     if "\\" in text and (plain := _ESCAPED.sub(r"\1", text)) != text:
         yield plain
+    yield from _meant_by(text)
+
+
+def _meant_by(text: str) -> Iterator[bytes]:
+    """The bytes that a text stands for as a whole, where they are readable or packed."""
     for decode in (_base64, _base32, _base85, _hex):
         content = decode(text)
         if content and (_is_packed(content) or _decoded(content, "utf-8")):
@@ -128,7 +166,7 @@ def _is_telling(part: object) -> bool:
 
 def from_int(number: int) -> bytes:
     """The text that a large number is written from: `int.from_bytes`. Returns b"" for any other number."""
-    if number.bit_length() <= 64 or number < 0 or number.bit_length() > 80_000:
+    if number.bit_length() <= 64 or number < 0:
         return b""
     content = number.to_bytes(-(-number.bit_length() // 8), "big")
     return next((one for one in (content, content[::-1]) if _decoded(one, "utf-8")), b"")
@@ -279,7 +317,7 @@ def _zstandard(content: bytes, most: int) -> Iterator[object]:
     import zstandard
 
     try:
-        found = zstandard.ZstdDecompressor().stream_reader(content).read(most)
+        found = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True).read(most)
     except zstandard.ZstdError:
         return
     if len(found) >= most:
@@ -299,8 +337,8 @@ def _zip(content: bytes, most: int) -> Iterator[object]:
                     raise TooLargeError
                 yield member.filename
                 yield archive.read(member)
-    except RuntimeError:  # it has a password
-        return
+    except RuntimeError as error:  # it has a password, or is compressed in a way that Python does not know
+        raise ClosedError from error
 
 
 def _tar(content: bytes, most: int) -> Iterator[object]:
@@ -368,6 +406,22 @@ def _arrow(content: bytes, most: int) -> Iterator[object]:
     yield arrow.ipc.open_file(arrow.py_buffer(content)).read_all()
 
 
+def _png(content: bytes, _most: int) -> Iterator[object]:
+    """The texts beside a picture, of which some are compressed."""
+    at = 8
+    while at + 8 <= len(content):
+        size, kind = int.from_bytes(content[at : at + 4], "big"), content[at + 4 : at + 8]
+        part = content[at + 8 : at + 8 + size]
+        if kind == b"zTXt":
+            yield from part.split(b"\0\0", 1)
+        elif kind == b"iTXt" and part.count(b"\0") >= 4:  # keyword, is compressed, how, language, keyword, text
+            name, _, rest = part.partition(b"\0")
+            yield from (name, *rest[2:].split(b"\0", 2))
+        elif kind == b"tEXt":
+            yield from part.split(b"\0", 1)
+        at += 12 + size
+
+
 def _closed(_content: bytes, _most: int) -> Iterator[object]:
     raise ClosedError
     yield
@@ -384,6 +438,7 @@ _FORMS: Final[tuple[tuple[bytes, Callable[[bytes, int], Iterator[object]]], ...]
     (b"SQLite format 3\0", _sqlite),
     (b"PAR1", _parquet),
     (b"ARROW1", _arrow),
+    (b"\x89PNG\r\n\x1a\n", _png),
     *((start, _closed) for start in (b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x89HDF\r\n")),
 )
 _STARTS: Final = tuple(start for start, _ in _FORMS)

@@ -73,8 +73,11 @@ def _holds(text: str, search: Search, depth: int) -> bool:
     """Whether a decoded text is one of these, or has a longer one, plain or encoded again."""
     if text.strip() in search or any(search.found(text)):
         return True
-    is_readable = depth < _DEEPEST and text.translate(_BREAKS).isprintable()  # most runs are words, and give none
-    return is_readable and (any(_decoded(text, search, depth + 1)) or any(_read(text, search)))
+    if not text.translate(_BREAKS).isprintable():  # most runs are words, and give none
+        return False
+    if depth >= _DEEPEST:  # what is encoded as often as that, and is so again, is not told
+        return bool(_ENCODED_AGAIN.fullmatch(text.strip()))
+    return any(_decoded(text, search, depth + 1)) or any(_read(text, search))
 
 
 # -- runs of letters that stand for bytes
@@ -85,6 +88,8 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}+(?:(?:\\n|\s)++[0-9A-Fa-f]{16,}+)*+")
 _INTEGER: Final = re.compile(r"(?<![\d.])\d{20,}(?![\d.])")
 _LITERAL: Final = re.compile(r"""b(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
 _LINE_END: Final = re.compile(r"\\n|\\r|\s+")
+_ENCODED_AGAIN: Final = re.compile(r"[A-Za-z0-9+/_\-\s]{11,}=*")
+_MOST_DIGITS: Final = 100_000
 _STANDARD: Final = {ord("-"): "+", ord("_"): "/"}
 
 
@@ -94,32 +99,49 @@ def _decoded(text: str, search: Search, depth: int) -> Iterator[Span]:
         known: dict[str, bool] = {}
         for run in pattern.finditer(text):
             if run[0] not in known:
-                known[run[0]] = any(_gives(content, search, depth) for content in decode(run[0]))
+                known[run[0]] = _decodes(decode, run[0], search, depth)
             if known[run[0]]:
                 yield run.span()
+
+
+def _decodes(decode: Callable[[str], Iterator[bytes]], run: str, search: Search, depth: int) -> bool:
+    """Whether a run gives such a text, or is too long to be decoded."""
+    try:
+        return any(_gives(content, search, depth) for content in decode(run))
+    except decoding.TooLargeError:
+        return True
 
 
 def _gives(content: bytes, search: Search, depth: int) -> bool:
     """Whether bytes hold such a text: as they are, or one layer below."""
     if _holds(content.decode("utf-8", "replace"), search, depth + 1):
         return True
-    if depth >= _DEEPEST or not decoding.is_other_form(content):
+    if not decoding.is_other_form(content):
         return False
+    if depth >= _DEEPEST:
+        return True
     try:
         layers = list(decoding.from_bytes(content, _MOST_BYTES))
-    except Exception:  # noqa: BLE001 - too large, or broken: bytes of no known form, as by chance
+    except decoding.TooLargeError:
+        return True
+    except Exception:  # noqa: BLE001 - broken: bytes of no known form, as by chance
         return False
     texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in layers)
     return any(isinstance(one, str) and _holds(one, search, depth + 1) for one in texts)
 
 
 def _base64(run: str) -> Iterator[bytes]:
-    """What a run gives: it may begin with letters that are none of it, so that it is read from each of four places."""
-    plain = _LINE_END.sub("", run).translate(_STANDARD)
-    for at in range(4):
-        part = plain[at : at + (len(plain) - at) // 4 * 4]
-        rest = plain[at + len(part) :]
-        yield base64.b64decode(part + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else ""))
+    """What a run gives: it may begin with letters that are none of it, so that it is read from each of four places.
+
+    Words may stand behind it that look like another line of it, so that its first line is read by itself, too.
+    """
+    first = _LINE_END.split(run, maxsplit=1)[0]
+    for one in {_LINE_END.sub("", run), first}:
+        plain = one.translate(_STANDARD)
+        for at in range(4):
+            part = plain[at : at + (len(plain) - at) // 4 * 4]
+            rest = plain[at + len(part) :]
+            yield base64.b64decode(part + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else ""))
 
 
 def _base32(run: str) -> Iterator[bytes]:
@@ -136,8 +158,13 @@ def _hex(run: str) -> Iterator[bytes]:
 
 
 def _integer(run: str) -> Iterator[bytes]:
-    if len(run) < 4_000:  # longer ones Python does not read
-        yield decoding.from_int(int(run))
+    if len(run) > _MOST_DIGITS:
+        raise decoding.TooLargeError
+    number = 0
+    for at in range(0, len(run), 4_000):  # longer ones Python does not read
+        part = run[at : at + 4_000]
+        number = number * 10 ** len(part) + int(part)
+    yield decoding.from_int(number)
 
 
 def _literal(run: str) -> Iterator[bytes]:

@@ -67,10 +67,13 @@ _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
-_MOST_LINES: Final = 100_000  # of a text
 _MOST_DECODED: Final = 1 << 26  # bytes that are decoded, and read of open files
 _MOST_SOUGHT: Final = 1_000  # texts that are looked for one by one
+_FEW_BYTES: Final = 1 << 16  # of numbers that are searched for texts
 _FEW: Final = 200  # beginnings of texts that are looked for first
+
+# What stands in every output, and tells nothing of the variable that holds it.
+_SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "null", "TRUE", "FALSE", "NULL", "<NA>"})
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
@@ -82,13 +85,15 @@ _RUN = re.compile(rb"[ -~]{8,}")  # a text within bytes, as in a pickle
 _WIDE_RUNS = (re.compile(rb"(?:[ -~]\0){8,}"), re.compile(rb"(?:[ -~]\0{3}){8,}"))  # in two or four bytes a character
 _ESCAPED = re.compile(r"""[^ -~]|["'&<>\\]""")
 
+_TYPE = re.compile(r"[\w.,\s|\[\]'\"]*")  # an annotation that is written as a text
+
 _PLAIN = frozenset(map(id, (bool, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)))
 _SPELLED: ExactTypes[bool] = ExactTypes(
     [
         (kind, True)
         for kind in (
             *(decimal.Decimal, uuid.UUID),
-            *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
+            *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
             *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
         )
     ],
@@ -108,6 +113,7 @@ _TABLES: ExactTypes[str] = ExactTypes(
         "pyarrow:ChunkedArray": "_column",
         "torch:Tensor": "_tensor",
         "torch.nn:Parameter": "_tensor",
+        "torch:UntypedStorage": "_storage",
     }
 )
 # How each kind of container gives what it holds, past what a class derived from it says.
@@ -131,7 +137,7 @@ def faces(text: str) -> set[str]:
         found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
     found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
     if "\n" in text:
-        found |= {line.strip() for line in islice(text.splitlines(), _MOST_LINES) if len(line.strip()) >= _TELLING}
+        found |= {line.strip() for line in text.splitlines() if len(line.strip()) >= _TELLING}
     return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
 
 
@@ -195,7 +201,7 @@ class RedactedTexts:
     def update(self, texts: Iterable[str]) -> None:
         """Take these too; none may have fewer than four characters."""
         for text in texts:
-            if text not in self._index.all:
+            if text not in self._index.all and text not in _SAID_EVERYWHERE:
                 self._index.add(text)
                 self._new.append(text)
 
@@ -405,13 +411,16 @@ class Reader:
             if not hide and depth > _DEEPEST:
                 continue
             self._left -= 1
-            if self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS:
+            if self._is_spent():
                 return False
             try:
                 todo += self._parts(value, hide, depth)
             except decoding.TooLargeError:
                 return False
-        return True
+        return not self._is_spent()  # the last value may have had more than there was room for
+
+    def _is_spent(self) -> bool:
+        return self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS
 
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
@@ -427,7 +436,8 @@ class Reader:
         if _is_passed_over(kind):
             return ()
         if hide and self._learn(value, kind):
-            return [(part, True, depth + 1) for part in self._decoded(value, kind)]
+            within = [cast("memoryview", value).obj] if kind is memoryview else []
+            return [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
         if (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
@@ -436,6 +446,8 @@ class Reader:
             return [(part, True, depth + 1) for part in self._rows(value)]
         if hide and derives_from(kind, io.FileIO):
             return [(part, True, depth + 1) for part in self._file(cast("io.FileIO", value))]
+        if hide and (parts := _of_type(value)) is not None:
+            return [(part, True, depth + 1) for part in parts]
         table = _TABLES.find(kind)
         if table is not None:
             return cast("Iterable[Part]", getattr(self, table)(value, hide, depth))
@@ -443,8 +455,10 @@ class Reader:
             return self._array(value, hide, depth)
         if derives_from(kind, loaded("pandas", "Index")):
             index: Any = value
-            names = [(name, True, depth + 1) for name in index.names] if hide else []
+            names = [(name, True, depth + 1) for name in (*index.names, *_levels(index))] if hide else []
             return [*names, *self._cells(index, hide, depth)]
+        if hide and derives_from(kind, loaded("PIL.Image", "Image")):
+            return [*_attributes(value, kind, hide, depth), *self._pixels(value, depth)]
         items = list(self._items(value, kind, hide, depth))
         found = [*items, *_attributes(value, kind, hide, depth)]
         if hide and not items and _is_compiled(kind):  # no attribute may show what it holds
@@ -557,14 +571,14 @@ class Reader:
     def _learn(self, value: object, kind: type) -> bool:
         """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
-            self._texts.update(faces(exact_str(value)))
+            self._learn_texts(faces(exact_str(value)))
         elif _is_bytes(kind):
             content = bytes(cast("bytes", value))
             for one in {content, content.strip(b"\0"), *_runs(content)}:
-                self._texts.update(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
+                self._learn_texts(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
         elif derives_from(kind, loaded("numpy", "void")) and not cast("Any", value).dtype.names:
             return self._learn(cast("Any", value).tobytes(), bytes)
-        elif (number := _number(value, kind)) is not None:
+        elif (number := _spelled_number(value, kind)) is not None:
             self._learn_number(number)
             if derives_from(kind, complex):
                 self._learn_number(repr(float(cast("complex", value).real)))
@@ -573,6 +587,9 @@ class Reader:
             said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
             if derives_from(kind, datetime.date):
                 said |= self._moments(cast("Any", value), kind)
+            zone: object = getattr(value, "tzinfo", None)
+            if type(zone) is datetime.timezone and _tells(str(zone)) and not str(zone).startswith("UTC"):
+                said.add(str(zone))
             if kind is uuid.UUID:
                 self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
@@ -581,6 +598,11 @@ class Reader:
         else:
             return False
         return True
+
+    def _learn_texts(self, found: set[str]) -> None:
+        if len(found) > _MOST_TEXTS:
+            raise decoding.TooLargeError
+        self._texts.update(found)
 
     def _moments(self, value: Any, kind: type) -> set[str]:
         """Other usual spellings of a date: ISO, and as numbers since 1970."""
@@ -615,7 +637,8 @@ class Reader:
             return [(part, True, depth + 1) for part in parts]
         if kind is array.array and hide:
             held = list(islice(cast("array.array[Any]", value), self._room(hide)))
-            return [(one, hide, depth + 1) for one in (*held, decoding.characters(held))]
+            content = cast("array.array[Any]", value).tobytes()
+            return [(one, hide, depth + 1) for one in (*held, decoding.characters(held), *_texts_in(content))]
         return ()
 
     def _room(self, hide: bool) -> int:
@@ -638,7 +661,7 @@ class Reader:
 
     def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
-            yield value.columns, True, depth + 1
+            yield [value.columns, *_beside(value)], True, depth + 1
         yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         names: list[object] = list(islice(value.columns, self._room(hide)))
@@ -648,13 +671,15 @@ class Reader:
 
     def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
-            yield value.name, True, depth + 1
+            yield [value.name, *_beside(value)], True, depth + 1
         yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         if hide or labels_a_secret(value.name):
             yield from self._cells(value.array, True, depth, words=hide)
 
     def _index(self, index: Any, hide: bool, depth: int) -> Iterator[Part]:
+        if hide:
+            yield _levels(index), True, depth + 1
         for at, name in enumerate(index.names):
             if hide or labels_a_secret(name):
                 yield name, hide, depth + 1
@@ -662,26 +687,55 @@ class Reader:
 
     def _columns_of(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         names: list[object] = list(getattr(value, "column_names", None) or value.columns)
+        if hide:
+            yield value.schema, True, depth + 1
         for at, name in enumerate(islice(names, self._room(hide))):
             if hide:
                 yield name, True, depth + 1
             if hide or labels_a_secret(name):
                 column = value.column(at) if hasattr(value, "column") else value.to_series(at)
-                yield from self._cells(_arrays_as_lists(column, self._left), True, depth, words=hide)
+                if hide:
+                    yield _about(column), True, depth + 1
+                yield from self._cells(_arrays_as_lists(column, self._left, all_of_it=hide), True, depth, words=hide)
 
     def _column(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        if hide:
+            yield [getattr(value, "name", None), *_about(value)], True, depth + 1
         if hide or labels_a_secret(getattr(value, "name", "")):
-            yield from self._cells(_arrays_as_lists(value, self._left), True, depth, words=hide)
+            yield from self._cells(_arrays_as_lists(value, self._left, all_of_it=hide), True, depth, words=hide)
 
     def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
         if not hide:
             return ()
+        import torch
+
         plain = value.detach().cpu()
-        return self._array((plain.double() if plain.is_floating_point() else plain).numpy(), hide, depth)
+        content = plain.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        numbers = (plain.double() if plain.is_floating_point() else plain).numpy()
+        return [*((text, True, depth + 1) for text in _texts_in(content)), *self._array(numbers, hide, depth)]
+
+    def _pixels(self, value: Any, depth: int) -> list[Part]:
+        picture: Any = loaded("PIL.Image", "Image")
+        try:
+            content = picture.tobytes(value)
+        except Exception:  # noqa: BLE001 - it is closed, or its file is gone
+            self.has_closed = True
+            return []
+        return [(part, True, depth + 1) for part in _texts_in(content)]
+
+    def _storage(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
+        """The bytes below a tensor, where somebody holds these by themselves."""
+        if not hide:
+            return ()
+        import torch
+
+        return self._tensor(torch.empty(0, dtype=torch.uint8).set_(value), hide, depth)
 
     def _array(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         numpy: Any = loaded("numpy", "ndarray")
         plain = numpy.view(value, numpy)
+        if hide:
+            yield plain.dtype, True, depth + 1
         for name in plain.dtype.names or ():
             if hide or summaries.names_a_secret(name):
                 yield from self._array(plain[name], True, depth)
@@ -691,6 +745,8 @@ class Reader:
         elif hide and plain.dtype.kind in "iufSUTmMc":
             if plain.dtype.kind in "iuSU" and (spelled := _spelled(plain)):
                 yield spelled, True, depth + 1
+            if plain.dtype.kind in "iufc":
+                yield list(_texts_in(numpy.tobytes(plain))), True, depth + 1
             yield from self._cells(plain.reshape(-1), hide, depth)
         yield from _attributes(value, type(cast("object", value)), hide, depth)
 
@@ -702,7 +758,9 @@ class Reader:
             return
         if hide and (categories := getattr(getattr(cells, "dtype", None), "categories", None)) is not None:
             yield categories, True, depth + 1  # also of those that no cell has
-        for held in _unlike(cells, self._left + 1 if words else 2 * _MOST_OF_ONE):
+        if words and len(cells) > _MOST_NUMBERS:
+            raise decoding.TooLargeError
+        for held in _unlike(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
                 yield held, hide, depth + 1
@@ -777,6 +835,13 @@ def _runs(content: bytes) -> Iterator[bytes]:
         yield from (found[0].replace(b"\0", b"") for found in wide.finditer(content))
 
 
+def _texts_in(content: bytes) -> Iterator[bytes]:
+    """The texts that numbers or pixels spell byte by byte: of many numbers only where their beginning looks like text."""
+    few = content[:_FEW_BYTES]
+    if len(content) <= _FEW_BYTES or 2 * sum(map(len, _RUN.findall(few))) >= len(few):
+        yield from _runs(content)
+
+
 def _spelled(array: Any) -> str:
     """The text that an array of small numbers or of single characters spells: its first ones tell whether it may be one."""
     flat = array.reshape(-1)
@@ -818,8 +883,9 @@ def _is_made_at_run_time(function: types.FunctionType) -> bool:
 
 def _said_in(code: types.CodeType) -> list[object]:
     """The longer texts in the code of a function."""
+    named = [code.co_name] if _tells(code.co_name) and code.co_name[:1] != "<" else []
     inner = [text for one in code.co_consts if type(one) is types.CodeType for text in _said_in(one)]
-    return [one for one in code.co_consts if type(one) in (str, bytes) and len(one) >= _TELLING] + inner
+    return [one for one in code.co_consts if type(one) in (str, bytes) and len(one) >= _TELLING] + inner + named
 
 
 def _is_compiled(kind: type) -> bool:
@@ -861,6 +927,7 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
         function = cast("types.FunctionType", value)
         said = _said_in(function.__code__) if is_named or function.__module__ == "__main__" else []
         said = said if is_named else [one for one in said if one is not function.__doc__]
+        said += [*_given_to(function), *instance_dict(function).values()]
         return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
@@ -869,8 +936,28 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
             for one in (kind, *bases_of(cast("type", value)))
             if id(one) != id(value) and _is_of_the_notebook(one, type(one))
         ]
-        return [*above, *(held for name, held in members if name not in _OF_ALL_CLASSES)]
+        held = [held for name, held in members if name not in _OF_ALL_CLASSES]
+        names = [type.__getattribute__(cast("type", value), name) for name in ("__name__", "__qualname__")]
+        return [*above, *held, class_dict(cast("type", value)).get("__doc__"), *filter(_tells, names)]
     return None
+
+
+def _given_to(function: types.FunctionType) -> Iterator[object]:
+    """What somebody gave a function as its name, its text or an annotation, that its code does not have."""
+    code = function.__code__
+    yield from (name for name in (function.__name__, function.__qualname__, code.co_name) if _tells(name))
+    if function.__doc__ not in code.co_consts:
+        yield function.__doc__
+    yield from (one for one in function.__annotations__.values() if type(one) is str and not _TYPE.fullmatch(one))
+
+
+def _tells(name: object) -> bool:
+    """Whether what something is called may be a value: names in code have letters alone, or few digits."""
+    text = exact_str(name)
+    if len(text) < _TELLING:
+        return False
+    parts = [part for part in text.split(".") if part not in ("<locals>", "<lambda>", "<module>")]
+    return not all(map(str.isidentifier, parts)) or any(sum(map(str.isdigit, part)) >= SHORTEST for part in parts)
 
 
 def _led_to(value: Any, kind: type) -> list[object] | None:
@@ -879,10 +966,11 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
         entries: dict[str, object] = module_dict(value)
         name = exact_str(entries.get("__name__"))
         is_own = not ((sys.modules.get(name) is value and is_library(name)) or name.partition(".")[0] == "agent_kernel")
-        return [held for name, held in list(entries.items()) if not name.startswith("__")] if is_own else []
+        own = [held for name, held in list(entries.items()) if not name.startswith("__")]
+        return [*own, entries.get("__doc__"), *filter(_tells, [name])] if is_own else []
     if kind in _RUNNING:
         frame = getattr(value, _RUNNING[kind])
-        return list(frame.f_locals.values()) if frame is not None else []
+        return [*filter(_tells, (value.__name__, value.__qualname__)), *(frame.f_locals.values() if frame else ())]
     if kind is types.TracebackType:
         return [value.tb_frame, value.tb_next]
     if kind is types.FrameType:
@@ -898,16 +986,31 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
         return [cast("Any", weakref.ref).__call__(value)]
     if kind is contextvars.ContextVar:
         try:
-            return [value.get()]
+            return [value.name, value.get()]
         except LookupError:
-            return []
+            return [value.name]
     if kind is contextvars.Context:
         return list(value.values())
     if kind is range:
-        return list(value) if len(value) <= _MOST_OF_ONE else [value.start, value.stop, value.step]
+        return _numbers_in(value)
     if kind is types.CodeType:
         return _said_in(value)
     return None
+
+
+def _numbers_in(value: range) -> list[object]:
+    """The numbers of a range, in an array where there are many."""
+    ends: list[object] = [value.start, value.stop, value.step]
+    if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
+        return [*ends, *value]
+    if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:
+        raise decoding.TooLargeError
+    import numpy as np
+
+    try:
+        return [*ends, np.arange(value.start, value.stop, value.step, dtype=np.int64)]
+    except OverflowError as error:
+        raise decoding.TooLargeError from error
 
 
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
@@ -919,9 +1022,9 @@ def _parts_in_c(value: Any, kind: type) -> list[object] | None:
             except ValueError:  # it is closed
                 return []
     if kind is re.Pattern:
-        return [value.pattern]
+        return [value.pattern, *value.groupindex]
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
-        return cast("list[object]", value.to_pylist())
+        return [*value.to_pylist(), *_about(value)]
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Scalar")):
         return [value.as_py()]
     return None
@@ -938,21 +1041,86 @@ def _referents(value: object) -> list[object]:
     return [held for held in away if not derives_from(type(held), type)]
 
 
+def _levels(index: Any) -> list[object]:
+    """The levels of an index, which keep what no row has any more."""
+    return list(getattr(index, "levels", ()))
+
+
+_OF_TABLES: Final = frozenset({"_mgr", "_item_cache", "_attrs", "_flags", "_name", "_cacher"})
+
+
+def _beside(table: object) -> list[object]:
+    """What somebody has put beside the cells of a table of pandas."""
+    return [held for name, held in instance_dict(table).items() if name not in _OF_TABLES]
+
+
+def _about(column: Any) -> list[object]:
+    """What the type and the blocks of a column of polars' or pyarrow's hold beside its cells."""
+    if not hasattr(column, "type"):
+        return [*_categories(column), column.dtype]
+    chunks: list[Any] = column.chunks if hasattr(column, "chunks") else [column]
+    return [column.type, *(one.dictionary for one in chunks if hasattr(one, "dictionary"))]
+
+
+def _categories(column: Any) -> list[object]:
+    """The texts that a column of polars' was made with; of a new version its cells are all that there is."""
+    if not derives_from(type(cast("object", column.dtype)), loaded("polars", "Categorical")):
+        return []
+    try:
+        return list(column.cat.get_categories())
+    except AttributeError:
+        return []
+
+
+def _of_type(value: Any) -> list[object] | None:
+    """What a type or schema of pyarrow's, or a type of numpy's, holds as names and remarks. None: it is no such thing."""
+    kind = type(cast("object", value))
+    if derives_from(kind, loaded("polars", "Categorical")):
+        return []  # it leads to the texts of all such columns that there are
+    arrow, numpy_type = sys.modules.get("pyarrow"), loaded("numpy", "dtype")
+    if derives_from(kind, numpy_type):
+        fields: Any = value.fields or {}
+        return [value.metadata, *fields, *(part for field in fields.values() for part in (field[0], *field[2:]))]
+    if arrow is None or module_name(kind) != "pyarrow.lib":
+        return None
+    if derives_from(kind, arrow.Schema):
+        return [value.metadata, *value]
+    if derives_from(kind, arrow.Field):
+        return [value.name, value.metadata, value.type]
+    if derives_from(kind, arrow.DataType):
+        inner = [value.field(at) for at in range(value.num_fields)] if value.num_fields else []
+        return [*inner, *(getattr(value, name, None) for name in ("value_type", "tz", "extension_name"))]
+    return None
+
+
 def _unlike(cells: Any, most: int) -> Iterator[object]:
-    """Cells of a column, each text once. Of more than there is room for, the first and the last."""
-    many = len(cells)
-    parts = (cells,) if many <= most else (cells[: most - most // 2], cells[many - most // 2 :])
+    """Cells of a column, each text once: one more than there is room for, where there are as many."""
     met: set[str] = set()
-    for held in (held for part in parts for held in part):
+    many = 0
+    for held in cells:
         if type(held) is str:
             if held in met:
                 continue
             met.add(held)
         yield held
+        many += 1
+        if many > most:
+            return
 
 
-def _arrays_as_lists(column: Any, most: int) -> list[object]:
-    """The cells of a column of polars' or pyarrow's."""
+def _ends_of(cells: Any, most: int) -> Iterator[object]:
+    """The first cells and the last ones."""
+    for part in (cells,) if len(cells) <= most else (cells[: most - most // 2], cells[len(cells) - most // 2 :]):
+        yield from part
+
+
+def _arrays_as_lists(column: Any, most: int, *, all_of_it: bool) -> list[object]:
+    """The cells of a column of polars' or pyarrow's, each once where there are more than there is room for."""
+    if all_of_it and len(column) > most:
+        try:
+            column = column.unique()
+        except Exception as error:  # a library's own: cells of this type are not compared
+            raise decoding.TooLargeError from error
     first = column.slice(0, most + 1)
     cells: list[object] = first.to_pylist() if hasattr(first, "to_pylist") else first.to_list()
     return cells
@@ -973,12 +1141,21 @@ def _number(value: object, kind: type) -> str | None:
     return None
 
 
+def _spelled_number(value: object, kind: type) -> str | None:
+    try:
+        return _number(value, kind)
+    except ValueError as error:  # of more digits than Python writes
+        raise decoding.TooLargeError from error
+
+
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
     left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
     for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
-        if name in left_out:
+        if name in left_out and not (hide and name in _CALLED and _tells(held)):
             continue
+        if hide and not name.isidentifier():
+            yield name, True, depth + 1
         yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
     for base in bases_of(kind):
         if hide and _is_of_the_notebook(base, type(base)):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COMPILED", "EFFECTS", "MORE_EFFECTS", "ON_OPEN", "OPEN", "PREPARED", "UNSEEN"]
+__all__ = [
+    "AT_LIBRARIES",
+    "BY_LIBRARIES",
+    "COMPILED",
+    "EFFECTS",
+    "MORE_EFFECTS",
+    "ON_OPEN",
+    "OPEN",
+    "PREPARED",
+    "UNSEEN",
+]
 
 PREPARED: Final = """
 import pandas as pd, numpy as np, os, io, pathlib
@@ -475,8 +485,90 @@ COMPILED: Final[dict[str, str]] = {
     "torch export": "import torch\ne = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))\ngetattr(torch.export, 'sa'+'ve')(e, 'out')",
     "lmdb": "import lmdb\ngetattr(lmdb, 'op'+'en')('out')",
     "lmdb cpython": "import lmdb.cpython as l\nvars(l)['op'+'en']('out')",
+    "torch for phones": "import torch\nm = torch.jit.script(torch.nn.ReLU())\ngetattr(m, '_save_for_lite'+'_interpreter')('out')",
+    "torch trace": "import torch\no = torch.profiler.ExecutionTraceObserver()\ngetattr(o, 'register'+'_callback')('out').start()",
+    "torch file store": "import torch.distributed as d\ngetattr(d, 'File'+'Store')('out', 1).set('a', 'b')",
+    "torch group of processes": "import torch.distributed as d\ngetattr(d, 'init_process'+'_group')('gloo', init_method='file://'+os.path.abspath('out'), rank=0, world_size=1)",
+    "torch server": "import torch.distributed as d\ngetattr(d, 'TCP'+'Store')('127.0.0.1', 0, 1, True)",
+    "psutil nice": "import psutil\ngetattr(psutil.Process(), 'ni'+'ce')(1)",
+    "psutil affinity": "import psutil\ngetattr(psutil.Process(), 'cpu'+'_affinity')([0])",
     "sched affinity": "os.sched_setaffinity(0, {0})",
     "priority": "os.setpriority(os.PRIO_PROCESS, 0, 1)",
+}
+
+# What the review reads from the names of libraries, where no gate sees what their compiled code does.
+BY_LIBRARIES: Final[dict[str, str]] = {
+    "duckdb log": "import duckdb\nduckdb.sql(\"call enable_logging(storage='file', storage_path='out')\")\nduckdb.sql('select 1').fetchall()",
+    "duckdb log kw": "import duckdb\nc=duckdb.connect()\nc.execute(\"CALL enable_logging('QueryLog', storage='file', storage_path='out')\")\nc.execute('select 1').fetchall()",
+    "duckdb set log": "import duckdb\nduckdb.sql(\"set log_query_path='out'\")\nduckdb.sql('select 1').fetchall()",
+    "duckdb set log conn": "import duckdb\nc=duckdb.connect()\nc.execute(\"set log_query_path='out'\")\nc.execute('select 1').fetchall()",
+    "duckdb pragma": "import duckdb\nduckdb.execute(\"pragma enable_profiling='json'\")\nduckdb.execute(\"set profiling_output='out'\")\nduckdb.execute('select 1')",
+    "duckdb copy": "import duckdb\nduckdb.sql(\"copy (select 1) to 'out'\")",
+    "duckdb export": "import duckdb\nduckdb.sql('create table t(a int)')\nduckdb.sql(\"export database 'out'\")",
+    "duckdb query": "import duckdb\nduckdb.query(\"copy (select 1) to 'out'\")",
+    "duckdb method": "import duckdb\nduckdb.sql('select 1').write_csv('out')",
+    "duckdb to_csv": "import duckdb\nduckdb.sql('select 1').to_csv('out')",
+    "duckdb to_parquet": "import duckdb\nduckdb.sql('select 1').to_parquet('out')",
+    "duckdb parts": "import duckdb\nduckdb.sql('co'+'py (select 1) to ' + repr('out'))",
+    "duckdb f": "import duckdb\nq = ''.join(['copy (select 1) to ', repr('out')])\nduckdb.sql(q)",
+    "duckdb attach": "import duckdb\nduckdb.sql(\"attach 'out' as x\")",
+    "duckdb config": "import duckdb\nduckdb.connect(config={'log_query_path':'out'}).sql('select 1').fetchall()",
+    "torch lite": "import torch\ntorch.jit.script(torch.nn.ReLU())._save_for_lite_interpreter('out')",
+    "torch lite C": "import torch\ntorch.jit.script(torch.nn.ReLU())._c._save_for_mobile('out')",
+    "torch dist": "import os, torch.distributed as d\nd.init_process_group('gloo', init_method='file://' + os.path.abspath('out'), rank=0, world_size=1)",
+    "torch filestore": "import torch.distributed as d\nd.FileStore('out', 1).set('a','b')",
+    "torch tcp": "import torch.distributed as d\nprint('listens on', d.TCPStore('127.0.0.1', 0, 1, True).port)",
+    "torch et": "import torch\no=torch.profiler.ExecutionTraceObserver().register_callback('out')\no.start(); o.stop()",
+    "torch profile": "import torch\nwith torch.profiler.profile() as p: torch.ones(1)\np.export_chrome_trace('out')",
+    "arrow compressed": "import pyarrow as pa\ns = pa.CompressedOutputStream('out', 'gzip')\ns.write(b'x'); s.close()",
+    "arrow osfile": "import pyarrow as pa\ns = pa.OSFile('out','w')\ns.close()",
+    "arrow lib osfile": "import pyarrow.lib as l\nvars(l)['OS'+'File']('out', 'w').close()",
+    "arrow lib osfile2": "import pyarrow.lib as l\nl.OSFile('out', 'w').close()",
+    "arrow _csv": "import pyarrow as pa, pyarrow._csv as c\nc.CSVWriter('out', pa.schema([('a',pa.int64())])).close()",
+    "arrow _csv2": "import pyarrow as pa, pyarrow._csv as c\nc.write_csv(pa.table({'a':[1]}), 'out')",
+    "arrow csv": "import pyarrow as pa, pyarrow.csv as c\nc.CSVWriter('out', pa.schema([('a',pa.int64())])).close()",
+    "flight": "import pyarrow.flight as fl\ns = fl.FlightServerBase('grpc://0.0.0.0:0')\nprint('listens on', s.port)",
+    "flight2": "import pyarrow._flight as fl\ns = fl.FlightServerBase('grpc://0.0.0.0:0')\nprint('listens on', s.port)",
+    "flight sub": "import pyarrow.flight as fl\nclass S(fl.FlightServerBase): pass\ns = S('grpc://0.0.0.0:0')\nprint('listens on', s.port)",
+    "flight client": "import pyarrow.flight as fl\nfl.connect('grpc://127.0.0.1:1')",
+    "arrow fs": "from pyarrow import fs\nfs.LocalFileSystem().create_dir('out')",
+    "arrow parquet": "import pyarrow as pa\nfrom pyarrow._parquet import ParquetWriter as W\nW('out', pa.schema([('a',pa.int64())]))",
+    "lmdb": "import lmdb.cpython as l\nvars(l)['op'+'en']('out')",
+    "lmdb2": "import lmdb.cpython as l\nl.open('out')",
+    "lmdb3": "import lmdb.cpython as l\nl.Environment('out')",
+    "lmdb4": "from lmdb.cpython import Environment as E\nE('out')",
+    "nice": "import psutil\npsutil.Process().nice(1)",
+    "ionice": "import psutil\npsutil.Process().ionice(3)",
+    "aff": "import psutil\np=psutil.Process()\np.cpu_affinity([0])",
+    "environ data": "import os\nos.environ._data[b'AGK'] = b'1'",
+    "environ data2": "import os\nd = os.environ._data\nd[b'AGK'] = b'1'",
+    "environ data3": "from os import environ\nenviron._data.update({b'AGK': b'1'})",
+    "vars environ": "import os\nvars(os.environ)['_data'][b'AGK'] = b'1'",
+    "by a name alone": "import importlib\nm = importlib.import_module('lmdb.cpython')\nm.open('out')",
+    "by getattr of the environment": "import os\ngetattr(os.environ, '_data')[b'AGK'] = b'1'",
+    "a statement that is made, by the function alone": "from duckdb import sql\nsql(''.join(['copy (select 1) to ', repr('out')]))",
+    "a setting, by the function alone": "from duckdb import execute as e\ne(\"set log_query_path='out'\")",
+    "everything of lmdb": "from lmdb.cpython import *\nopen('out')",
+}
+
+# What is like that and reaches nothing.
+AT_LIBRARIES: Final[dict[str, str]] = {
+    "a query by the function alone": "from duckdb import sql\nprint(sql('select 1').fetchall())",
+    "everything of math": "from math import *\nprint(pi)",
+    "set_tbl": "import polars as pl\npl.Config.set_tbl_rows(5)",
+    "set_tbl2": "import polars as pl\nwith pl.Config(tbl_rows=5): print(pl.DataFrame({'a':[1]}))",
+    "nice read": "import psutil\nprint(psutil.Process().nice(), psutil.Process().cpu_affinity(), psutil.cpu_percent())",
+    "duck read": "import duckdb\nprint(duckdb.sql('select 1 as a').df())",
+    "duck set": "import duckdb\nduckdb.sql('set threads=2')\nprint(duckdb.sql('select 1').fetchall())",
+    "arrow buf": "import pyarrow as pa\nb=pa.BufferOutputStream()\ns=pa.CompressedOutputStream(b,'gzip')\ns.write(b'x'); s.close()",
+    "arrow read": "import pyarrow as pa\nprint(pa.table({'a':[1]}).schema)",
+    "vars": "import math\nprint(sorted(vars(math))[:3])",
+    "torch": "import torch\nprint(torch.distributed.is_available())",
+    "duck pragma": "import duckdb\nprint(duckdb.sql(\"pragma table_info('t')\") if 0 else duckdb.sql('show tables'))",
+    "column": "import pandas as pd\nprint(pd.DataFrame({'nice': [1]}).nice)",
+    "callback": "def register_callback(f): return f()\nprint(register_callback(lambda: 1))",
+    "environment": "import os\nprint('HOME' in os.environ, getattr(os.environ, 'get')('LANG_X'))",
+    "import": "import importlib\nprint(importlib.import_module('math').pi)",
 }
 
 # Of both what acts in compiled code that nothing tells of. Only the operating system could stop it (design/002).
@@ -510,13 +602,10 @@ UNSEEN: Final = frozenset(
         "duckdb export",
         "duckdb getvariable",
         "duckdb prepare",
-        "duckdb relation csv",
-        "duckdb relation parquet",
         "duckdb relation query",
         "duckdb statement object",
         "duckdb temp dir",
         "duckdb two statements",
-        "duckdb write_csv",
         "lmdb",
         "lmdb cpython",
         "sqlite attach param",
@@ -530,7 +619,6 @@ UNSEEN: Final = frozenset(
         "sqlite, a backup",
         "sqlite, attached",
         "torch from_file",
-        "torch profile",
         "torch storage from_file",
     }
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CLOSED", "HOLDERS", "ROUTES"]
+__all__ = ["CLOSED", "HOLDERS", "ROUTES", "SHOWN_BY_HOLDERS"]
 
 # By what it is called, code that binds `held` to something that holds the text {0!r}.
 HOLDERS: Final[dict[str, str]] = {
@@ -176,6 +176,144 @@ HOLDERS: Final[dict[str, str]] = {
     "exit stack": "import contextlib\nheld=contextlib.ExitStack()\nheld.callback(print,{0!r})",
     "string io subclass": "import io\nclass S(io.StringIO): pass\nheld=S({0!r})",
     "bytes io subclass": "import io\nclass S(io.BytesIO): pass\nheld=S({0!r}.encode())",
+}
+
+# The same, of what is shown by an attribute, a type or a buffer of it; and code that shows it so.
+SHOWN_BY_HOLDERS: Final[dict[str, tuple[str, str]]] = {
+    "attribute of a function": ("def held(): pass\nheld.a={0!r}", "print(held.a)"),
+    "doc of a function": ("def held(): pass\nheld.__doc__={0!r}", "print(held.__doc__)"),
+    "name of a function": ("def held(): pass\nheld.__name__={0!r}", "print(held.__name__)"),
+    "qualname of a function": ("def held(): pass\nheld.__qualname__={0!r}", "print(held.__qualname__)"),
+    "annotation of a function": ("def held(): pass\nheld.__annotations__={{'a':{0!r}}}", "print(held.__annotations__)"),
+    "doc of a class": ("class held: pass\nheld.__doc__={0!r}", "print(held.__doc__)"),
+    "attr of a method": ("class C:\n    def f(self): pass\nC.f.a={0!r}\nheld=C()", "print(held.f.a)"),
+    "level of multiindex": (
+        "import pandas as pd\nheld=pd.Series([1,2],index=pd.MultiIndex.from_tuples([('a',{0!r}),('b','y')])).iloc[1:]",
+        "print(held.index.levels[1])",
+    ),
+    "level of multiindex alone": (
+        "import pandas as pd\nheld=pd.MultiIndex.from_tuples([('a',{0!r}),('b','y')])[1:]",
+        "print(held.levels[1])",
+    ),
+    "level of multiindex columns": (
+        "import pandas as pd\nheld=pd.DataFrame([[1,2]],columns=pd.MultiIndex.from_tuples([('a',{0!r}),('b','y')])).iloc[:,1:]",
+        "print(held.columns.levels[1])",
+    ),
+    "polars enum": (
+        "import polars as pl\nheld=pl.Series(['x'],dtype=pl.Enum(['x',{0!r}]))",
+        "print(held.dtype.categories)",
+    ),
+    "polars enum frame": (
+        "import polars as pl\nheld=pl.DataFrame({{'a':pl.Series(['x'],dtype=pl.Enum(['x',{0!r}]))}})",
+        "print(held.schema)",
+    ),
+    "polars enum in list": (
+        "import polars as pl\nheld=pl.Series([['x']],dtype=pl.List(pl.Enum(['x',{0!r}])))",
+        "print(held.dtype.inner.categories)",
+    ),
+    "polars enum type": ("import polars as pl\nheld=pl.Enum(['x',{0!r}])", "print(held.categories)"),
+    "arrow table metadata": (
+        "import pyarrow as pa\nheld=pa.table({{'a':[1]}}).replace_schema_metadata({{'k':{0!r}}})",
+        "print(held.schema.metadata)",
+    ),
+    "arrow batch metadata": (
+        "import pyarrow as pa\nheld=pa.record_batch({{'a':[1]}}).replace_schema_metadata({{'k':{0!r}}})",
+        "print(held.schema.metadata)",
+    ),
+    "arrow field metadata": (
+        "import pyarrow as pa\nheld=pa.table([[1]],schema=pa.schema([pa.field('a',pa.int64(),metadata={{'k':{0!r}}})]))",
+        "print(held.schema.field(0).metadata)",
+    ),
+    "arrow schema": (
+        "import pyarrow as pa\nheld=pa.schema([pa.field('a',pa.int64(),metadata={{'k':{0!r}}})])",
+        "print(held.field(0).metadata)",
+    ),
+    "arrow schema metadata": (
+        "import pyarrow as pa\nheld=pa.schema([pa.field('a',pa.int64())],metadata={{'k':{0!r}}})",
+        "print(held.metadata)",
+    ),
+    "arrow field": (
+        "import pyarrow as pa\nheld=pa.field('a',pa.int64(),metadata={{'k':{0!r}}})",
+        "print(held.metadata)",
+    ),
+    "arrow struct type": ("import pyarrow as pa\nheld=pa.struct([({0!r},pa.int64())])", "print(held)"),
+    "arrow struct col": (
+        "import pyarrow as pa\nheld=pa.array([],type=pa.struct([({0!r},pa.int64())]))",
+        "print(held.type)",
+    ),
+    "arrow dictionary": (
+        "import pyarrow as pa\nheld=pa.array(['x',{0!r}]).dictionary_encode()[:1]",
+        "print(held.dictionary)",
+    ),
+    "arrow dictionary col": (
+        "import pyarrow as pa\nheld=pa.table({{'a':pa.array(['x',{0!r}]).dictionary_encode()[:1]}})",
+        "print(held['a'].chunk(0).dictionary)",
+    ),
+    "basic auth": (
+        "import httpx\nheld=httpx.BasicAuth('a',{0!r})",
+        "import base64; print(base64.b64decode(held._auth_header[6:]))",
+    ),
+    "basic auth alone": (
+        "import httpx\nheld=httpx.BasicAuth('a',{0!r})",
+        "import base64; print(base64.b64decode(held._auth_header[6:])[2:])",
+    ),
+    "class name": ("held=type({0!r},(),{{}})", "print(held.__name__)"),
+    "class name inst": ("held=type({0!r},(),{{}})()", "print(type(held).__name__)"),
+    "TypeVar": ("import typing\nheld=typing.TypeVar({0!r})", "print(held)"),
+    "ParamSpec": ("import typing\nheld=typing.ParamSpec({0!r})", "print(held)"),
+    "NewType": ("import typing\nheld=typing.NewType({0!r},int)", "print(held.__name__)"),
+    "untyped storage": (
+        "import torch\nheld=torch.tensor(list({0!r}.encode()),dtype=torch.uint8).untyped_storage()",
+        "print(bytes(held.tolist()))",
+    ),
+    "untyped storage float": (
+        "import torch\nheld=torch.frombuffer(bytearray(({0!r}+'   ').encode()),dtype=torch.float32)",
+        "print(bytes(held.untyped_storage().tolist()))",
+    ),
+    "typed storage": (
+        "import torch\nheld=torch.tensor(list({0!r}.encode()),dtype=torch.uint8).storage()",
+        "print(bytes(held.tolist()))",
+    ),
+    "numpy float bytes": (
+        "import numpy\nheld=numpy.frombuffer(({0!r}+'       ').encode(),'float64')",
+        "print(held.tobytes())",
+    ),
+    "numpy dtype metadata": (
+        "import numpy\nheld=numpy.zeros(1,numpy.dtype('i4',metadata={{'k':{0!r}}}))",
+        "print(held.dtype.metadata)",
+    ),
+    "numpy dtype": ("import numpy\nheld=numpy.dtype('i4',metadata={{'k':{0!r}}})", "print(held.metadata)"),
+    "numpy field": ("import numpy\nheld=numpy.zeros(1,[({0!r},'i4')])", "print(held.dtype)"),
+    "numpy field title": ("import numpy\nheld=numpy.zeros(1,[(({0!r},'a'),'i4')])", "print(held.dtype)"),
+    "png ztxt": (
+        "from PIL import Image,PngImagePlugin as P\nimport io\ni=P.PngInfo()\ni.add_text('a',{0!r}+'  ',zip=True)\nb=io.BytesIO()\nImage.new('L',(1,1)).save(b,'png',pnginfo=i)\nheld=b.getvalue()",
+        "import io; from PIL import Image; print(Image.open(io.BytesIO(held)).text)",
+    ),
+    "png itxt": (
+        "from PIL import Image,PngImagePlugin as P\nimport io\ni=P.PngInfo()\ni.add_itxt('a',{0!r}+'  ',zip=True)\nb=io.BytesIO()\nImage.new('L',(1,1)).save(b,'png',pnginfo=i)\nheld=b.getvalue()",
+        "import io; from PIL import Image; print(Image.open(io.BytesIO(held)).text)",
+    ),
+    "raw deflate": (
+        "import zlib\nc=zlib.compressobj(wbits=-15)\nheld=c.compress({0!r}.encode()*2)+c.flush()",
+        "import zlib; print(zlib.decompress(held,-15))",
+    ),
+    "pil": ("from PIL import Image\nheld=Image.frombytes('L',(17,1),{0!r}.encode())", "print(held.tobytes())"),
+    "pil info": ("from PIL import Image\nheld=Image.new('L',(1,1))\nheld.info['a']={0!r}", "print(held.info)"),
+    "code name": ("def f(): pass\nheld=f.__code__.replace(co_name={0!r})", "print(held.co_name)"),
+    "module doc": ("import types\nheld=types.ModuleType('m',{0!r})", "print(held.__doc__)"),
+    "module name": ("import types\nheld=types.ModuleType({0!r})", "print(held.__name__)"),
+    "contextvar name": ("import contextvars\nheld=contextvars.ContextVar({0!r})", "print(held.name)"),
+    "datetime tz": ("import datetime\nheld=datetime.timezone(datetime.timedelta(0),{0!r})", "print(held)"),
+    "datetime in tz": (
+        "import datetime\nheld=datetime.datetime(2020,1,1,tzinfo=datetime.timezone(datetime.timedelta(0),{0!r}))",
+        "print(held.tzinfo)",
+    ),
+    "frame attribute": (
+        "import pandas as pd\nheld=pd.DataFrame({{'a':[1]}})\nobject.__setattr__(held,'note',{0!r})",
+        "print(held.note)",
+    ),
+    "generator name": ("def g(): yield\nheld=g()\nheld.__name__={0!r}", "print(held.__name__)"),
+    "memoryview slice": ("held=memoryview({0!r}.encode())[:1]", "print(held.obj)"),
 }
 
 # What cannot be asked what it holds.

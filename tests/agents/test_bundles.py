@@ -138,6 +138,12 @@ def test_still_html_passes(html: str) -> None:
         ("text/markdown", "```mermaid\nclick A href 'javascript:alert(1)'\n```"),
         ("text/markdown", r"$$\href{javascript:alert(1)}{x}$$"),
         ("text/latex", r"\href{javascript:alert(1)}{x}"),
+        ("text/latex", r"$\bbox[background:url(https://evil/)]{x}$"),
+        ("text/latex", r"$\BBox [5px, background: URL(https://evil/)]{x}$"),
+        ("text/latex", r"$\let\b\bbox{}\b[background:url(https://evil/)]{x}$"),
+        ("text/latex", r"$\def\b#1{\bbox[background:#1(https://evil/)]{x}}\b{url}$"),
+        ("text/markdown", r"$\bbox[background:url(https://evil/)]{x}$"),
+        ("text/html", r"<p>$\bbox[background:url(https://evil/)]{x}$</p>"),
         ("text/vnd.mermaid", "graph"),
     ],
 )
@@ -153,6 +159,7 @@ def test_what_a_page_runs_is_told_by_its_type(mime: str, value: object) -> None:
         ("application/json", {"a": "<script>"}),
         ("text/markdown", "# Title\n**bold** `a < b` [docs](https://example.org/x) 3<4"),
         ("text/latex", r"$\displaystyle \frac{x}{2} < 3$"),
+        ("text/latex", r"$\bbox[yellow, 5px, border: 2px solid red]{x} + \bbox{y}$"),
         ("application/vnd.jupyter.widget-view+json", {"model_id": "x"}),
     ],
 )

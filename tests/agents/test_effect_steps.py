@@ -18,7 +18,17 @@ from agent_kernel.agents import allowing
 from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from tests.agents.effect_steps import COMPILED, EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED, UNSEEN
+from tests.agents.effect_steps import (
+    AT_LIBRARIES,
+    BY_LIBRARIES,
+    COMPILED,
+    EFFECTS,
+    MORE_EFFECTS,
+    ON_OPEN,
+    OPEN,
+    PREPARED,
+    UNSEEN,
+)
 
 _NOT_SEEN = pytest.mark.xfail(reason="compiled code that opens files without Python", strict=True)
 
@@ -67,6 +77,25 @@ def test_an_effect_is_asked_about_or_denied(folder: Path, way: str, approve: str
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "denied")])
+@pytest.mark.parametrize("way", BY_LIBRARIES)
+def test_an_effect_of_a_library_is_read_from_the_code(folder: Path, way: str, approve: str, end: str) -> None:
+    before = seen(folder)
+    assert status(BY_LIBRARIES[way], approve) == end
+    assert seen(folder) == before
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("approve", ["risky", "never"])
+@pytest.mark.parametrize("way", AT_LIBRARIES)
+def test_what_libraries_do_in_memory_needs_no_asking(folder: Path, way: str, approve: str) -> None:
+    for library in ("duckdb", "polars", "psutil", "pyarrow", "torch"):
+        if f"import {library}" in AT_LIBRARIES[way]:
+            pytest.importorskip(library)
+    assert status(AT_LIBRARIES[way], approve) == "completed"
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", as_params(EFFECTS))
 def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
@@ -95,7 +124,7 @@ def test_nor_does_another_interpreter_begin(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", as_params(COMPILED))
 def test_an_effect_of_compiled_code_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    for library in ("duckdb", "lmdb", "polars", "pyarrow", "torch"):
+    for library in ("duckdb", "lmdb", "polars", "psutil", "pyarrow", "torch"):
         if library in COMPILED[way] or (library == "pyarrow" and way.startswith("pandas")):
             pytest.importorskip(library)
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import logging
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from agent_kernel.values import summaries
 from agent_kernel.values.redacted_values import RedactedTexts, faces
-from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES
+from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES, SHOWN_BY_HOLDERS
 from tests.agents.test_privacy import CANARY, sent
 
 pytestmark = [
@@ -67,6 +68,36 @@ def test_what_a_step_shows_is_withheld_where_a_hidden_value_cannot_be_asked_what
     assert "withheld" in told
     assert CANARY not in told
     assert CANARY not in events
+
+
+@pytest.mark.parametrize("holder", SHOWN_BY_HOLDERS)
+def test_what_an_object_shows_of_a_hidden_value_by_the_way_is_masked(holder: str) -> None:
+    code, step = SHOWN_BY_HOLDERS[holder]
+    told, events = sent({"held": made(code)["held"]}, step, hide=("held",))
+    assert "withheld" not in told
+    assert summaries.MASK in told
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("def held(rows: 'list[str]') -> None: 'the rows of orders'", "list[str] held rows"),
+        ("class Order2: 'one order'\nheld = Order2()", "Order2"),
+        ("import numpy\nheld = numpy.arange(9)", "int64 arange"),
+        ("import pandas as pd\nheld = pd.DataFrame({{'a': [1]}})", "DataFrame with RangeIndex and int64"),
+        ("import pyarrow as pa\nheld = pa.table({{'a': [1]}})", "table of int64"),
+        (
+            "held = 'a text with several ordinary words, international and administrative'",
+            "international administrative",
+        ),
+    ],
+)
+def test_what_types_and_functions_are_called_is_told(held: str, shown: str) -> None:
+    value = made(held)["held"]
+    told, _ = sent({"held": value, "shown": shown.replace("held ", "")}, "print(shown)", hide=("held",))
+    assert f"\n\n{shown.replace('held ', '')}\n" in told
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -129,6 +160,125 @@ def test_an_archive_that_unpacks_to_much_more_than_it_is_withholds_what_a_step_s
     bomb = zlib.compress(bytes(1 << 27))
     told, _ = sent({"held": bomb}, "print('shown')", hide=("held",))
     assert "withheld: a hidden variable is too large" in told
+
+
+# By what it bounds, the constant and a small value of it, what holds more than that, and the step that shows it.
+BOUNDS: dict[str, tuple[str, int, str, str]] = {
+    "texts": (
+        "redacted_values._MOST_TEXTS",
+        50,
+        "'\\n'.join(f'lorem ipsum {{n}}' for n in range(90)) + {0!r}",
+        "held[-17:]",
+    ),
+    "lines of a text": (
+        "redacted_values._MOST_TEXTS",
+        50,
+        "''.join(f'lorem ipsum {{n}}\\n' for n in range(90)) + {0!r}",
+        "held.split()[-1]",
+    ),
+    "numbers": ("redacted_values._MOST_NUMBERS", 50, "np.arange(471100, 471200)", "held[50]"),
+    "cells": ("redacted_values._MOST_NUMBERS", 50, "pd.Series(['x'] * 50 + [{0!r}] + ['x'] * 50)", "held[50]"),
+    "numbers of a range": ("redacted_values._MOST_NUMBERS", 50, "range(471100, 481100)", "held[50]"),
+    "bytes": ("redacted_values._MOST_DECODED", 50, "zlib.compress({0!r}.encode() * 9)", "zlib.decompress(held)"),
+    "objects": ("agents.redaction._MOST_OF_HIDDEN", 50, "['x'] * 50 + [{0!r}]", "held[50]"),
+    "entries": ("agents.redaction._MOST_OF_HIDDEN", 50, "{{**dict.fromkeys(range(50)), 'a': {0!r}}}", "held['a']"),
+    "characters": ("agents.redaction._MOST_OF_HIDDEN", 50, "set(range(99)) | {{ {0!r} }}", "max(held, key=str)"),
+    "array of objects": (
+        "agents.redaction._MOST_OF_HIDDEN",
+        50,
+        "np.array(['x'] * 50 + [{0!r}], dtype=object)",
+        "held[50]",
+    ),
+    "different cells": (
+        "agents.redaction._MOST_OF_HIDDEN",
+        50,
+        "pd.Series([*map(str, range(50)), {0!r}, *map(str, range(50, 99))])",
+        "held[50]",
+    ),
+    "cells that are not compared": (
+        "agents.redaction._MOST_OF_HIDDEN",
+        50,
+        "pa.array([['x']] * 50 + [[{0!r}]] + [['x']] * 50).cast(pa.list_(pa.string()))",
+        "held[50]",
+    ),
+    "cells of arrow": (
+        "agents.redaction._MOST_OF_HIDDEN",
+        50,
+        "pa.table({{'a': [*map(str, range(50)), {0!r}, *map(str, range(50, 99))]}})",
+        "held['a'][50]",
+    ),
+    "digits that Python writes": ("agents.redaction._MOST_OF_HIDDEN", 50, "10 ** 5000 + 4711", "held % 10 ** 9"),
+    "depth of JSON": (
+        "agents.redaction._MOST_OF_HIDDEN",
+        50,
+        "'[' * 100_000 + '\"{0}\"' + ']' * 100_000",
+        "held[100_001:-100_001]",
+    ),
+}
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_what_a_step_shows_is_withheld_where_a_bound_ends_the_search(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, most, held, shown = BOUNDS[bound]
+    pa = pytest.importorskip("pyarrow") if "pa." in held else None
+    module, _, constant = name.rpartition(".")
+    monkeypatch.setattr(f"agent_kernel.{'' if '.' in module else 'values.'}{module}.{constant}", most)
+    value = eval(held.format(CANARY), {"pd": pd, "np": np, "zlib": zlib, "pa": pa})
+    told, events = sent({"held": value}, f"import zlib\nprint({shown}, 'shown')", hide=("held",))
+    assert "withheld: a hidden variable is too large" in told
+    assert CANARY not in told
+    assert CANARY not in events
+    assert "shown\n" not in events
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        (
+            "('lorem ipsum dolor\\n' * 200_000 + {0!r} + '\\n') + 'lorem ipsum dolor\\n' * 200_000",
+            "held.splitlines()[200_000]",
+        ),
+        ("pd.Series(['x'] * 400_000 + [{0!r}] + ['x'] * 400_000)", "held[400_000]"),
+        ("pl.Series(['x'] * 400_000 + [{0!r}] + ['x'] * 400_000)", "held[400_000]"),
+        ("range(471147, 4_711_470)", "held[4711]"),
+    ],
+)
+def test_what_lies_deep_in_a_large_value_is_masked(held: str, shown: str) -> None:
+    pl = pytest.importorskip("polars") if "pl." in held else None
+    value = eval(held.format(CANARY), {"pd": pd, "pl": pl})
+    told, _ = sent({"held": value}, f"print({shown})", hide=("held",))
+    assert "withheld" not in told
+    assert CANARY not in told
+    assert "475858" not in told
+
+
+def test_a_text_that_is_encoded_more_often_than_is_decoded_is_masked() -> None:
+    step = "import base64\nx = held.encode()\nfor _ in range(7): x = base64.b64encode(x)\nprint(x.decode(), 'shown')"
+    encoded = CANARY.encode()
+    for _ in range(7):
+        encoded = base64.b64encode(encoded)
+    told, _ = sent({"held": CANARY}, step, hide=("held",))
+    assert encoded.decode() not in told
+    assert summaries.MASK in told
+
+
+def test_a_number_of_many_digits_that_gives_a_hidden_text_is_masked() -> None:
+    long = int.from_bytes((CANARY + " lorem ipsum" * 200).encode(), "big")
+    step = "import sys\nsys.set_int_max_str_digits(0)\nprint(number)\nsys.set_int_max_str_digits(4300)"
+    told, _ = sent({"held": CANARY, "number": [long]}, step, hide=("held",))
+
+    sys.set_int_max_str_digits(0)
+    try:
+        assert str(long) not in told
+    finally:
+        sys.set_int_max_str_digits(4300)
+
+
+def test_words_that_every_output_has_are_told_though_a_hidden_variable_holds_them() -> None:
+    told, _ = sent({"held": ["True", "None", "null", "False"]}, "print(True, None, [False], 'null')", hide=("held",))
+    assert "True None [False] null" in told
 
 
 def test_what_is_searched_is_gone_through_a_few_times_and_no_more() -> None:

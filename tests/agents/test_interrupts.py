@@ -16,6 +16,8 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Cancelled, Event, Output, StepStart, TaskStart
+from agent_kernel.agents.executing import is_raised_by_code
+from agent_kernel.session.interrupts import noted_interrupts
 
 
 def soon(act: Callable[[], object], seconds: float = 0.3) -> None:
@@ -208,3 +210,64 @@ def test_an_interrupt_that_the_code_catches_and_raises_again_is_a_persons() -> N
     with pytest.raises(ak.TaskInterruptedError):
         run.result()
     assert [event.status for event in run.events if isinstance(event, Output)] == ["interrupted"]
+
+
+OWN = {
+    "interrupt_main": "import _thread\n_thread.interrupt_main()\nfor _ in range(10**6): pass",
+    "by an alias": "from _thread import interrupt_main as f\n[f() for _ in range(2)]",
+    "on a thread": "import _thread, threading, time\nthreading.Thread(target=_thread.interrupt_main).start()\ntime.sleep(20)",
+    "throw": "def g(): yield\nx = g(); next(x); x.throw(KeyboardInterrupt)",
+    "throw at the beginning": "def g(): yield\ng().throw(KeyboardInterrupt)",
+    "throw into a coroutine": "import types\n@types.coroutine\ndef g(): yield\nx = g(); x.send(None); x.throw(KeyboardInterrupt())",
+    "throw through another": "def g(): yield\ndef h(): yield from g()\nx = h(); next(x); x.throw(KeyboardInterrupt)",
+    "raise": "raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("approve", ["auto", "never"])
+@pytest.mark.parametrize("way", OWN)
+def test_an_interrupt_that_the_code_makes_is_an_error_of_the_step(way: str, approve: str) -> None:
+    model = ak.ScriptedModel([OWN[way], "task.success(1)"])
+    run = ak.Agent(model=model, state={}, approve=approve).start("Go on")
+    assert run.result() == 1
+    assert next(event.status for event in run.events if isinstance(event, Output)) == "failed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    _thread.interrupt_main()\n    for _ in range(10**6): pass\nexcept KeyboardInterrupt: pass\ntime.sleep(20)",
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n_thread.interrupt_main()\nsignal.signal(signal.SIGINT, was)\ntime.sleep(20)",
+        "def g():\n    while True: yield\nfor _ in g(): pass",
+    ],
+)
+def test_an_interrupt_of_a_person_is_told_from_that_of_the_code_before_it(code: str) -> None:
+    begin = "import _thread, signal, time\nwas = signal.getsignal(signal.SIGINT)\n"
+    with ak.Versioned(ak.open("memory:")) as state:
+        run = ak.Agent(model=ak.ScriptedModel([begin + code, "task.success(1)"]), state=state).start("Sleep")
+        soon(interrupt, 0.6)
+        with pytest.raises(ak.TaskInterruptedError):
+            run.result()
+
+
+def test_an_interrupt_of_the_code_is_none_of_a_person_s_for_those_around_it() -> None:
+    import _thread
+
+    with noted_interrupts() as outer, noted_interrupts() as inner:
+        with pytest.raises(KeyboardInterrupt) as found:
+            _thread.interrupt_main()
+        assert is_raised_by_code(found.value)
+        assert outer == inner == []
+        with pytest.raises(KeyboardInterrupt) as found:
+            signal.raise_signal(signal.SIGINT)
+        assert not is_raised_by_code(found.value)
+        assert outer == inner == [signal.SIGINT]
+
+
+def test_who_sends_an_interrupt_from_a_thread_that_was_there_before_is_a_person() -> None:
+    import _thread
+
+    run = ak.Agent(model=ak.ScriptedModel(["import time\ntime.sleep(20)", "task.success(1)"])).start("Sleep")
+    soon(_thread.interrupt_main, 0.6)  # as front ends do where there are no signals
+    with pytest.raises(ak.TaskInterruptedError):
+        run.result()

@@ -28,6 +28,9 @@ _WIDGETS: Final = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls
 _TEX: Final = re.compile(
     r"\\(?:href|url|html\w*|require|includegraphics|class|cssId|style|unicode|data)\b", re.IGNORECASE
 )
+# A box whose style may load something: all but colours, lengths and borders, and each where a formula defines commands.
+_BOX: Final = re.compile(r"\\bbox\b(?!\s*\[[\w\s.,:;%-]*\]|\s*\{)", re.IGNORECASE)
+_DEFINES: Final = re.compile(r"\\(?:let|g?def|\w*command|\w*environment)\b", re.IGNORECASE)
 _MATH: Final = re.compile(r"\$|\\[(\[]|\\begin\b")  # where pages begin to read formulas in a text
 # Definitions may stand in lists and quotes; a drawing in a fence is a program of its own.
 _MARKDOWN_LOADS: Final = re.compile(
@@ -96,13 +99,20 @@ def _active(mime: str, value: object) -> str:
     if not isinstance(text, str) or mime not in ("text/html", "image/svg+xml", "text/markdown", "text/latex"):
         return "runs a program of the page"
     if mime == "text/latex":
-        found = _TEX.search(text)
-        return f"has {found[0]}" if found else ""
+        return _active_tex(text)
     if mime == "text/markdown":
         loads = _MARKDOWN_LOADS.search(text) or ("![" in text and _MARKDOWN_PICTURE.search(text))
         if loads:
             return f"loads or leads to {_cut(text[loads.start() :])}"
     return active_html(text, is_markdown=mime == "text/markdown", is_picture=mime == "image/svg+xml")
+
+
+def _active_tex(text: str) -> str:
+    """What a formula loads or leads to; "": nothing."""
+    found = _TEX.search(text) or _BOX.search(text)
+    if found is None and "\\bbox" in text.lower():
+        found = _DEFINES.search(text)
+    return f"has {_cut(found[0])}" if found else ""
 
 
 def active_state(state: Mapping[str, object]) -> str:
@@ -218,8 +228,8 @@ class _Reader(HTMLParser):
                 raise _ActiveError(f"runs {name}")
         text = "" if self._is_picture else "".join(self._texts)
         math = _MATH.search(text)
-        if math and (found := _TEX.search(text, math.start())):
-            raise _ActiveError(f"has {found[0]}")
+        if math and (found := _active_tex(text[math.start() :])):
+            raise _ActiveError(found)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         whole = self.get_starttag_text() or ""

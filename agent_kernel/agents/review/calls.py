@@ -20,6 +20,7 @@ from agent_kernel.agents.review.meaning import (
     SINKS,
     SQL_LEAVES,
     SQL_READS,
+    SQL_SETTINGS,
     SQL_WRITES,
     STATEMENTS,
     TALKER_WORDS,
@@ -40,6 +41,7 @@ _PLACES: Final = frozenset(
 )
 _ENVIRON_CHANGES: Final = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__"})
 _SENT: Final = frozenset({"json", "data", "files", "headers", "params", "auth", "timeout", "content"})
+_SCHEDULING: Final = frozenset({"nice", "ionice", "cpu_affinity"})
 _VERBS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "request", "options", "stream"})
 _ACTIVE: Final = re.compile(
     r"(?i)<\s*(?:script|i?frame|object|embed|link|meta|base|form)\b|\bon\w+\s*=|\bsrc\s*=|javascript:|://"
@@ -61,7 +63,7 @@ def kind_of_call(node: ast.Call, name: str, meant: Meanings) -> str:
     head, _, last = name.rpartition(".")
     if head.endswith(".str") or last == "":
         return ""  # texts of a table
-    if (on := _database_in_memory(node, last, meant)) is not None:
+    if (on := _database_in_memory(node, name, meant)) is not None:
         return on
     return (
         _by_name(node, name, head, last, meant)
@@ -128,6 +130,8 @@ def _by_module(name: str, head: str, last: str, meant: Meanings) -> str:
 def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if last in METHODS:
+        if last in _SCHEDULING and not (node.args or node.keywords):
+            return ""  # it but tells
         is_kept = METHODS[last] in ("files", "database") and goes_to_memory(node, meant)
         return "" if is_kept or (last == "execute" and _only_queries(node, meant)) else METHODS[last]
     if last in WRITERS:
@@ -138,6 +142,8 @@ def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
         return "files" if _moves(node) else ""
     if last == "chmod" and base is not None and meant.is_path(base):
         return "files"
+    if last == "register_callback" and any(meant.texts(given) for given in _given(node)):
+        return "files"  # the path of a trace
     if last in _VERBS and _talks(node, base, last, meant):
         return "network"
     if last == "connect" and any(isinstance(given, ast.Tuple) for given in node.args):
@@ -172,7 +178,7 @@ def _by_text(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
     if (
         head
         and (last in ("sql", "query") or last.startswith("read_sql"))
-        and any(SQL_WRITES.search(one) for one in texts)
+        and any(SQL_WRITES.search(one) or SQL_SETTINGS.search(one) for one in texts)
     ):
         return "database"
     if head and last == "sql" and any("://" in one for one in texts):
@@ -258,14 +264,19 @@ def _keeps_nothing(node: ast.Call, meant: Meanings) -> bool:
     return bool(texts) and all(text.startswith(SINKS) for text in texts or ())
 
 
-def _database_in_memory(node: ast.Call, last: str, meant: Meanings) -> str | None:
+def _database_in_memory(node: ast.Call, name: str, meant: Meanings) -> str | None:
     """What a statement for a database in memory reaches. Returns None where it is another database, or none."""
-    if last not in STATEMENTS or not isinstance(node.func, ast.Attribute):
+    head, _, last = name.rpartition(".")
+    if last not in STATEMENTS:
         return None
-    if not meant.is_database_in_memory(node.func.value):
+    is_on = isinstance(node.func, ast.Attribute) and meant.is_database_in_memory(node.func.value)
+    if (
+        not is_on and head != "duckdb" and not name.startswith("duckdb._relation.")
+    ):  # a function of the module's own one
         return None
     texts = [text for given in node.args[:1] for text in (meant.whole_texts(given) or meant.texts(given))]
-    return "database" if not texts or any(map(SQL_LEAVES.search, texts)) else ""
+    leaves = any(SQL_LEAVES.search(text) or SQL_SETTINGS.search(text) for text in texts)
+    return "database" if not texts or leaves else ""
 
 
 def _only_queries(node: ast.Call, meant: Meanings) -> bool:

@@ -55,6 +55,7 @@ __all__ = [
     "SINKS",
     "SQL_LEAVES",
     "SQL_READS",
+    "SQL_SETTINGS",
     "SQL_WRITES",
     "STATEMENTS",
     "TALKER_WORDS",
@@ -62,6 +63,7 @@ __all__ = [
     "WRITERS",
     "WRITES",
     "Meanings",
+    "entry_of",
     "is_getattr",
     "is_globals",
     "is_mapped",
@@ -95,7 +97,7 @@ def _in(module: str, names: str, kind: str) -> dict[str, str]:
 # Modules that reach outside, by what they reach: calling into one has to be asked about; importing one does nothing.
 MODULES: Final = _of(
     {
-        "network": NETWORK_MODULES,
+        "network": f"{NETWORK_MODULES} pyarrow.flight torch.distributed.rpc",
         "processes": "subprocess multiprocessing pty pexpect sh pip docker fabric posixsubprocess",
         "database": DATABASE_MODULES,
         "dynamic": "ctypes cffi imp code codeop marshal",
@@ -145,7 +147,9 @@ FUNCTIONS: Final[dict[str, str]] = {
     **_in("logging.handlers", "SocketHandler DatagramHandler SysLogHandler SMTPHandler HTTPHandler", "network"),
     **_of(
         {
-            "files": "lmdb.open lmdb.Environment joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
+            "files": "pyarrow.CompressedOutputStream pyarrow.csv.CSVWriter pyarrow.parquet.ParquetWriter pyarrow.orc.ORCWriter "
+            "pyarrow.RecordBatchStreamWriter pyarrow.ipc.RecordBatchFileWriter pyarrow.ipc.RecordBatchStreamWriter "
+            "torch.distributed.FileStore lmdb.open lmdb.Environment joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
             "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
             "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
             "pyarrow.output_stream pyarrow.memory_map pyarrow.create_memory_map pyarrow.ipc.new_file pyarrow.ipc.new_stream "
@@ -154,7 +158,8 @@ FUNCTIONS: Final[dict[str, str]] = {
             "processes": "asyncio.create_subprocess_exec asyncio.create_subprocess_shell "
             "distutils.spawn.spawn ensurepip.bootstrap "
             "concurrent.futures.ProcessPoolExecutor concurrent.futures.process.ProcessPoolExecutor",
-            "network": "asyncio.open_connection asyncio.start_server seaborn.load_dataset datasets.load_dataset "
+            "network": "torch.distributed.init_process_group torch.distributed.TCPStore torch.distributed.rendezvous "
+            "pyarrow.flight.FlightServerBase asyncio.open_connection asyncio.start_server seaborn.load_dataset datasets.load_dataset "
             "transformers.pipeline openml.datasets.get_dataset torch.hub.load torch.hub.download_url_to_file",
             "dynamic": "pickle.load pickle.loads pickle.Unpickler joblib.load torch.load dill.load dill.loads cloudpickle.load "
             "cloudpickle.loads importlib.import_module importlib.reload importlib.__import__ runpy.run_path runpy.run_module "
@@ -184,11 +189,11 @@ METHODS: Final = _of(
         "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_image write_html save_pretrained extractall save_model "
         "save_weights to_pickle to_feather to_hdf to_stata to_excel to_netcdf to_zarr to_file sink_parquet sink_csv "
         "sink_ndjson sink_ipc open_output_stream open_append_stream create_dir delete_file delete_dir delete_dir_contents "
-        "copy_file",
+        "copy_file _save_for_lite_interpreter _save_for_mobile export_chrome_trace",
         "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq sendall sendto "
         "create_connection create_server open_connection connect_ex download get_file",
         "processes": "getoutput getstatusoutput check_output check_call Popen create_subprocess_exec create_subprocess_shell "
-        "subprocess_exec subprocess_shell kill terminate send_signal",
+        "subprocess_exec subprocess_shell kill terminate send_signal ionice cpu_affinity nice",
         "database": "write_database execute executemany executescript to_sql insert_into",
         "clipboard": "to_clipboard read_clipboard",
         "shell": "run_line_magic run_cell_magic run_cell run_code",
@@ -224,7 +229,11 @@ SQL_WRITES: Final = re.compile(
     r"create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?(?:table|view|schema|database|index)\b)"
 )
 # Methods that take a statement for a database.
-STATEMENTS: Final = words("execute executemany executescript sql query")
+STATEMENTS: Final = words("execute executemany executescript sql query from_query")
+# Settings by which a database writes files from then on.
+SQL_SETTINGS: Final = re.compile(
+    r"(?is)\b(?:call|set|pragma)\b[^;]*?(?:enable_logging|logging_\w+|log_query_path|storage_path|profil\w*_output|\w+_directory)\b"
+)
 # What reads a database alone, and what reaches out of one that is in memory.
 SQL_READS: Final = re.compile(r"(?is)\s*(?:select|with|values|explain|describe|show|from|summarize)\b(?!.*\binto\b)")
 SQL_LEAVES: Final = re.compile(
@@ -247,7 +256,7 @@ READ_OF_OPEN: Final = words(
     "description rowcount fetchone fetchall fetchmany fetchdf df iterdump in_transaction total_changes"
 )
 # What attributes and methods are called that are as well a column's name.
-COLUMN_WORDS: Final = words("execute touch download save dump")
+COLUMN_WORDS: Final = words("execute touch download save dump nice")
 HARMLESS_DUNDERS: Final = frozenset(
     f"__{name}__"
     for name in words(
@@ -260,7 +269,9 @@ HARMLESS_DUNDERS: Final = frozenset(
 _PATHS: Final = frozenset({"Path", "pathlib.Path", "PosixPath", "pathlib.PosixPath", "os.path.join"})
 _BUFFERS: Final = frozenset({"io.BytesIO", "io.StringIO", "BytesIO", "StringIO", "pyarrow.BufferOutputStream"})
 _STREAMS: Final = frozenset({"sys.stdout", "sys.stderr"})
-_WHOLE: Final = frozenset({"open", "sys.modules"})  # what a name may stand for, besides what reaches outside by itself
+_WHOLE: Final = frozenset(
+    {"open", "sys.modules", "os.environ", "os.environb"}
+)  # what a name may stand for, besides what reaches outside by itself
 # Modules all of which may be reached through one that is handed around, and through others that import them.
 WHOLE_MODULES: Final = frozenset({"os", "shutil", "builtins", "sys", "subprocess", "importlib"})
 _MADE: Final = frozenset({"session", "socket", "client", "resource", "connect", "create_connection", "SMTP"})
@@ -268,6 +279,7 @@ _MADE: Final = frozenset({"session", "socket", "client", "resource", "connect", 
 _USUAL: Final = {"np": "numpy", "sns": "seaborn", "sa": "sqlalchemy", "pd": "pandas"}
 # Modules in C, and those whose names are theirs.
 _BEHIND: Final = {
+    "_duckdb": "duckdb",
     "posix": "os",
     "nt": "os",
     "_io": "io",
@@ -276,6 +288,11 @@ _BEHIND: Final = {
     "_ctypes": "ctypes",
     "_sqlite3": "sqlite3",
 }
+# The same of modules in packages, with what stands behind the name.
+_BEHIND_IN: Final = re.compile(
+    r"(pyarrow)\.lib(?=\.|$)|(pyarrow)\._(?=csv|flight|parquet|orc|fs|dataset)|(lmdb)\.(?:cpython|cffi)(?=\.|$)|"
+    r"(torch\.)_C\._distributed_c10d(?=\.|$)|(torch\.distributed)\.distributed_c10d(?=\.|$)"
+)
 _PICKLED: Final = frozenset({"pickle.dumps", "cloudpickle.dumps", "dill.dumps", "joblib.dumps"})
 _ON_PATHS: Final = frozenset({"joinpath", "with_suffix", "with_name", "open", "absolute", "resolve", "as_posix"})
 _FILES: Final = frozenset(
@@ -349,6 +366,8 @@ class Meanings:
             dotted = self.dotted(value)
             if reaches(dotted) or dotted in BUILTINS or dotted in _WHOLE:
                 self._meant[name] = dotted
+        elif imported := self._imported_by_name(value):
+            self._meant[name] = imported
         elif isinstance(value, ast.Call) and self._makes_a_talker(self.dotted(value.func)):
             self._meant[name] = self.dotted(value.func)
         elif text := self.text(value):
@@ -382,6 +401,10 @@ class Meanings:
                 attribute = node.args[1]
                 parts.append(attribute.value if isinstance(attribute, ast.Constant) else "…")  # type: ignore[arg-type]  # text
                 node = node.args[0]
+            elif (entry := entry_of(node)) is not None:  # `vars(os)["remove"]`
+                texts = self.whole_texts(entry[1])
+                parts.append(texts[0] if texts is not None and len(texts) == 1 else "…")
+                node = entry[0]
             else:
                 break
         while parts[:1] == ["__call__"]:
@@ -393,12 +416,12 @@ class Meanings:
                 break
         if names[0] in _BEHIND:
             names[0] = _BEHIND[names[0]]
-        return ".".join(names[1:] if names[0] == "builtins" and len(names) > 1 else names)
+        return _in_front(".".join(names[1:] if names[0] == "builtins" and len(names) > 1 else names))
 
     def _head(self, node: ast.expr) -> str:
         name = _name_of(node)
         if not name:
-            return "…"
+            return self._imported_by_name(node) or "…"
         if name in self._meant:
             return self._meant[name]
         if name in self._namespace:
@@ -406,6 +429,22 @@ class Meanings:
             if name not in self.bound or reaches(meaning):
                 return meaning or f"{name}{_OWN}"
         return _USUAL.get(name, name) if name not in self.bound else name
+
+    def opens(self, module: str) -> bool:
+        """Whether a module has an `open` that stands in place of Python's where all of it is imported."""
+        dotted = _in_front(f"{_BEHIND.get(module, module)}.open")
+        return dotted in FUNCTIONS or dotted in OPENERS
+
+    def _imported_by_name(self, node: ast.expr) -> str:
+        """`lmdb.cpython` of `importlib.import_module("lmdb.cpython")`."""
+        if not (isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name | ast.Attribute)):
+            return ""
+        if (called := self.dotted(node.func)) not in ("importlib.import_module", "__import__"):
+            return ""
+        texts = self.whole_texts(node.args[0])
+        if texts is None or len(texts) != 1:
+            return ""
+        return texts[0] if called != "__import__" else texts[0].partition(".")[0]
 
     def text(self, node: ast.expr | None) -> str:
         """The text that an expression begins with, as far as it is known."""
@@ -642,7 +681,18 @@ def _function(value: Any) -> str:
 def _named(module: object, name: object) -> str:
     if type(module) is not str or type(name) is not str or module == "__main__":
         return ""
-    return f"{_BEHIND.get(module, module)}.{name}"
+    return _in_front(f"{_BEHIND.get(module, module)}.{name}")
+
+
+def _in_front(dotted: str) -> str:
+    """The name by which people reach what goes by that of a module of compiled code."""
+    found = _BEHIND_IN.match(dotted)
+    if found is None:
+        return dotted
+    front = next(filter(None, found.groups()))
+    front = f"{front}distributed" if front == "torch." else front
+    rest = dotted[found.end() :]
+    return f"{front}.{rest}" if rest[:1].isalpha() else f"{front}{rest}"
 
 
 def _text(found: object) -> str:
@@ -689,6 +739,15 @@ def is_getattr(node: ast.expr) -> bool:
         and len(node.args) > 1
         and (not isinstance(node.args[1], ast.Constant) or isinstance(node.args[1].value, str))
     )
+
+
+def entry_of(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """What an entry of an object's own names is taken from, and its name: `vars(thing)[name]`. None: it is no such entry."""
+    match node:
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="vars"), args=[held]), slice=name):
+            return held, name
+        case _:
+            return None
 
 
 def is_globals(node: ast.expr) -> bool:

@@ -24,6 +24,7 @@ from agent_kernel.agents.review.meaning import (
     HARMLESS_TYPES,
     HIDDEN_WAYS,
     MODULES,
+    OPENERS,
     PYTHONS_OWN,
     READ_OF_OPEN,
     READS,
@@ -32,6 +33,7 @@ from agent_kernel.agents.review.meaning import (
     WHOLE_MODULES,
     WRITES,
     Meanings,
+    entry_of,
     is_globals,
     is_mapped,
     kind_of_open,
@@ -219,6 +221,7 @@ def shown(node: ast.AST) -> str:
 
 _DANGEROUS_KEYS: Final = frozenset({"__builtins__", "__import__", "__loader__", "__spec__", "__globals__"})
 _PATCHED: Final = WHOLE_MODULES | {"IPython", "io"}
+_ENVIRONS: Final = frozenset({"os.environ", "os.environb"})
 _LOOKED_AT: Final = frozenset({"getattr", "hasattr", "dir", "help", "type", "print"})
 _LOOKING_ON: Final = words(
     "globals locals vars isinstance issubclass type len list dict set sorted callable hasattr id print"
@@ -338,6 +341,10 @@ class _Reader:
                 yield Finding("dunder", name, line, risky=True)
             case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
                 yield Finding("dunder", key, line, risky=True)
+            case ast.Attribute(value=value, attr="_data") if self._meant.dotted(value) in _ENVIRONS:
+                yield Finding("process state", shown(node), line, risky=True)
+            case ast.Subscript(ctx=ast.Load()) if (entry := entry_of(node)) is not None:
+                yield from self._entry(node, entry[0], line)
             case ast.Attribute(value=value, attr=attribute) if (
                 attribute not in ("get", "keys", "__contains__") and self._meant.dotted(value) == "sys.modules"
             ):
@@ -367,6 +374,17 @@ class _Reader:
                 yield Finding("kernel", shown(node), line, risky=True)
             case _:
                 pass
+
+    def _entry(self, node: ast.expr, held: ast.expr, line: int) -> Iterator[Finding]:
+        """What a module has under a name: `vars(os)["remove"]`."""
+        name = self._meant.dotted(node)
+        kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if self._meant.is_imported(held) else None)
+        if name in OPENERS or name == "open":
+            kind = "files"
+        if name.endswith("…") and self._meant.is_imported(held):
+            kind = "dynamic"
+        if kind and not self._is_allowed(name):
+            yield Finding(kind, shown(node), line, risky=True)
 
     def _looked_into(self) -> Iterator[int]:
         """Names of modules that are but looked into, or stand under another name."""
@@ -498,7 +516,7 @@ class _Reader:
             if (
                 name == "*"
                 and module not in HARMLESS
-                and (reaches(module) or reaches(f"{module}.*"))
+                and (reaches(module) or reaches(f"{module}.*") or self._meant.opens(module))
                 and not self._is_allowed(module)
             ):
                 yield Finding("dynamic", f"from {module} import *", line, risky=True)
@@ -515,6 +533,9 @@ class _Reader:
         if self._is_allowed(name) or self._is_harmless(name):
             return
         head, _, last = name.rpartition(".")
+        if name in ("vars", "getattr") and self._leads_below_environ(node):
+            yield Finding("process state", shown(node), line, risky=True)
+            return
         kind = kind_of_call(node, name, self._meant)
         if kind:
             is_left = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
@@ -533,6 +554,13 @@ class _Reader:
             yield from self._timed(node, line)
         elif head and READS.fullmatch(last):
             yield from self._read(node, last, line)
+
+    def _leads_below_environ(self, node: ast.Call) -> bool:
+        """Whether a call gives the dict below the environment, whose changes nothing tells of."""
+        if not node.args or self._meant.dotted(node.args[0]) not in _ENVIRONS:
+            return False
+        texts = self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None
+        return texts is None or "_data" in texts
 
     def _kind_of_attribute(self, node: ast.Call) -> str:
         """What a method reaches that is asked for by its name, as a text that is known."""
