@@ -708,8 +708,8 @@ def _exact(value: object) -> object:
     return str(value) if type(value) in _PATH_TYPES else value
 
 
-_LIST_ITEM: Final[Any] = list.__getitem__
-_TUPLE_ITEM: Final[Any] = tuple.__getitem__
+_LIST_ITEM: Final[Any] = vars(list)["__getitem__"]
+_TUPLE_ITEM: Final[Any] = vars(tuple)["__getitem__"]
 _PATH_TYPES: Final = frozenset({PurePosixPath, PureWindowsPath, type(Path())})
 
 
