@@ -1,4 +1,4 @@
-"""The events of everything that agents did somewhere, in the order in which it happened."""
+"""The events of everything that agents did somewhere, in the order in which it happened, and as people read them."""
 
 from __future__ import annotations
 

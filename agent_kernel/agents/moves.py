@@ -1,4 +1,4 @@
-"""What an agent outside asks for beside running code: that the last operation is undone, or that a commit is checked out.
+"""What was taken back and what no undo covers; and what an agent outside asks for beside running code: that the last operation is undone, or that a commit is checked out.
 
 What it made itself it may take back. Where that would take back what somebody else did, it is risky, as code is that
 reaches outside the variables: then it is a run of one step that a person has to allow. The step's code is the move in

@@ -1,4 +1,4 @@
-"""Run one task of an agent beside everything else: on a branch of its own, in a process of its own where there can be one.
+"""Run one task of an agent beside everything else, and tell what came of it: on a branch of its own, in a process of its own where there can be one.
 
 A `Job` says all that is needed, and can be pickled; `work` does it, wherever an executor takes it, and gives back a
 `Candidate`. In another process than the one that asks, a fresh Python does the work (`supervising`), so that it can be

@@ -1,4 +1,4 @@
-"""`run`: one run of an agent: its task, how it stands, what it took, each of its steps, and what it asks a person."""
+"""`run` and `race`: how a run of an agent stands, each of its steps, and what it asks a person; the candidates of a race."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`commit`: one commit against its first parent, or against another one."""
+"""`commit`, `compare`, `environment` and `code`: one commit against its first parent, or against another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two versions of a variable look like side by side."""
+"""What two versions of a variable look like side by side; dicts by their keys, objects by their attributes."""
 
 from __future__ import annotations
 

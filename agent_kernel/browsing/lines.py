@@ -1,4 +1,4 @@
-"""Two texts, line by line, with the words that changed within a line."""
+"""Two texts, line by line, with the words that changed within a line; and code in pieces that a panel colours."""
 
 from __future__ import annotations
 

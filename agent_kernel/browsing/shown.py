@@ -1,4 +1,4 @@
-"""`outputs`: what a cell showed. Text is masked; pictures come as data, so many of them as fit into one answer.
+"""`outputs` and `cells`: what a cell showed, and the page that it stood on. Text is masked; pictures come as data, so many of them as fit into one answer.
 
 HTML and SVG are handed on as the text that they are, masked too: whoever shows them does so in a frame without scripts.
 """

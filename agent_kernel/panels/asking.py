@@ -1,4 +1,4 @@
-"""The card under a cell whose agent waits: a widget with buttons, and what stands there without one."""
+"""The cards under cells: of an agent that waits, of a race, of a question. Widgets with buttons, and what stands there without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variables that are never stored, as `%agent ignore` names them. The list belongs to the store.
+"""The variables that are never stored, and those of which no model is told, as `%agent ignore` and `%agent hide` name them. The list belongs to the store.
 
 An entry is a name, or a pattern as shells write it (`tmp_*`).
 """

@@ -1,4 +1,4 @@
-"""Three-way merges of states: by variable in the repository, and by value where both sides changed one (`settling`).
+"""Three-way merges of states: by variable in the repository,, and by value where both sides changed one.
 
 The values of a merge are dumped and stored aside before anything live changes, so that a merge happens whole or not at
 all. A cherry-pick is the same merge from another base.

@@ -1,4 +1,4 @@
-"""`approve`, `deny`, `edit`, `resume` and `model`: what a person says to agents."""
+"""`approve`, `deny`, `edit`, `resume`, `model` and `runs`: what a person says to agents, and what these did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diff`: what differs between two commits, variable by variable, from their summaries alone."""
+"""`diff`: what differs between two commits, variable by variable, from their summaries alone, and in what they ran on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hide`: the variables that no model is told of, by name or by pattern."""
+"""`hide` and `ignore`: the variables that no model is told of, and those that are never stored, by name or by pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All commits that branches, tags and HEADs reach, newest first, kept from one question to the next.
+"""All commits that branches, tags and HEADs reach, newest first, kept from one question to the next, and which a search finds.
 
 A commit is always younger than its parents, so the order is that of time, and what a new commit adds stands at the top.
 Where something was deleted from the store, by a collection or because history was rewritten, it is all read anew.

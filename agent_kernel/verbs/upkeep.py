@@ -1,4 +1,4 @@
-"""`verify`, `stats` and `gc`: looking after the store itself."""
+"""`verify`, `stats`, `gc`, `prune` and `forget`: looking after the store itself."""
 
 from __future__ import annotations
 

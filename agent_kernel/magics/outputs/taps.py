@@ -1,4 +1,4 @@
-"""Listen to what the cells of a kernel show, and change nothing of it.
+"""Listen to what the cells of a kernel or a terminal show, and change nothing of it.
 
 Every output, whichever thread or subprocess it comes from, passes `Session.send` as a finished message; each says which
 cell it belongs to. What `%%capture`, `redirect_stdout` and the like keep for themselves is shown to nobody, and is not
