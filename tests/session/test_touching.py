@@ -498,7 +498,8 @@ def test_a_connection_notices_nothing_of_being_saved(desk: Path) -> None:
         assert nb.look("opened.in_transaction and opened.execute('select count(*) from t').fetchone() == (2,)")
         lost = {told.name for told in report.unsaved}
         assert lost == {"traced", "watched", "guarded", "attached", "both", "in_file", "opened", "closed", "elsewhere"}
-        assert next(told.reason for told in report.unsaved if told.name == "closed").endswith("that is closed")
+        reason = next(told.reason for told in report.unsaved if told.name == "closed")
+        assert reason == "a database connection that is closed cannot be saved"
         assert names_changed(nb.run("traced.execute('select 1').close()")) >= {"heard"}
         nb.run("traced.set_trace_callback(None); heard.clear()")
         nb.run("watched.set_progress_handler(None, 1); guarded.set_authorizer(None)\nopened.rollback()")
