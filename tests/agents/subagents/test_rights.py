@@ -96,7 +96,7 @@ def waiting() -> ak.Run[object]:
         "threading.Timer(0.1, pending.approve).start()",
         "threading.Thread(target=lambda: (gate.wait(), setattr(child, 'approve', 'auto'))).start()",
         "pool = ThreadPoolExecutor(1)\npool.submit(later)",
-        "loop = asyncio.new_event_loop()\nloop.call_later(0.1, pending.approve)\nthreading.Thread(target=lambda: loop.run_until_complete(asyncio.sleep(0.2))).start()",
+        "loop = asyncio.new_event_loop()\nloop.call_later(0.1, pending.approve)\nthreading.Thread(target=lambda: (loop.run_until_complete(asyncio.sleep(0.2)), loop.close())).start()",
         "gc.callbacks.append(lambda *_: pending.approve())",
         "def kept():\n    try: yield\n    finally: pending.approve()\nmade = kept(); next(made); keep.append(made); del made",
     ],
