@@ -463,7 +463,7 @@ class Course:
                 if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
                     raise
                 ran = Executed()  # by the gate alone, as the code ended
-        if is_raised_by_code(ran.error) and not (arrived or self.stopped):
+        if is_raised_by_code(ran.error, arrived) and not (arrived or self.stopped):
             return msgspec.structs.replace(ran, error=RaisedInterrupt())
         return ran
 

@@ -214,11 +214,14 @@ class RaisedInterrupt(RuntimeError):  # noqa: N818 - it stands for what is no er
         super().__init__("the code raised KeyboardInterrupt itself; nobody interrupted it")
 
 
-def is_raised_by_code(error: BaseException | None) -> bool:
+def is_raised_by_code(error: BaseException | None, arrived: Sequence[int] | None = None) -> bool:
     """Whether this is a KeyboardInterrupt that the code made, or a library: by `raise`, by `throw`, by `interrupt_main`.
 
-    A real one arrives between two instructions, wherever the code is, and never where a generator waits to be continued;
-    this package raises it where it stopped a run.
+    A real one arrives between two instructions, wherever the code is; this package raises it where it stopped a run.
+
+    Args:
+        arrived: the interrupts that were noted while the code ran. None: nobody noted them, and the instruction tells,
+            which from Python 3.13 on looks the same for `throw` as for a real one.
     """
     if sent_by_code(error):
         return True
@@ -227,6 +230,8 @@ def is_raised_by_code(error: BaseException | None) -> bool:
         last = last.tb_next
     if last is None or str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == "agent_kernel":
         return False
+    if arrived is not None:
+        return not arrived
     code = last.tb_frame.f_code
     found = (one for one in dis.get_instructions(code) if one.offset == last.tb_lasti)
     return next((one.opname for one in found), "") in _RAISING
