@@ -528,7 +528,7 @@ class _Later:
 
 
 class _InAPool(_Later):
-    """The same, given to a pool whose threads hand back errors alone: what is none would end one, and its caller would wait."""
+    """The same for a pool of `multiprocessing`. Its threads hand back only an `Exception`; any other one ends the thread, and the caller waits."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -484,7 +484,7 @@ def steps_of(events: Sequence[Event]) -> int:
 def steps_in(events: Sequence[Event]) -> int:
     """All steps of a run, also those that its program gave it, that were denied, and the one that waits.
 
-    Code that was stopped or refused before it began is none.
+    Code that was stopped or refused before it began does not count.
     """
     met = {(event.run, event.step) for event in events if isinstance(event, _OF_A_STEP)}
     return sum(

@@ -19,7 +19,7 @@ def ran_too_long(seconds: float, most: float) -> str:
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one run; None: there is none.
+    """Limits of one run; None: no limit.
 
     Attributes:
         steps: pieces of code that it may run.

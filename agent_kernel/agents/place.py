@@ -31,7 +31,7 @@ class Place:
     """One namespace in which agents act.
 
     Args:
-        session: keeps its history; None: there is none.
+        session: keeps its history; None: it has no history.
         journal: keeps the events; by default in the session's store, or in memory.
         executor: by default code runs as in a script.
         names: those that are the user's; by default all that a session would version.

@@ -135,7 +135,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
     """One run.
 
     Raises:
-        RunNotFoundError: there is none of this id, or there are several.
+        RunNotFoundError: no run has this id, or several have.
     """
     spread = book.spread()
     records = [record for record in spread.view.order if record.run == args.id]
@@ -327,7 +327,7 @@ def race(book: Book, args: OfRun) -> RaceStanding:
     """A race, as it stands for the session that the book is of.
 
     Raises:
-        RunNotFoundError: there is none of this id.
+        RunNotFoundError: no run has this id.
     """
     head = book.spread().view.head.commit
     found = told(book.repo, Journal(book.repo.store), args.id, head)

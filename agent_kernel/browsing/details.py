@@ -82,7 +82,7 @@ def source_of(commit: Commit) -> str:
 
 
 def last_run(book: Book, id: ObjectId, commit: Commit, budget: Budget) -> Commit | None:
-    """The run of the same cell before this one: by the cell's id, else by its number or its text; None: there is none."""
+    """The run of the same cell before this one: by the cell's id, else by its number or its text; None if it never ran before."""
     if commit.cell is None:
         return None
     earlier = _line_before(book, id)

@@ -321,7 +321,7 @@ SOME, UNKNOWN = -1, -2  # changed cells of a column: nobody knows how many, or w
 
 
 class Rows(msgspec.Struct):
-    """Which rows to show: their places on either side, -1 where there is none."""
+    """Which rows to show: their places on either side, -1 for a missing row."""
 
     changed: list[tuple[int, int]]
     others: list[tuple[int, int]]

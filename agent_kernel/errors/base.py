@@ -209,7 +209,7 @@ class MissingCodeError(AgentKernelError):
         )
 
 
-# -- what a session raises: there is none, or it cannot do this here
+# -- what a session raises: no session is bound, or it cannot do this here
 
 
 class NotBoundError(AgentKernelError):

@@ -180,7 +180,7 @@ def without_input() -> Generator[None]:
             sys.stdin = before
 
 
-# -- what a kernel does for an agent outside. It is asked by a silent execution, which is no cell and no commit of its own
+# -- what a kernel does for an agent outside. A silent execution asks it: it makes no cell and no commit
 
 _DECIDES = (
     "The person allows it in the notebook with %agent approve --run {run}, or denies it with %agent deny --run {run}."

@@ -557,7 +557,7 @@ class Standing:
 
 
 def name_of(operation: Operation | None) -> str:
-    """What to call an operation, so that whoever wants it undone gets no other one undone; "": there is none."""
+    """A name for an operation, so that nobody undoes another one by mistake; "": no operation."""
     if operation is None:
         return ""
     before, after = operation.before, operation.after

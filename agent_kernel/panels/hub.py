@@ -54,7 +54,7 @@ class Reply:
         return self._give("ok", answer)
 
     def error(self, failed: Mapping[str, str]) -> bool:
-        """Say why there is none, unless one was given before."""
+        """Say why there is no answer, unless one was given before."""
         return self._give("error", failed)
 
     def _give(self, key: str, value: object) -> bool:

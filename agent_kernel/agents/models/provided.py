@@ -373,7 +373,7 @@ def wrapped(model: object) -> Provided:
     """A model of pydantic-ai's own, as runs know models.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not one.
     """
     _require()
     from pydantic_ai.models import Model as ProviderModel

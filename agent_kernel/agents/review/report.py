@@ -184,7 +184,7 @@ def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
 
 
 def _changed(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
-    """The variable that this is a part of, if there is one. A module is none: `os.remove` changes no variable."""
+    """The variable that this is a part of, if any. A module does not count: `os.remove` changes no variable."""
     held = node
     while isinstance(held, ast.Attribute | ast.Subscript):
         held = held.value

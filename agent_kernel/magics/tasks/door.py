@@ -270,7 +270,7 @@ class Tasks:
         """A race of this notebook, to pick a candidate of it or to discard them; one of an earlier kernel as it is stored.
 
         Raises:
-            RunNotFoundError: there is none of this id. RaceError: there is no history.
+            RunNotFoundError: no run has this id. RaceError: the notebook has no history.
         """
         from agent_kernel.agents.racing.race import Race
 
