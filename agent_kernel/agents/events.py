@@ -141,6 +141,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     inputs: dict[str, str] = {}
     returns: str = ""
     model: str = ""
+    own_model: bool = False  # an object of the program's: its name tells neither its server nor its key
     approve: str = "auto"
     limits: dict[str, float | None] = {}
     settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack, cast
+from weakref import WeakValueDictionary
 
 from msgspec import structs
 
@@ -15,11 +16,11 @@ from agent_kernel.agents.current import Nowhere
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.journal import OVER, Journal, Listener, Log, new_run_id
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.models.naming import check_price, model_named
+from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
-from agent_kernel.errors import NotBoundError, TaskInterruptedError
+from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
-__all__ = ["Inputs", "Options", "State", "own_model", "place_of", "reopened", "started", "started_within"]
+__all__ = ["Inputs", "Options", "State", "model_of_run", "place_of", "reopened", "started", "started_within"]
 
+_own_models: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by the run that began with it
 _DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
 
 State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
@@ -115,7 +117,10 @@ def started(
     try:
         start = _task_start(agent, task, place, made, before, arguments)
         called = _name_of(made.model, model_name or options.get("model") or agent.model, place)
-        log.note(structs.replace(start, model=called), before=place.head)
+        own = called == made.model.name and is_own(made.model)
+        if own:
+            _own_models[run] = _object_of(made.model)
+        log.note(structs.replace(start, model=called, own_model=own), before=place.head)
         left_out = earlier.too_many(heard)
         if left_out is not None:
             log.note(left_out, before=place.head)
@@ -192,7 +197,7 @@ def reopened(
         trust.require(place.session.repo)
     place.policy = start.context
     place.look()
-    model = options.get("model") or own_model(agent, start.model) or start.model
+    model = options.get("model") or model_of_run(start, agent)
     setup = Setup(
         model=model_named(model, place.namespace, place.stored()),
         limits=options.get("limits") or Limits.of(start.limits),
@@ -218,13 +223,23 @@ def reopened(
     return Run(Course(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
 
 
-def own_model(agent: Agent | None, name: str) -> object:
-    """The agent's own model, where it is an object that has this name: names alone may be another model's too."""
+def model_of_run(start: TaskStart, agent: Agent | None) -> object:
+    """What a run goes on with: the object that it began with, its agent's object of this name, or the name itself.
+
+    Raises:
+        ModelError: it began with an object that is gone. The name could be asked of another server, with another key.
+    """
     own = agent.model if agent is not None else None
-    if not own or isinstance(own, str):
-        return None
-    # Not the name alone, which could be asked of another server than the object's.
-    return own if model_named(own).name == name else None
+    if own and not isinstance(own, str) and model_named(own).name == start.model:
+        return own
+    if not start.own_model:
+        return start.model
+    model = _own_models.get(start.run)
+    if model is None:
+        raise ModelError(
+            start.model, "the run began with a model object that is gone; its name may be another server's"
+        )
+    return model
 
 
 def place_of(state: State) -> Place:
@@ -328,7 +343,13 @@ def _task_start(
 
 def _name_of(model: Model, named: object, place: Place) -> str:
     """What finds the model again: where a variable was named that holds it, that one."""
-    return named if isinstance(named, str) and place.namespace.get(named) is model else model.name
+    held = place.namespace.get(named) if isinstance(named, str) else None
+    return cast("str", named) if held is not None and (held is model or held is _object_of(model)) else model.name
+
+
+def _object_of(model: Model) -> object:
+    """The object that the program has, of a provider's model what the package made."""
+    return getattr(model, "model", model)
 
 
 def _is_key(name: str, value: object) -> bool:

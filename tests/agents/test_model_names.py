@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import agent_kernel as ak
 from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.models.naming import model_named
-from agent_kernel.agents.starting import own_model
+from agent_kernel.agents.run import Run
 from agent_kernel.errors import MissingExtraError, ModelError
 from tests.agents.asking import asked
 from tests.agents.openai_server import OpenAIServer, says
@@ -46,7 +49,7 @@ class TestNames:
 
         monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
         model = model_named("openai:gpt-5")
-        assert isinstance(model._model, OpenAIResponsesModel)  # type: ignore[attr-defined]
+        assert isinstance(model.model, OpenAIResponsesModel)  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize(
         ("name", "said"),
@@ -85,12 +88,11 @@ class TestNames:
         with pytest.raises(ModelError, match=f"set the environment variable {variable}$"):
             model_named(name)
 
-    def test_an_object_of_pydantic_ai_is_a_model_and_is_found_again(self) -> None:
+    def test_an_object_of_pydantic_ai_is_a_model(self) -> None:
         from pydantic_ai.models.test import TestModel
 
         model = model_named(TestModel(custom_output_text="Hi.", call_tools=[]))
         assert asked(model)[1].text == "Hi."
-        assert model_named(model.name) is model
 
     def test_what_is_no_model_is_told_apart(self) -> None:
         with pytest.raises(TypeError, match="not int"):
@@ -148,11 +150,59 @@ def test_the_error_of_a_missing_package_is_an_import_error() -> None:
     assert issubclass(MissingExtraError, ImportError)
 
 
-def test_a_run_of_an_agent_with_a_model_object_goes_on_with_that_object() -> None:
+def of_a_provider(key: str = "sk-own") -> Any:
+    """A model object of OpenAI's kind that asks a server of its own."""
     openai = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-own")
-    real = openai.OpenAIChatModel("gpt-x", provider=provider)
-    assert own_model(Agent("analyst", model=real), "openai:gpt-x") is real
-    assert own_model(Agent("analyst", model=real), "openai:gpt-y") is None
-    assert own_model(Agent("analyst", model="openai:gpt-x"), "openai:gpt-x") is None
+    provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key=key)
+    return openai.OpenAIChatModel("gpt-x", provider=provider)
+
+
+def server_of(run: Run[Any]) -> object:
+    """The model object that a run asks."""
+    return run._course.setup.model.model  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
+def test_a_run_that_began_with_a_model_object_goes_on_with_that_object_alone() -> None:
+    mine, other = of_a_provider(), of_a_provider("sk-other")
+    with ak.Versioned() as state:
+        agent = Agent("analyst", state=state)
+        run = agent.start("Do it", model=mine)
+        _ = Agent("other", model=other, state=state).start("Do it")  # of the same name, with another key
+        assert server_of(agent.reopen(run.id)) is mine
+
+
+def test_a_run_goes_on_with_its_agents_object_of_this_name() -> None:
+    with ak.Versioned() as state:
+        run = Agent("analyst", model=of_a_provider(), state=state).start("Do it")
+        again = of_a_provider()
+        assert server_of(Agent("analyst", model=again, state=state).reopen(run.id)) is again
+
+
+def test_a_run_whose_model_object_is_gone_asks_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    with ak.Versioned() as state:
+        agent = Agent("analyst", state=state)
+        run = agent.start("Do it", model=of_a_provider()).id
+        gc.collect()
+        with pytest.raises(ModelError, match="model object that is gone"):
+            agent.reopen(run)
+        with pytest.raises(ModelError, match="model object that is gone"):
+            Agent("analyst", model="openai:gpt-x", state=state).reopen(run)
+        assert agent.reopen(run, model="openai:gpt-x").model == "openai:gpt-x"  # somebody says so
+
+
+def test_a_name_means_its_provider_whatever_object_was_used_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    with ak.Versioned() as state:
+        mine = of_a_provider()
+        _ = Agent("analyst", model=mine, state=state).start("Do it")
+        run = Agent("other", model="openai:gpt-x", state=state).start("Do it")
+        assert server_of(run) is not mine
+
+
+def test_a_run_of_a_variables_model_is_found_by_the_variable() -> None:
+    with ak.Versioned() as state:
+        state.namespace["mine"] = of_a_provider()
+        run = Agent("analyst", model="mine", state=state).start("Do it")
+        assert run.model == "mine"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.models import Scripted
 
-__all__ = ["ENVIRONMENT", "SCRIPTS", "check_model", "check_price", "is_free", "model_named", "register"]
+__all__ = ["ENVIRONMENT", "SCRIPTS", "check_model", "check_price", "is_free", "is_own", "model_named", "register"]
 
 
 ENVIRONMENT = "AGENT_KERNEL_MODEL"
@@ -45,6 +45,12 @@ def is_free(model: Model) -> bool:
     return getattr(model, "is_free", False) is True
 
 
+def is_own(model: Model) -> bool:
+    """Whether it is an object of the program's whose name does not make it again, so that another model may have it."""
+    kind = model.name.partition(":")[0]
+    return kind not in ("scripted", "outside") and not getattr(model, "is_named", False)
+
+
 def check_price(model: Model, cost: float | None) -> None:
     """Raise UnknownPriceError where a run is to be kept under a cost that nobody can count."""
     priced: Callable[[], bool] | None = getattr(model, "has_price", None)
@@ -69,7 +75,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         check_model(name)
         from agent_kernel.agents.models.provided import wrapped
 
-        return register(wrapped(name))
+        return wrapped(name)  # not registered: its name may be another server's model too
     name = name or os.environ.get(ENVIRONMENT, "")
     if not name:
         raise NoModelError

@@ -52,11 +52,12 @@ class Provided:
     """A model of pydantic-ai, any object of its `Model` classes.
 
     Attributes:
+        model: the object of pydantic-ai.
         is_named: whether its name makes it anew elsewhere. The name of an object tells neither its server nor its key.
     """
 
     def __init__(self, model: ProviderModel, name: str = "") -> None:
-        self._model = model
+        self.model = model
         self.is_named = bool(name)
         self.name = name or f"{model.system}:{model.model_name}"
         self._takes_tools = True  # until its server says that it does not
@@ -66,14 +67,14 @@ class Provided:
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.usage import RequestUsage
 
-        if is_local(self._model.base_url):
+        if is_local(self.model.base_url):
             return False
         answer = ModelResponse(
             parts=[],
             usage=RequestUsage(input_tokens=1, output_tokens=1),
-            model_name=self._model.model_name,
-            provider_name=self._model.system,
-            provider_url=self._model.base_url,
+            model_name=self.model.model_name,
+            provider_name=self.model.system,
+            provider_url=self.model.base_url,
         )
         return _cost(answer) is not None
 
@@ -108,9 +109,9 @@ class Provided:
         pieces = _Pieces()
         # Entering the model closes its connections afterwards: nobody else would, and a fork must find none open.
         async with (
-            self._model,
+            self.model,
             model_request_stream(
-                self._model,
+                self.model,
                 messages,
                 model_settings=self._settings(request.settings, with_tools=with_tools),
                 model_request_parameters=asked,
@@ -120,7 +121,7 @@ class Provided:
                 for delta in pieces.of(event):
                     yield delta
             offered = (_TOOL,) if with_tools else ()
-            answer = answer_of(stream.get(), self.name, offered=offered, is_local=is_local(self._model.base_url))
+            answer = answer_of(stream.get(), self.name, offered=offered, is_local=is_local(self.model.base_url))
         answer = answer if answer.usage.tokens else _estimated(request, answer)
         yield answer if with_tools else msgspec.structs.replace(answer, in_words=True)
 
@@ -132,8 +133,8 @@ class Provided:
         from pydantic_ai.settings import ModelSettings
 
         ours: dict[str, Any] = {"parallel_tool_calls": False, "max_retries": 0}
-        rejected = cast("Mapping[str, Any]", self._model.profile).get("openai_unsupported_model_settings", ())
-        ignored = {*self._model.unsupported_settings, *rejected, *(() if with_tools else ("parallel_tool_calls",))}
+        rejected = cast("Mapping[str, Any]", self.model.profile).get("openai_unsupported_model_settings", ())
+        ignored = {*self.model.unsupported_settings, *rejected, *(() if with_tools else ("parallel_tool_calls",))}
         kept = {name: value for name, value in ours.items() if name not in ignored}
         return ModelSettings(**{**kept, **wanted})  # type: ignore[typeddict-item]
 

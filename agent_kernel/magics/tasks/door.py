@@ -22,7 +22,7 @@ from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.moves import is_outside
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.racing import judging
-from agent_kernel.agents.starting import own_model
+from agent_kernel.agents.starting import model_of_run
 from agent_kernel.errors import (
     AgentKernelError,
     MergeConflictError,
@@ -341,7 +341,7 @@ class Tasks:
         if known is not None and known.is_current():
             return True
         try:
-            model_named(start.model, self._notebook.namespace)
+            model_named(model_of_run(start, self._held_agent(start.agent)), self._notebook.namespace)
         except (ModelError, MissingExtraError):
             return False
         return True
@@ -379,15 +379,14 @@ class Tasks:
 
     def _check_model(self, start: TaskStart) -> None:
         """Raise ModelError where the model of a run was an object of this notebook, or a script, that is gone."""
-        if own_model(self._held_agent(start.agent), start.model) is not None:
-            return
         kind, colon, _ = start.model.partition(":")
-        if kind == "scripted" or not colon:
-            try:
-                model_named(start.model, self._notebook.namespace)
-            except ModelError as error:
-                way = f"To use another model: %agent resume --run {short_run(start.run)} --model NAME"
-                raise ModelError(error.model, f"{error.reason}. {way}") from None
+        try:
+            model = model_of_run(start, self._held_agent(start.agent))
+            if model == start.model and (kind == "scripted" or not colon):
+                model_named(model, self._notebook.namespace)
+        except ModelError as error:
+            way = f"To use another model: %agent resume --run {short_run(start.run)} --model NAME"
+            raise ModelError(error.model, f"{error.reason}. {way}") from None
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
         has_cell = not is_outside(run.model)  # else no cell gave it its task
@@ -424,8 +423,11 @@ class Tasks:
         found = journal.find(run_id)
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
-            place = self._places.get(found) or self._place_again(journal.first(found))
-            agent = self._held_agent(journal.first(found).agent)
+            start = journal.first(found)
+            place = self._places.get(found) or self._place_again(start)
+            agent = self._held_agent(start.agent)
+            if not model:
+                self._check_model(start)
             known = self.runs[found] = reopened(place, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
