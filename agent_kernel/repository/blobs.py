@@ -300,8 +300,10 @@ def in_threads(
         least: bytes for which threads are started.
         together: how many items a thread takes at once.
     """
+    if nbytes < least or len(items) <= together:
+        return list(map(work, items))
     threads = min(os.cpu_count() or 1, _MOST_THREADS, -(-len(items) // together))
-    if nbytes < least or threads < 2:
+    if threads < 2:
         return list(map(work, items))
     from concurrent.futures import ThreadPoolExecutor
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from collections.abc import Set as AbstractSet
 from itertools import compress, filterfalse
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import getweakrefcount
 
 from xxhash import xxh3_128
 
@@ -65,6 +66,7 @@ class Mark(NamedTuple):
 # What later parts of a dump depend on, and earlier ones are noted in.
 _GROWING = (
     "muted",
+    "made",
     "private",
     "plain_arrays",
     "watched",
@@ -108,6 +110,7 @@ class Pickler(pickle.Pickler):
         self.clusters = clusters
         self.careful = careful
         self.muted: set[int] = set()
+        self.made: set[int] = set()  # what was made for this dump alone, and is no container
         self.private: set[int] = set()
         self.kept: list[object] = []
         self.plain_arrays: dict[int, Any] = {}  # by the id of an array of another class: its memory as a plain one
@@ -337,13 +340,24 @@ class Pickler(pickle.Pickler):
         return self.protect(value) if self.careful else parts
 
     def note_parts(self, parts: tuple[Any, ...]) -> None:
-        """Note what an object was reduced to, but not the containers that were made for this dump.
+        """Note what an object was reduced to, but not the containers and arrays that were made for this dump.
 
         Other values cannot share those, but come to have their addresses later, and would seem to share something.
         """
         if sys.getrefcount(parts) <= _OF_NEW:
-            self.kept += _made_for(parts)
+            self._leave_out_made(parts)
         self.dump_record.roots.append(parts)
+
+    def note_made(self, parts: tuple[Any, ...]) -> None:
+        """The same of an object that is walked itself: only what was made for this dump is noted, to be left out."""
+        if sys.getrefcount(parts) <= _OF_NEW:
+            self.kept.append(parts)  # or ids of what stands there would be others' by the end
+            self._leave_out_made(parts)
+
+    def _leave_out_made(self, parts: tuple[Any, ...]) -> None:
+        containers, others = _made_for(parts)
+        self.kept += containers
+        self.made.update(others)
 
     def immutable(self, value: Any) -> Any:
         """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
@@ -463,16 +477,23 @@ class Pickler(pickle.Pickler):
         return ""
 
 
-def _made_for(parts: tuple[Any, ...]) -> list[object]:
-    """The lists, dicts and sets that stand in new tuples, and that nothing else holds."""
+def _made_for(parts: tuple[Any, ...]) -> tuple[list[object], list[int]]:
+    """What stands in new tuples, lists, dicts and sets, and that nothing else holds: these containers, and ids of the rest."""
     found: list[object] = []
-    tuples = [parts]
-    for one in tuples:
-        for item in one:
+    others: list[int] = []
+    new: list[Any] = [parts]
+    for one in new:
+        for item in one.values() if type(one) is dict else one:
+            if sys.getrefcount(item) > _OF_ITEM:
+                continue
             kind = id(type(item))
-            if (kind == id(tuple) or kind in _MUTABLE_IDS) and sys.getrefcount(item) <= _OF_ITEM:
-                (tuples if kind == id(tuple) else found).append(item)
-    return found
+            if kind in _NEW_IDS:
+                new.append(item)
+            if kind in _MUTABLE_IDS:
+                found.append(item)
+            elif kind != id(tuple) and not getweakrefcount(item):
+                others.append(id(item))
+    return found, others
 
 
 def _references() -> tuple[int, int]:
@@ -515,6 +536,7 @@ class _Nowhere:
 
 
 _MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))
+_NEW_IDS = frozenset(map(id, (tuple, list, dict, set)))
 _HELD = references.HELD
 _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 

@@ -151,6 +151,28 @@ def test_unchanged_functions_and_classes_are_not_dumped_again(monkeypatch: pytes
         assert [names for names in dumped if names[0].startswith(CLASS_PREFIX)]
 
 
+def test_an_ensemble_that_is_read_is_dumped_once_and_none_of_its_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    dumped: list[list[str]] = []
+
+    def count(members: Any, *arguments: Any, **options: Any) -> Any:
+        dumped.append(list(members))
+        return dump_group(members, *arguments, **options)
+
+    with Notebook() as nb:
+        nb.run("import numpy as np\nfrom sklearn.ensemble import RandomForestClassifier, VotingClassifier")
+        nb.run("X = np.arange(60.).reshape(20, 3)\ny = np.arange(20) % 2")
+        for name in ("one", "two", "three"):
+            nb.run(f"{name} = RandomForestClassifier(25).fit(X, y)")
+        nb.run("both = [('one', one), ('two', two)]\nvote = VotingClassifier(both).fit(X, y)")
+        monkeypatch.setattr(dumping, "dump_group", count)
+        for _ in range(4):  # each dump makes arrays where those of the one before were
+            nb.run("vote.estimators_;")
+    group = ["both", "one", "two", "vote"]
+    assert [names for names in dumped if not set(group).isdisjoint(names)] == [group] * 4
+    assert sum("three" in names for names in dumped) < 2  # in turn, as each is that no code names
+
+
 def test_what_waits_for_the_death_of_a_plain_function_or_class_is_found_where_it_is_registered() -> None:
     with Notebook() as nb:
         nb.run(PLAIN)

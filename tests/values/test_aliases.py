@@ -13,12 +13,13 @@ from typing import Annotated, Any, Optional
 
 import pytest
 
-from agent_kernel.values.aliases import LARGE, find, held_below, held_elsewhere, reach, share
+from agent_kernel.values.aliases import LARGE, Reach, find, held_below, held_elsewhere, reach, share
 from agent_kernel.values.pickler import dump_objects
 from tests.values.notebook import Namespace
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")
+TREE: Any = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
 
 
 def do_share(one: object, other: object) -> bool:
@@ -124,6 +125,13 @@ class Arguments(Settings):
         return Arguments, (["made", "here"], {"made": "here"}, *self.held)
 
 
+class Arrays(Settings):
+    """Makes arrays as it is saved, as the trees of scikit-learn do: copies, and views of what it holds."""
+
+    def __reduce__(self) -> Any:
+        return Arrays, (np.arange(3), *self.held), {"counts": [np.arange(4)], "values": np.asarray(self.held[0])[:]}
+
+
 class Remembered(Settings):
     """Gives the same tuple each time, which alone holds the list."""
 
@@ -149,6 +157,8 @@ def remembered(parts: Any) -> Remembered:
         pytest.param(pd.Series([1, 2], index=["x", "y"]), id="a series"),
         pytest.param(Settings(SHARED), id="its own state"),
         pytest.param(Arguments(SHARED), id="its own arguments"),
+        pytest.param(Arrays(ARRAY), id="arrays of its own state"),
+        pytest.param(TREE.fit([[0], [1]], [0, 1]).tree_, id="a tree of scikit-learn"),
         pytest.param(defaultdict(list, a=SHARED), id="a library's container"),
         pytest.param(np.ma.array([1, 2], mask=[True, False]), id="a masked array"),
     ],
@@ -157,6 +167,11 @@ def test_what_a_dump_makes_on_its_way_counts_as_nothing_that_the_value_holds(val
     notebook = Namespace()
     one, other = notebook.dump({"": value}), notebook.dump({"": value})  # both alive, so that no address is used again
     assert one.reach.ids == other.reach.ids
+    assert places_of(one.reach) == places_of(other.reach)
+
+
+def places_of(found: Reach) -> list[tuple[int, int]]:
+    return [(use.low, use.high) for use in found.memory]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +179,8 @@ def test_what_a_dump_makes_on_its_way_counts_as_nothing_that_the_value_holds(val
     [
         pytest.param(Settings(SHARED), [SHARED], id="in a state that is made anew"),
         pytest.param(Arguments(SHARED), [SHARED], id="in arguments that are made anew"),
+        pytest.param(Arrays(ARRAY), [ARRAY], id="an array among arguments that are made anew"),
+        pytest.param(Arrays(ARRAY), ARRAY[2:5], id="the memory of an array among them"),
         pytest.param(remembered(HELD_BY_PARTS), remembered(HELD_BY_PARTS), id="in a tuple that is given again"),
         pytest.param(
             remembered((Remembered, HELD_BY_PARTS[1])), [HELD_BY_PARTS[1]], id="in arguments that are given again"

@@ -105,13 +105,15 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if not _has_plain_memory(array.dtype):
         pickler.dump_record.instances.append(array)
         return NotImplemented
-    if id(array) not in pickler.muted and id(array) not in pickler.private:
+    is_made = id(array) in pickler.made
+    if not is_made and id(array) not in pickler.muted and id(array) not in pickler.private:
         pickler.dump_record.opaque.append(array)
     if array.base is None:
         owned = array.flags.c_contiguous
         if owned and id(array) not in pickler.muted:
             pickler.spanning.add(id(array))
-        pickler.uses(array, low, high, owned=owned)
+        if not (is_made and array.flags.owndata):
+            pickler.uses(array, low, high, owned=owned)
         return plain(pickler, array, low)
     owner = owner_of(array)
     if isinstance(owner, np.ndarray) and owner.dtype.hasobject:  # a column of records that hold objects too

@@ -162,6 +162,7 @@ def reduce_native(pickler: Pickler, value: object) -> Any:
     parts = reduced(value)
     if isinstance(parts, str):
         return pickler.protect(value) if pickler.careful else parts
+    pickler.note_made(parts)
     noted = pickler.instance(value)
     return parts if noted is NotImplemented else noted
 
