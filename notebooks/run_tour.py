@@ -2,7 +2,7 @@
 
     python notebooks/run_tour.py [FOLDER]
 
-A fresh copy of the notebook runs in FOLDER (build/demo unless told), where the executed notebook and its store stay for
+A fresh copy of the notebook runs in FOLDER (default: build/demo), where the executed notebook and its store stay for
 you to look at. The kernel is restarted before each cell tagged `restart-kernel`.
 """
 
@@ -25,8 +25,8 @@ TOUR = Path(__file__).with_name("tour.ipynb")
 SHOWN_LINES = 12
 
 
-async def run(notebook: Any, path: Path) -> None:
-    """Execute every cell in order, reporting each as it ends."""
+async def run(notebook: Any, path: Path, *, quiet: bool = False) -> None:
+    """Execute every cell in order, reporting each as it ends. `quiet`: report nothing."""
     client = NotebookClient(
         notebook,
         timeout=300,
@@ -37,14 +37,16 @@ async def run(notebook: Any, path: Path) -> None:
     async with client.async_setup_kernel(env={**os.environ, "JPY_SESSION_NAME": str(path)}):
         for index, cell in enumerate(notebook.cells):
             if "restart-kernel" in cell.metadata.get("tags", ()):
+                if not quiet:
+                    print("\n--- the kernel restarts: every variable is gone ---", flush=True)
                 await restart(client)
             started = time.perf_counter()
             await client.async_execute_cell(cell, index)
-            report(cell, time.perf_counter() - started)
+            if not quiet:
+                report(cell, time.perf_counter() - started)
 
 
 async def restart(client: NotebookClient) -> None:
-    print("\n--- the kernel restarts: every variable is gone ---", flush=True)
     await client.km.restart_kernel(now=False)
     await client.kc.wait_for_ready(timeout=60)
 

@@ -23,7 +23,7 @@ def test_nothing_of_ours_is_called_a_sandbox() -> None:
 
 
 def test_the_page_says_of_every_level_what_it_does_not_protect_from() -> None:
-    page = (ROOT / "docs/trust-levels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/trust-levels.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| ")][1:]
     assert [row[1].strip() for row in rows] == ["run", "review", "preview", "branch worker", "remote"]
     assert all(len(row) == 6 and all(cell.strip() for cell in row[1:5]) for row in rows)

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 CHANGES = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d\d s\b")  # ids, and how long a cell took
-PAGES = sorted(page for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")] if BLOCK.search(page.read_text()))
+PAGES = sorted(page for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text()))
 END = "\N{END OF TEXT}\n"
 RUNNER = """
 import json, sys

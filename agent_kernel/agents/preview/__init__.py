@@ -10,7 +10,7 @@ and that is said beforehand. What the code does outside the variables is real th
     seen.changed      # lowest is new, prices is another: in the fork, not here
     seen.accept()     # now here too
 
-(It runs as an example in docs/race-and-preview.md. As a doctest it would run in a process that has loaded whatever the
+(It runs as an example in docs/how-to/race-and-preview.md. As a doctest it would run in a process that has loaded whatever the
 tests before it did, beside some of which a fork is refused.)
 """
 
