@@ -132,7 +132,7 @@ class Agent:
             options: see `Options`.
 
         Raises:
-            NoModelError, ModelError, MissingExtraError: there is no model that could take it.
+            NoModelError, ModelError, MissingExtraError: no model can take it.
             TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
             RuntimeError: code of a step begins it on another thread than the step's own.
         """
@@ -161,7 +161,7 @@ class Agent:
         """A run of this agent that was begun before, perhaps in another process; "" is the newest in its state.
 
         Raises:
-            RunNotFoundError: there is none, or there are several whose id begins or ends so.
+            RunNotFoundError: no run, or more than one, has an id that begins or ends so.
         """
         place = place_of(options.get("state", self.state))
         return reopened(place, run, agent=self, returns=returns, **options)

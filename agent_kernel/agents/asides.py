@@ -37,13 +37,13 @@ _CANDIDATE: Final = re.compile(rf"{RACES}(?P<race>[0-9a-f]{{5}})/(?P<number>\d+)
 
 
 def preview(branch: str) -> str | None:
-    """The run, as its id ends, of which a step was tried on a fork ("": of none), whose branch this is; None: it is no such."""
+    """The run, as its id ends, of which a step was tried on a fork ("": the branch does not say), whose branch this is; None for other branches."""
     found = _PREVIEW.fullmatch(branch)
     return None if found is None else found["run"] or ""
 
 
 def candidate(branch: str) -> tuple[str, int]:
-    """The race, as its id ends, and the number of the candidate whose branch this is; "" and 0: it is none."""
+    """The race, as its id ends, and the number of the candidate whose branch this is; "" and 0 for other branches."""
     found = _CANDIDATE.fullmatch(branch)
     return ("", 0) if found is None else (found["race"], int(found["number"]))
 
@@ -54,7 +54,7 @@ def may_be_sub_agents(branch: str) -> bool:
 
 
 def sub_agent(journal: Journal, branch: str) -> TaskStart | None:
-    """How the run of the sub-agent began whose branch this was made as; None: it is no such."""
+    """How the run of the sub-agent began whose branch this was made as; None for other branches."""
     found = _SUB_AGENT.fullmatch(branch)
     if found is None:
         return None

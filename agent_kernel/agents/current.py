@@ -1,4 +1,4 @@
-"""The notebook that a program runs in, as a place for agents. A door says where it is; without one there is none."""
+"""The notebook that a program runs in, as a place for agents. A door says where it is; without a door, no notebook is known."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class _Watch:
 def within(seconds: float | None, act: Callable[[], T]) -> T:
     """Do something, and interrupt it after so many seconds; what swallows the interrupt is interrupted again.
 
-    This is no context manager: an interrupt that came while one is left would leave it behind half-way.
+    This is not a context manager: an interrupt that came while one is left would leave it behind half-way.
 
     Raises:
         StepTimeout: the time was up, whatever the code made of the interrupt; but what else it raised goes first.

@@ -85,7 +85,7 @@ def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
 
 
 def newest(journal: Journal, states: Collection[Standing]) -> str:
-    """The newest run that is in one of these states; "" if there is none.
+    """The newest run that is in one of these states; "" if no run is.
 
     Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
     """

@@ -511,7 +511,7 @@ def shown_kind(effect: Effect) -> str:
 
 
 def package_folder(name: str) -> str:
-    """The folder of a loaded package. Returns "" for a name that is no loaded package."""
+    """The folder of a loaded package. Returns "" if no loaded package has the name."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if not isinstance(file, str) or os.path.basename(file) != "__init__.py":  # noqa: PTH119
         return ""

@@ -260,7 +260,7 @@ class Journal:
         """The run whose id begins or ends so; "" is the newest one. Ids begin with the time, so they differ at the end.
 
         Raises:
-            RunNotFoundError: there is none, or there are several.
+            RunNotFoundError: no run, or more than one, fits.
         """
         runs = self.runs()
         fits = runs[-1:] if not part else [run for run in runs if run.startswith(part) or run.endswith(part)]

@@ -94,7 +94,7 @@ def run_text(journal: Journal, run: str) -> str:
 
 
 class Point(Protocol):
-    """What there is to know of a commit. `goes_on`: as `goes_on_from` says."""
+    """The facts about a commit that a move needs. `goes_on`: as `goes_on_from` says."""
 
     @property
     def id(self) -> ObjectId: ...
@@ -290,7 +290,7 @@ def step_numbers(steps: set[int]) -> str:
 
 
 def uncovered_notes(journal: Journal, found: Apart) -> list[str]:
-    """What is to be told of a move: what it does not take back, and what it does not do again."""
+    """What to say about a move: what it does not take back, and what it does not do again."""
     told: Mapping[str, Steps] = {"not undone": found.left, "not done again": found.taken}
     return [f"{what}: {effects}" for what, steps in told.items() if steps and (effects := _said(journal, steps))]
 
@@ -323,7 +323,7 @@ class Move(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, code: str) -> Move:
-        """The move that some code is. Raises: MoveNotMadeError: it is none.
+        """The move that some code is. Raises: MoveNotMadeError: the code is not a move.
 
         >>> Move.read("undo()")
         Move(ref='', name='')

@@ -175,7 +175,7 @@ class Place:
         """It has run: what it changed, what of it could not be saved, and what to say of what stays of one that is taken back.
 
         Args:
-            refuses: whether it is to be taken back: asked as it begins, and once its variables were looked at.
+            refuses: whether to take it back: asked as it begins, and once its variables were looked at.
         """
         from agent_kernel.repository import Change
 

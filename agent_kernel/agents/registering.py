@@ -1,7 +1,7 @@
 """What a program gives its agents to use: functions, classes, modules, live objects, and other agents' tasks.
 
 An agent's code finds them under their names (`offering`), its model is told of them, and using them needs no asking. It
-is no fence: code can reach what it was not given.
+is not a fence: code can reach what it was not given.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Registry:
         self._given[name] = _Given(name, given, tuple(told), allowed)
 
     def text(self, budget_tokens: int) -> str:
-        """What the model is told of all this; of what there is no room for the names alone."""
+        """What the model is told of all this. Where the budget is too small, it is told the names alone."""
         if not self._given:
             return ""
         lines = ["Given to you, to be used as they are (nothing has to be imported for them):"]

@@ -46,7 +46,7 @@ def type_text(wanted: object) -> str:
 
 
 def check(wanted: object) -> None:
-    """Raises TypeError where this is no type that a value could be held to."""
+    """Raises TypeError if values cannot be checked against this type."""
     is_plain = isinstance(wanted, type) and not _is_of_pydantic(wanted)
     if not type_text(wanted) or is_plain or isinstance(wanted, Called):
         return

@@ -188,8 +188,8 @@ def reopened(
         agent: whose it is; without it, its code finds nothing that was registered for it.
 
     Raises:
-        RunNotFoundError: there is none. UntrustedStoreError: its code, its model and what was allowed come from a store
-            that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not to be had.
+        RunNotFoundError: no run has this id. UntrustedStoreError: its code, its model and what was allowed come from a store
+            that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not available.
     """
     run = place.journal.find(run)
     start = place.journal.first(run)
@@ -243,7 +243,7 @@ def model_of_run(start: TaskStart, agent: Agent | None) -> object:
 
 
 def place_of(state: State) -> Place:
-    """Where a run with this state acts. Raises: NotBoundError: in the notebook, and there is none here."""
+    """Where a run with this state acts. Raises: NotBoundError: it acts in the notebook, and no notebook is bound."""
     if isinstance(state, Place):
         return state
     if state is None:

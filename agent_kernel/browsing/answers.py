@@ -82,7 +82,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What there is to say of an agent's run as a whole.
+    """An agent's run as a whole.
 
     Attributes:
         part: where others' commits lie between its own, and it is several rows, which of them this is, the oldest first.
@@ -184,7 +184,7 @@ class Located(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where the reader is. `lane`: the branch's colour; on no branch there is none."""
+    """Where the reader is. `lane`: the branch's colour; None if the reader is on no branch."""
 
     branch: str | None
     id: str | None

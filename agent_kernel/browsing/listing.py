@@ -2,7 +2,7 @@
 
 A list is worked out as a whole, since every page needs to know what stands above it, but only as far as the shape goes:
 what a row says is read when the row is asked for. A closed fold is one node of the graph. With a filter, a commit's
-parents are the nearest ancestors that are listed, and the line to one that is no neighbour is dashed.
+parents are the nearest ancestors that are listed, and the line to one that is not a neighbour is dashed.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class Edges:
         self._nodes = nodes
         self._node_of = node_of
         self._near = _nearest_listed(view, node_of)
-        self.dashed: set[tuple[int, int]] = set()  # to a node that is no neighbour
+        self.dashed: set[tuple[int, int]] = set()  # to a node that is not a neighbour
 
     def parents(self, node: int) -> tuple[int, ...]:
         """The nodes that hold the parents, or else the nearest ancestors that are listed."""

@@ -54,7 +54,7 @@ class Reader:
         """The answer of an operation of `Reads`, as plain lists, dicts, texts and numbers.
 
         Raises:
-            AgentKernelError: there is none; `failure` says it as data.
+            AgentKernelError: the question has no answer; `failure` says it as data.
         """
         question = QUESTIONS.get(op)
         if question is None:

@@ -17,7 +17,7 @@ _bare.__module__ = _KNOWN_AS = "agent_kernel.errors"
 class AgentKernelError(Exception):
     """Catch this to catch everything the package raises on purpose.
 
-    A subclass lists what it carries as a dataclass does. It is none, because `dataclass` compiles two functions for
+    A subclass lists its fields as a dataclass does. It is not a dataclass, because `dataclass` compiles two functions for
     each, and twenty errors would take a tenth of the time that `%load_ext` may.
     """
 
@@ -64,7 +64,7 @@ class NotFoundError(AgentKernelError, KeyError):
 
 
 class MissingExtraError(AgentKernelError, ImportError):
-    """A package that is no part of the core is needed, and not installed."""
+    """An optional package is needed, and it is not installed."""
 
     package: str
     extra: str

@@ -65,7 +65,7 @@ def header_parser() -> Parser:
         "--returns", metavar="TYPE", help="the type that the result must have, an expression: list[str], pd.DataFrame"
     )
     parser.value(
-        "--state", metavar="MODE", help="versioned (unless told), live: no commits, none: in a namespace of its own"
+        "--state", metavar="MODE", help="versioned (the default), live: no commits, none: in a namespace of its own"
     )
     parser.value(
         "--branch",
@@ -82,7 +82,7 @@ def header_parser() -> Parser:
     parser.value(
         "--approve",
         metavar="MODE",
-        help="risky (unless told here or by the agent's own approve=), always, auto or never",
+        help="risky, always, auto or never (default: the agent's own approve=, or else risky)",
     )
     return parser
 

@@ -224,14 +224,14 @@ class Binding:
             self._notices.say(*self._bind_default())
         except StoreFullError as error:
             way = "free some space, then run %agent bind (%agent bind PLACE puts the store elsewhere)"
-            self._notices.warn(f"cells are no commits: no room left for {error.url}; {way}")
+            self._notices.warn(f"cells are not committed: no room left for {error.url}; {way}")
         except (AgentKernelError, OSError) as error:
-            self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
+            self._notices.warn(f"cells are not committed: {error}; %agent bind PLACE puts the store elsewhere")
 
     def bind_ahead(self) -> None:
         """Bind before the first cell, if there is a history already and cells will be commits; that cell says so.
 
-        A front end wants to go on with the history. Where there is none, or something is in the way, nothing happens.
+        A front end wants to go on with the history. Without a history, or if something is in the way, nothing happens.
         """
         if self._tried or self._options.commits == "off" or not self._places.are_known():
             return
@@ -288,11 +288,11 @@ class Binding:
             return False
 
     def _bind_again(self, before: str, branch: str | None) -> None:
-        """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
+        """Back to the store that was bound, as it was; if it is gone, say so."""
         try:
             self._begin(self._opened(before, None, create=False), branch)
         except AgentKernelError as error:
-            self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
+            self._notices.warn(f"cells are no longer committed: {error}; %agent bind PLACE starts a store")
 
     def _bind_default(self) -> tuple[str, ...]:
         place, told = self._places.first(adopts=True)

@@ -33,7 +33,7 @@ class Recorder(Protocol):
         ...
 
     def begin(self, source: str, cell_id: str) -> bool:
-        """A cell begins. Return whether its end is to be told too."""
+        """A cell begins. Return whether to report its end too."""
         ...
 
     def end(self, error: BaseException | None) -> None:

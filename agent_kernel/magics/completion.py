@@ -23,7 +23,7 @@ _LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%agent\s+(.*)", re.DOTALL)
 
 
 def words_so_far(line: str) -> list[str] | None:
-    """The words after `%agent`, the last one unfinished (or empty); None: it is no such line."""
+    """The words after `%agent`, the last one unfinished (or empty); None for other lines."""
     match = _LINE.fullmatch(line)
     return match[1].split(" ") if match else None
 

@@ -186,7 +186,7 @@ def read(body: str, names: Iterable[str], transform: Callable[[str], str]) -> Re
 
 
 def reads_as_words(body: str, names: Iterable[str] = ()) -> bool:
-    """Whether what is no Python is surely a task."""
+    """Whether text that is not Python is surely a task."""
     return read(body, names, str) == "task"
 
 

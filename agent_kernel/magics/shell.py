@@ -77,7 +77,7 @@ class Kernel(Protocol):
 
 
 class Compiler(Protocol):
-    """Compiles cells, and knows their code by the names of files that are none."""
+    """Compiles cells, and knows their code by file names that it makes up."""
 
     @property
     def cache(self) -> Callable[[str, int, str | None], str]: ...

@@ -76,12 +76,12 @@ def _parser() -> Parser:
     parser.value(
         "--approve", metavar="MODE", help=f"{', '.join(MODES)}: which steps a person has to allow", default="risky"
     )
-    parser.value("--branch", metavar="NAME", help="act on this branch (the one used last unless told)")
+    parser.value("--branch", metavar="NAME", help="act on this branch (default: the one used last)")
     parser.value("--step-s", metavar="S", help="seconds that one piece of code may run", convert=_seconds)
     parser.value(
         "--wait-s",
         metavar="S",
-        help="seconds to wait for a busy kernel (10 unless told)",
+        help="seconds to wait for a busy kernel (default: 10)",
         convert=_seconds,
         default=10.0,
     )

@@ -22,7 +22,7 @@ def opened(store: str, *, agent: str, approve: str, step_s: float | None, branch
     """The store, closed at the end.
 
     Raises:
-        StoreError: it cannot be opened. NotAStoreError: there is none.
+        StoreError: it cannot be opened. NotAStoreError: the place holds no store.
     """
     repo = Repository.open(find_store(store), create=False)
     found = Stored(repo, store, agent=agent, approve=approve, step_s=step_s, branch=branch)

@@ -90,7 +90,7 @@ class Hub:
         self._version = ""
 
     def desk(self) -> Desk:
-        """The present binding; raises GoneError where there is none."""
+        """The present binding; raises GoneError if no notebook is bound."""
         repo, session = self._notebook.repo, self._notebook.session
         with self._lock:
             if repo is None or session is None:
@@ -194,7 +194,7 @@ class Hub:
         try:
             asked = msgspec.convert(message, _Message)
         except msgspec.ValidationError as error:
-            logger.warning("a panel's message is none: %s", error)
+            logger.warning("a panel sent an invalid message: %s", error)
             return
         answer = Reply(listener, asked.id)
         try:

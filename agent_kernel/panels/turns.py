@@ -68,7 +68,7 @@ class Turns:
             wish.waits()
 
     def cell_ends(self) -> None:
-        """It is no cell's any more: what waited is done now."""
+        """The cell has ended: do what waited now."""
         with self._lock:
             self._running, self.prompt = False, ""
         self._between()

@@ -205,7 +205,7 @@ def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
 
 
 def is_compressed(key: bytes, stored: Buffer) -> bool:
-    """Whether reading this takes more than a copy; raises as `unwrap` does where the header is none."""
+    """Whether reading this takes more than a copy; raises as `unwrap` does if the header is invalid."""
     return bool(_parts(key, stored)[0] & ZSTD)
 
 

@@ -191,7 +191,7 @@ def pid_namespace() -> str:
 
 
 def start_of(pid: int) -> str:
-    """When this process began, or "" if there is none."""
+    """When this process began, or "" if no process has this id."""
     try:
         # The second field, the program's name in brackets, may itself hold spaces and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

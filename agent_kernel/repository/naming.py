@@ -118,7 +118,7 @@ class Naming:
         self.refs.create_tag(name, self._id_of(at), force)
 
     def delete_tag(self, name: str) -> None:
-        """Delete a tag; raises RefNotFoundError if there is none of this name."""
+        """Delete a tag; raises RefNotFoundError if no tag has this name."""
         self.refs.delete_tag(name)
 
     def move_head(self, session: str, head: Head, message: str) -> None:

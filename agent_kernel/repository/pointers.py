@@ -95,7 +95,7 @@ def encoded(value: msgspec.Struct) -> bytes:
 
 
 def decoded(raw: bytes, shape: type[V]) -> V:
-    """A record that changes; raises DamagedObjectError where its bytes are none."""
+    """A record that changes; raises DamagedObjectError if the bytes are not a valid record."""
     try:
         return msgspec.msgpack.decode(raw, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -82,7 +82,7 @@ def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
     id = repo.head(session).commit if at_head else _ref(repo, base) or _by_digits(repo, base)
     if id is None:
         remedy = _cell_called(repo, base, session) if _CELL.fullmatch(f"[{base}]") else ""
-        raise _unknown(repo, text, "there is no commit yet" if at_head else "", remedy)
+        raise _unknown(repo, text, "nothing is committed yet" if at_head else "", remedy)
     return id
 
 

@@ -126,7 +126,7 @@ def installed_in(folders: list[str]) -> list[str]:
 
 
 def installed_version(package: str) -> str:
-    """The version of the distribution that has a package's name; nothing if there is none."""
+    """The version of the distribution that has a package's name; nothing if no distribution has it."""
     name = _SEPARATORS.sub("-", package).lower()
     found = (_distributions(folder, _changed_ns(folder)).get(name) for folder in _folders(sys.path))
     return next(filter(None, found), "")

@@ -97,7 +97,7 @@ def sent_by_code(error: BaseException | None) -> bool:
 def noted_interrupts() -> Generator[list[int] | None]:
     """Give a list that grows with each Ctrl-C in the block, which still does what it does; None where it cannot be told.
 
-    What code in the block sends by `_thread.interrupt_main()` is none.
+    An interrupt that code in the block sends by `_thread.interrupt_main()` does not count.
     """
     before = _HANDLERS.getsignal(_SIGINT) if threading.current_thread() is threading.main_thread() else None
     if not callable(before):

@@ -35,7 +35,7 @@ from agent_kernel.values.groups import dump_group
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The common ancestor to merge from (None: there is none), and whether one side holds the other."""
+    """The common ancestor to merge from (None if there is no common ancestor), and whether one side holds the other."""
 
     base: ObjectId | None
     up_to_date: bool = False

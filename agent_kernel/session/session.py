@@ -373,7 +373,7 @@ class Joining(Moving):
         """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.
 
         Args:
-            run: "" for code that is no step: merging it is this session's own doing.
+            run: "" for code outside a run: the merge is then an operation of this session itself.
 
         Raises:
             MergeConflictError, LoadError: nothing was changed.
@@ -416,7 +416,7 @@ class Joining(Moving):
         """Do here what one commit did: the change from its parent, merged into the present state.
 
         The new commit has one parent, the picked one's author and message (or `message`), and names the picked commit, as
-        `git cherry-pick -x` does. Where all of the change is here already there is no commit.
+        `git cherry-pick -x` does. If all of the change is here already, it makes no commit.
 
         Args:
             ours, theirs, partial: as for `merge`, the picked commit being theirs.
@@ -634,7 +634,7 @@ class Session(Joining):
             begun: for the conversation, runs without any step, by the commit, in hex digits, at which they were begun.
 
         Raises:
-            NothingToUndoError: there is none left.
+            NothingToUndoError: no operation is left.
         """
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done

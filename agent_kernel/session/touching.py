@@ -182,8 +182,8 @@ _EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "r
 def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
     """Those of the words that are only attributes, keys or a function's own names in the source.
 
-    `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. None, where the source names something that may lead past the variables that it names: a module that is no library's,
-    or one that finds modules, as in `sys.modules["helper"].rows`. None either where it is no plain Python.
+    `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. None, where the source names something that may lead past the variables that it names: a module that does not belong to a library,
+    or one that finds modules, as in `sys.modules["helper"].rows`. Also none if the source is not plain Python.
     """
     try:
         tree = ast.parse(source)

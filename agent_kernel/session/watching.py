@@ -409,7 +409,7 @@ class Watching:
         from agent_kernel.values.pickler import type_name
 
         return tuple(
-            Unsaved(repr(name)[1:-1], type_name(type(self.namespace[name])), "its name is no valid text", "rename it")
+            Unsaved(repr(name)[1:-1], type_name(type(self.namespace[name])), "its name is not valid text", "rename it")
             for name in sorted(self.bindings.unwritable)
             if name in self.namespace
         )

@@ -46,7 +46,7 @@ def url_of(folder: Path) -> str:
 
 
 def file_id(folder: Path) -> FileId | None:
-    """Say which data file lies in the folder just now, whatever path leads to it; None if there is none."""
+    """Say which data file lies in the folder just now, whatever path leads to it; None if the folder has no data file."""
     try:
         found = os.stat(f"{folder}{os.sep}{DATA}")  # noqa: PTH116 - every commit waits for it, and a Path takes five times as long
     except (FileNotFoundError, NotADirectoryError):

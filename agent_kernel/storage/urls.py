@@ -24,12 +24,12 @@ def open_store(
     """Open the store at `lmdb:///folder`, a plain path, or `memory:` (a new, empty one).
 
     Args:
-        create: make the store if there is none.
+        create: make the store if it does not exist.
         readonly: refuse to write, and never make anything.
         durability: "full" for a store that loses nothing in a power loss; each commit then syncs twice.
 
     Raises:
-        NotAStoreError: there is none, or the folder holds something else.
+        NotAStoreError: the store does not exist, or the folder holds something else.
         StoreUnavailableError: it cannot be opened just now, or no engine has this URL.
         ValueError: an option that this engine cannot honour.
     """

@@ -190,7 +190,7 @@ def characters(items: list[Any]) -> str:
 
 
 def _decoded(content: bytes, encoding: str) -> str:
-    """Bytes as readable text. Returns "" where they are none."""
+    """Bytes as readable text. Returns "" if they are not text."""
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:

@@ -615,7 +615,7 @@ def _cut(
     anchors: Collection[int],
     dumped: dict[int, segments.Parts] | None,
 ) -> Dumped | None:
-    """Dump a group in which there are long containers in segments; None if there are none, or they share too much."""
+    """Dump a group in which there are long containers in segments; None if it has no long containers, or they share too much."""
     top = [name for name, value in members.items() if segments.is_long(value)]
     others = [value for name, value in members.items() if name not in top]
     within = segments.find_long(others)

@@ -114,7 +114,7 @@ class Loader:
         self._guard.keep_used(codes)
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
-        """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.
+        """Return the values of each group, in the order of its slots, or why they cannot be loaded. Puts nothing anywhere.
 
         Raises:
             KeyboardInterrupt: the person had enough.

@@ -61,7 +61,7 @@ class Lost:
     Args:
         loss: what is saved in its place, where something else is bound to it or holds it.
         unloaded: what to say instead where the object is stored under this very name, and only loading it failed.
-        remedy: a weak reference to what gives the remedy as it is to be told now.
+        remedy: a weak reference to what gives the remedy to show now.
     """
 
     __slots__ = (

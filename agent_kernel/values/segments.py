@@ -193,7 +193,7 @@ class Segments(msgspec.Struct):
         return all(self._walk(segment, anchors) for segment in self.segments if segment.held is None)
 
     def walk_around(self, anchors: set[int]) -> bool:
-        """Look for objects in those segments that hold an anchor; False when any two share one that is none."""
+        """Look for objects in those segments that hold an anchor; False when any two share one that is not an anchor."""
         waiting = (segment for segment in self.segments if segment.held is None)
         holding = (part for part in waiting if part.met is None or not anchors.isdisjoint(ids_in(part.met)))
         return all(self._walk(segment, anchors) for segment in holding)

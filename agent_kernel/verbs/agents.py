@@ -231,7 +231,7 @@ def resume_arguments(parser: Parser) -> None:
     parser.takes_all("answer", "text", help="the answer to the agent's question, or what else to tell it")
     _takes_run(
         parser,
-        "which run, by its id or the last characters of it (unless told the newest that is not done, or the last if it failed)",
+        "which run, by its id or the last characters of it (default: the newest unfinished run, or the last if it failed)",
     )
     parser.value("--model", metavar="NAME", help="another model from here on", default="")
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
@@ -313,7 +313,9 @@ def model(scope: Scope, options: Namespace) -> Result:
 
 
 def runs_arguments(parser: Parser) -> None:
-    parser.value("-n", metavar="N", help="so many, the newest first (20 unless told)", convert=_positive, default=20)
+    parser.value(
+        "-n", metavar="N", help="at most this many, the newest first (default: 20)", convert=_positive, default=20
+    )
 
 
 def _positive(text: str) -> int:

@@ -219,4 +219,4 @@ def off_arguments(parser: Parser) -> None:
 
 def off(scope: Scope, options: Namespace) -> Result:
     _notebook(scope).record(False)
-    return Said(("Cells are no commits from now on; %agent on goes on, and %agent commit makes single ones.",))
+    return Said(("Automatic commits are off. Turn them on with %agent on, or make one commit with %agent commit.",))

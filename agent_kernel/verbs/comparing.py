@@ -37,8 +37,8 @@ __all__ = [
 
 
 def diff_arguments(parser: Parser) -> None:
-    parser.takes("old", "ref", help="compare from here (HEAD~1 unless told)")
-    parser.takes("new", "ref", help="to here (HEAD unless told)", default="HEAD")
+    parser.takes("old", "ref", help="compare from here (default: HEAD~1)")
+    parser.takes("new", "ref", help="to here (default: HEAD)", default="HEAD")
     parser.takes("name", "name", help="only this variable")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")

@@ -94,7 +94,7 @@ def stored(repo: Repository, entry: Entry) -> Stored | None:
 
 
 def columns_of(side: Stored) -> dict[int, Part] | None:
-    """By position: the block that holds the column. None: it is no table as pandas stores it."""
+    """By position: the block that holds the column. None if pandas does not store a table so."""
     if calls(side.value, _SERIES):
         return _single(side)
     found: dict[int, Part] = {}

@@ -1,6 +1,6 @@
 """`checkout`, `switch`, `rollback`, `undo` and `redo`: going somewhere else in the history.
 
-In a live session they load variables. On a store alone there are none: there they move HEAD, which is where the next
+In a live session they load variables. A store alone has none to load: there they move HEAD, which is where the next
 session starts, or write a commit that needs no loading.
 """
 
@@ -246,7 +246,7 @@ def _branch(scope: Scope, text: str) -> str:
     except RefNotFoundError as error:
         remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
         raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy)) from None
-    raise UsageProblem(f"{clean(text)} is no branch; {scope.typed('checkout', text)} goes to that commit")
+    raise UsageProblem(f"{clean(text)} is not a branch; {scope.typed('checkout', text)} goes to that commit")
 
 
 def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
@@ -329,7 +329,7 @@ def _arrived(said: str, scope: Scope, report: Report) -> Moved:
 
 
 def undo_arguments(parser: Parser) -> None:
-    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    parser.takes("count", "text", help="how many operations (default: 1)", default="1")
     partial_argument(parser)
     only_argument(parser)
 
@@ -342,7 +342,7 @@ def undo(scope: Scope, options: Namespace) -> Result:
 
 
 def redo_arguments(parser: Parser) -> None:
-    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    parser.takes("count", "text", help="how many operations (default: 1)", default="1")
     partial_argument(parser)
 
 

@@ -40,7 +40,7 @@ _VSCODE = "__vsc_ipynb_file__"  # the variable in which VS Code tells a kernel i
 def notebook_of(environment: Mapping[str, str], namespace: Mapping[str, object]) -> Path | None:
     """The notebook that this kernel runs, as far as its front end said.
 
-    Jupyter sets `JPY_SESSION_NAME` when the kernel starts (consoles too, with a name that is no notebook's).
+    Jupyter sets `JPY_SESSION_NAME` when the kernel starts (consoles too, with a name that does not belong to a notebook).
     """
     for told in (namespace.get(_VSCODE), environment.get("JPY_SESSION_NAME")):
         if isinstance(told, str) and told.endswith(".ipynb"):
@@ -118,7 +118,7 @@ def bound_elsewhere(own: Path) -> Path | None:
 def _note_in(note: Path) -> bytes:
     """What it says. It may have come with a folder from elsewhere, as a link to something that never ends."""
     if not stat.S_ISREG(note.stat().st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     with note.open("rb") as file:
         return file.read(_NOTE_BYTES)
 
@@ -166,7 +166,7 @@ def find_store(text: str, *, create: bool = False) -> str:
     """What to open when someone names a store, a notebook or a notebook's folder.
 
     Raises:
-        NotAStoreError: there is none, or more than one to choose from.
+        NotAStoreError: no store, or more than one, is there.
     """
     if "\0" in text:
         raise NotAStoreError(repr(text), "no path holds a NUL character")

@@ -24,7 +24,7 @@ _FORCE = "move the {} there is"
 
 def branch_arguments(parser: Parser) -> None:
     parser.takes("name", "branch", help="the branch; without one, list them all")
-    parser.takes("at", "ref", help="where a new branch starts (HEAD unless told); with -m, the new name")
+    parser.takes("at", "ref", help="where a new branch starts (default: HEAD); with -m, the new name")
     parser.flag("-a", "--all", help="list also what agents have for a while: candidates, steps on forks, sub-agents")
     one = parser.one_of()
     parser.flag("-d", "--delete", help="delete the branch, if other refs reach its commits", group=one)
@@ -103,7 +103,7 @@ def _branches(scope: Scope, *, is_all: bool) -> RefList:
 
 def tag_arguments(parser: Parser) -> None:
     parser.takes("name", "tag", help="the tag; without one, list them all")
-    parser.takes("at", "ref", help="the commit to tag (HEAD unless told)")
+    parser.takes("at", "ref", help="the commit to tag (default: HEAD)")
     one = parser.one_of()
     parser.flag("-d", "--delete", help="delete the tag; its commit stays", group=one)
     parser.flag("-f", "--force", help=_FORCE.format("tag"), group=one)

@@ -55,7 +55,7 @@ class Tasks(Protocol):
         ...
 
     def check_code(self, code: str) -> None:
-        """Raise UsageProblem where what is to run in place of a step is no code."""
+        """Raise UsageProblem if the text that replaces a step is not valid code."""
         ...
 
     def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
@@ -147,7 +147,7 @@ class Scope:
         """The session.
 
         Raises:
-            NotBoundError: there is none here.
+            NotBoundError: no notebook is bound here.
         """
         if self.session is None:
             raise NotBoundError
@@ -160,7 +160,7 @@ class Scope:
         """The commit of this name, as whoever asks sees it.
 
         Raises:
-            RefNotFoundError: there is none; of a variable's name it says how that is written.
+            RefNotFoundError: no commit has this name. If a variable has it, the error says how to write that.
         """
         try:
             return self.repo.resolve(text, self.session_id)

@@ -157,7 +157,7 @@ def _size(face: Face) -> str:
 
 
 def show_arguments(parser: Parser) -> None:
-    parser.takes("rev", "path", help="a commit (HEAD unless told), or REF:NAME for a variable in it", default="HEAD")
+    parser.takes("rev", "path", help="a commit (default: HEAD), or REF:NAME for a variable in it", default="HEAD")
     what = parser.one_of()
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
     parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)

@@ -121,7 +121,7 @@ def verb_named(name: str, verbs: Iterable[str] = VERBS) -> Verb:
     """The verb. `verbs`: those that this door has.
 
     Raises:
-        UsageProblem: there is none of this name.
+        UsageProblem: no verb has this name.
     """
     if name in VERBS:
         return VERBS[name]

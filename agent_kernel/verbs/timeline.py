@@ -410,7 +410,7 @@ def _is(what: str, named: Collection[ObjectId]) -> Test:
 
 
 def moment(text: str, tz_s: int, now: datetime | None = None) -> int | None:
-    """When a day or a time of the reader's begins, in nanoseconds; None where it is none.
+    """When a day or a time of the reader's begins, in nanoseconds; None if it is not a time.
 
     >>> moment("1970-01-02", 3600)
     82800000000000

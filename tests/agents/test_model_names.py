@@ -73,8 +73,8 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "said"),
         [
-            ("openai:x@notaurl", "'notaurl' is no address: it begins with http:// or https://"),
-            ("openai:x@http://", "'http://' is no address: it names no host"),
+            ("openai:x@notaurl", "'notaurl' is not an address: an address begins with http:// or https://"),
+            ("openai:x@http://", "'http://' is not an address: it has no host"),
         ],
     )
     def test_what_is_no_address_is_said_to_be_none(self, name: str, said: str) -> None:

@@ -64,7 +64,7 @@ class TestAFolder:
     def test_whose_path_is_too_long_is_told_of(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with Shell(store=str(folder / ("n" * 300))):
             said = capsys.readouterr().err
-        assert "cells are no commits: " in said
+        assert "cells are not committed: " in said
         assert "too long" in said
 
 
@@ -155,7 +155,7 @@ class TestTheNextSession:
             os.mkfifo(own / "bound.json")
         else:
             (own / "bound.json").symlink_to("/dev/zero")
-        with pytest.raises(NotAStoreError, match="it is no file"):
+        with pytest.raises(NotAStoreError, match="it is not a regular file"):
             bound_elsewhere(own)
 
 
@@ -198,7 +198,7 @@ class TestAStoreWhoseFolderIsRemoved:
         with Shell(store=str(folder / "store")) as shell:
             shell.run("x = 1")
             shutil.rmtree(folder / "store")
-            assert "cells are no commits from now on" in shell.run("%agent bind /etc/passwd").err
+            assert "cells are no longer committed" in shell.run("%agent bind /etc/passwd").err
             assert not (folder / "store").exists()
             shell.run("%agent bind store")
             shell.run("z = 1")
@@ -246,6 +246,6 @@ def test_a_store_that_cannot_be_written_is_not_bound_and_said_so_in_a_line(
     with Shell(store=str(folder / "store")) as shell:
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert "cells are no commits" in said
+        assert "cells are not committed" in said
         assert "read-only" in said
         assert shell.run("x = 2").result.success

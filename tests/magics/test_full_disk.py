@@ -45,7 +45,7 @@ def test_a_full_disk_at_the_start_says_how_to_begin_once_there_is_room(
     try:
         told = capsys.readouterr().err
         assert told == (
-            "[agent] cells are no commits: no room left for lmdb:///s; free some space, then run %agent bind"
+            "[agent] cells are not committed: no room left for lmdb:///s; free some space, then run %agent bind"
             " (%agent bind PLACE puts the store elsewhere)\n"
         )
         shell.run("x = 1")

@@ -38,7 +38,7 @@ def test_a_dash_after_looking_at_a_commit_goes_back_to_the_branch(shell: Shell) 
     assert branch(shell) is None
     shell.run("%agent switch -")
     assert (branch(shell), shell.ns["x"]) == ("side", 2)
-    assert "- is no branch; %agent checkout - goes to that commit" in shell.run("%agent switch -").err
+    assert "- is not a branch; %agent checkout - goes to that commit" in shell.run("%agent switch -").err
     shell.run("%agent checkout -")
     assert (branch(shell), shell.ns["x"]) == (None, 1)
 
@@ -93,7 +93,7 @@ def test_checking_out_where_one_is_stays_on_the_branch(shell: Shell, rev: str) -
 def test_switch_takes_branches_and_says_what_takes_the_rest(shell: Shell) -> None:
     shell.run("%agent tag v1 main")
     said = shell.run("%agent switch v1").err
-    assert "v1 is no branch; %agent checkout v1 goes to that commit" in said
+    assert "v1 is not a branch; %agent checkout v1 goes to that commit" in said
     assert "'nope'" in (said := shell.run("%agent switch nope").err)
     assert "%agent switch -c nope makes a branch here" in said
 

@@ -231,8 +231,8 @@ class TestHints:
 
     def test_an_empty_history_says_so(self, tmp_path: Path) -> None:
         with Shell(store=str(tmp_path / "empty")) as shell:
-            assert "there is no commit yet" in shell.run("%agent show").err
-            assert "there is no commit yet" in shell.run("%agent diff").err
+            assert "nothing is committed yet" in shell.run("%agent show").err
+            assert "nothing is committed yet" in shell.run("%agent diff").err
 
     def test_a_log_without_commits_says_why(self, shell: Shell) -> None:
         assert shell.run("%agent log -n 0").out.strip() == "No commit is shown, as -n 0 asks."

@@ -188,7 +188,7 @@ def test_names_that_no_cell_could_write_are_variables_too(name: str) -> None:
 def test_a_name_that_no_text_can_hold_is_named_as_unsaved() -> None:
     with Notebook() as nb:
         report = nb.run("globals()['\\ud800'] = [1]\nx = 1")
-        assert [unsaved.reason for unsaved in report.unsaved] == ["its name is no valid text"]
+        assert [unsaved.reason for unsaved in report.unsaved] == ["its name is not valid text"]
         assert {change.name for change in report.changed} == {"x"}
 
 

@@ -69,5 +69,5 @@ def test_an_empty_text_names_no_place(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_state_that_never_was_is_named(tmp_path: Path) -> None:
-    with open_repository(tmp_path / "empty") as repo, pytest.raises(RefNotFoundError, match="there is no commit yet"):
+    with open_repository(tmp_path / "empty") as repo, pytest.raises(RefNotFoundError, match="nothing is committed yet"):
         repo.at()

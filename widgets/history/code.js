@@ -39,7 +39,7 @@ export function codeView(diff, source) {
     "div",
     { class: "ak-diff", tabindex: 0, role: "group", "aria-label": diff.about || "Code" },
     diff.about ? el("div", { class: "ak-hunk" }, diff.about) : null,
-    lines.length ? diffLines(lines) : el("p", { class: "ak-nothing" }, "There is no code with this commit."),
+    lines.length ? diffLines(lines) : el("p", { class: "ak-nothing" }, "This commit has no code."),
   );
 }
 

@@ -26,7 +26,7 @@ test("the code of a cell that ran again as it was is shown, and that it is as be
   const view = codeView({ about: "Cell [2] against its last run, [1]: the same code", lines: [] }, "a = 1\nb = 2");
   assert.match(view.textContent ?? "", /the same code.*a = 1.*b = 2/);
   assert.equal(view.querySelectorAll(".ak-plus, .ak-minus").length, 0);
-  assert.match(codeView({ about: "No cell made this commit", lines: [] }, "").textContent ?? "", /There is no code with this commit/);
+  assert.match(codeView({ about: "No cell made this commit", lines: [] }, "").textContent ?? "", /This commit has no code/);
 });
 
 test("the list shows days, commits, folds, and how many commits there are", page, async () => {

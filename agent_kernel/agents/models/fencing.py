@@ -48,7 +48,7 @@ class _Fence(msgspec.Struct, frozen=True):
 
 
 def split(said: str) -> Fenced | None:
-    """The code in the fences of an answer, and the words around them; None: there is no code."""
+    """The code in the fences of an answer, and the words around them; None if it has no code."""
     lines = said.splitlines()
     found = _fences(lines)
     meant = [one for one in found if one.language in _PYTHON] or [

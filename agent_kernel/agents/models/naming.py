@@ -66,7 +66,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         stored: the variables that the branch has, in memory or not, for saying where that one is.
 
     Raises:
-        NoModelError: none is named. ModelError: there is none of this name. MissingExtraError: its package is missing.
+        NoModelError: none is named. ModelError: no model has this name. MissingExtraError: its package is missing.
         TypeError: the object can be no model.
     """
     if not isinstance(name, str):
@@ -121,7 +121,7 @@ def _held(name: str, variable: str, namespace: Mapping[str, object]) -> Model | 
     if name != variable:
         return None  # scripts that come along may be called as a variable is
     remedy = f"; FunctionModel({variable}) makes one of it" if callable(value) else ""
-    raise ModelError(name, f"{variable} is no model here, but {_a(type(value).__name__)}{remedy}")
+    raise ModelError(name, f"{variable} is not a model here, but {_a(type(value).__name__)}{remedy}")
 
 
 def _a(word: str) -> str:
@@ -135,7 +135,7 @@ def _is_model(value: object) -> bool:
 
 
 def _provided(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
-    """A provider's model. Where its name could be a variable's (`namespace`), what is wrong begins with what there is here."""
+    """A provider's model. Where its name could be a variable's (`namespace`), the error begins with what the variable is here."""
     from agent_kernel.agents.models.provided import provided
 
     if namespace is None or not name.isidentifier():

@@ -269,7 +269,7 @@ def _code_of(call: ToolCallPart, name: str) -> str:
     except (KeyError, ValueError, AssertionError) as error:
         raise ModelError(name, f"it called {call.tool_name} without whole code", retry_after_s=0.0) from error
     if not isinstance(code, str):
-        raise ModelError(name, f"it called {call.tool_name} with code that is no text", retry_after_s=0.0)
+        raise ModelError(name, f"it called {call.tool_name} with code that is not text", retry_after_s=0.0)
     return without_surrogates(code)
 
 
@@ -357,9 +357,11 @@ def provided(name: str) -> Provided:
     from pydantic_ai.exceptions import UserError
 
     if prefix in _ADDRESSED and not address and "@" in rest:
-        raise ModelError(name, f"{rest.partition('@')[2]!r} is no address: it begins with http:// or https://")
+        raise ModelError(
+            name, f"{rest.partition('@')[2]!r} is not an address: an address begins with http:// or https://"
+        )
     if address and not urlsplit(address).hostname:
-        raise ModelError(name, f"{address!r} is no address: it names no host")
+        raise ModelError(name, f"{address!r} is not an address: it has no host")
     if prefix in _RENAMED:
         raise ModelError(name, f"it is called {_RENAMED[prefix]}:{rest} now")
     try:

@@ -130,7 +130,7 @@ def entrants(
     """All candidates in order.
 
     Raises:
-        RaceError: there are none, or one cannot be sent to a worker. ModelError and others: there is no such model.
+        RaceError: the race has no candidates, or one cannot be sent to a worker. ModelError and others: there is no such model.
     """
     pairs = [(task, agent, model) for task in tasks for agent in agents for model in (models or [agent.model])]
     many = n if n is not None else _MANY if len(pairs) == 1 else 1

@@ -99,7 +99,7 @@ def race(
 
     Raises:
         RaceError: there is no history to branch from, or the executor cannot see it.
-        NoModelError, ModelError, MissingExtraError: there is no model that could take it.
+        NoModelError, ModelError, MissingExtraError: no model can take it.
     """
     agents = [agent] if isinstance(agent, Agent) else list(agent or [Agent()])
     place = place_of(state if state is not None else agents[0].state)
@@ -180,7 +180,7 @@ class Race:
     # -- going on
 
     def __iter__(self) -> Iterator[Candidate]:
-        """The candidates as they end, those that have ended first. An interrupt ends the race, and keeps what there is."""
+        """The candidates as they end, those that have ended first. An interrupt ends the race, and keeps what they did."""
         return iter(self._field)
 
     def wait(self) -> Race:
@@ -257,7 +257,7 @@ class Race:
                     raise
 
     def candidate(self, number: int) -> Candidate:
-        """Raises RaceError if there is none of this number."""
+        """Raises RaceError if no candidate has this number."""
         if number not in self._field:
             raise RaceError(f"race {short_run(self.id)} has candidates 1 to {len(self._field)}, and no {number}")
         return self._field[number]

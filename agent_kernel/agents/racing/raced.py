@@ -58,7 +58,7 @@ def raced(events: Sequence[Event]) -> Raced:
 
 
 def candidate_of(journal: Journal, start: Event) -> int:
-    """Which candidate of its race a run is; 0: it is none."""
+    """Which candidate of its race a run is; 0 for other runs."""
     if not start.parent_run:
         return 0
     try:

@@ -389,7 +389,7 @@ class Meanings:
         return bool(module_kind(dotted)) and (last[:1].isupper() or last in _MADE) and not QUIET_TYPES.fullmatch(last)
 
     def dotted(self, node: ast.expr) -> str:
-        """`os.remove` for whatever the code calls it; a part that is no name is `…`."""
+        """`os.remove` for whatever the code calls it; a part that has no name is `…`."""
         parts: list[str] = []
         while True:
             if isinstance(node, ast.Attribute):
@@ -742,7 +742,7 @@ def is_getattr(node: ast.expr) -> bool:
 
 
 def entry_of(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """What an entry of an object's own names is taken from, and its name: `vars(thing)[name]`. None: it is no such entry."""
+    """What an entry of an object's own names is taken from, and its name: `vars(thing)[name]`. None for other expressions."""
     match node:
         case ast.Subscript(value=ast.Call(func=ast.Name(id="vars"), args=[held]), slice=name):
             return held, name

@@ -62,13 +62,13 @@ __all__ = ["QUESTION", "TaskEnded", "Tasks", "check_code", "choices", "followed"
 
 
 def check_code(code: str, transformed: Callable[[str], str]) -> None:
-    """Raise UsageProblem where it is no code.
+    """Raise UsageProblem if the text is not valid code.
 
     Args:
         transformed: what turns magics and shell lines into Python.
     """
     if not code.strip():
-        raise UsageProblem("there is no code; nothing was decided")
+        raise UsageProblem("the code is empty; nothing was decided")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,7 +99,7 @@ class TaskEnded(UsageError):  # noqa: N818 - how it ended is shown already; this
 
     Args:
         reason: for programs that run the notebook; a person has read it under the cell.
-        shown: what a page shows in place of a traceback. Where there is none, it would show the reason a second time.
+        shown: what a page shows in place of a traceback. Without this, it would show the reason a second time.
     """
 
     def __init__(self, reason: str, shown: tuple[str, ...] = ()) -> None:
@@ -295,7 +295,7 @@ class Tasks:
         return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
 
     def check_code(self, code: str) -> None:
-        """Raise UsageProblem where what is to run in place of a step is no code."""
+        """Raise UsageProblem if the text that replaces a step is not valid code."""
         check_code(code, self._shell.transform_cell)
 
     def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
@@ -336,7 +336,7 @@ class Tasks:
         return f"Denied. Its model is gone: %agent resume --run {short_run(run)} --model NAME lets another go on."
 
     def _has_model(self, start: TaskStart) -> bool:
-        """Whether the model of a run is to be had here."""
+        """Whether the model of a run is available here."""
         known = self.runs.get(start.run)
         if known is not None and known.is_current():
             return True
@@ -567,7 +567,7 @@ def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
 
 
 def followed(race: Race, place: Shown) -> None:
-    """Wait until all candidates have ended; an interrupt ends the race, and keeps what there is."""
+    """Wait until all candidates have ended; an interrupt ends the race, and keeps what they did."""
     many = plural(len(race.candidates), "candidate")
     place.progress(f"{many} on the way")
     for ended, _ in enumerate(race, 1):

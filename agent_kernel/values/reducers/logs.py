@@ -24,7 +24,7 @@ _LOCKS = (type(threading.RLock()), type(None))
 
 
 def reduce_logger(pickler: Pickler, logger: logging.Logger) -> Any:
-    """By name; one that is no library's with its level, its handlers and its filters."""
+    """By name. A logger that does not belong to a library is saved with its level, its handlers and its filters."""
     if logging.getLogger(logger.name) is not logger or _is_of_library(logger):
         return NotImplemented
     handlers = tuple(handler for handler in logger.handlers if not references.was_there(handler))

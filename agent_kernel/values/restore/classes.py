@@ -147,7 +147,7 @@ def enum_contents(made: Any, contents: dict[str, Any]) -> None:
 
 
 def container_of(kind: type) -> Any:
-    """The builtin container that a class derives from and that is filled after it is made; None if there is none."""
+    """The builtin container that a class derives from and that is filled after it is made; None if it derives from no such container."""
     return next((base for base in kind.__mro__ if base in _CONTAINERS), None)
 
 

@@ -84,7 +84,7 @@ def current() -> Context:
     """The loader at work in this thread.
 
     Raises:
-        RuntimeError: there is none, so this is a stream that someone unpickled by hand.
+        RuntimeError: no loader is at work: someone unpickled this stream by hand.
     """
     if _active.context is None:
         raise RuntimeError("this stream belongs to an agent_kernel store; load it with Repository.at or a session")

@@ -133,7 +133,7 @@ def follow_children(node: Any) -> None:
 
 
 def follow(parent: Any, child: Any) -> None:
-    """Let a part of a transform tell another one of changes. Once it is given its attributes, it is to be told again."""
+    """Let a part of a transform tell another one of changes. After it gets its attributes, tell it again."""
     key = id(parent)
     parents: dict[int, Any] = child.__dict__.setdefault("_parents", {})
     # No weak reference to what is followed: how many there are says who follows that.

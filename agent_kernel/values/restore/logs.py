@@ -88,7 +88,7 @@ class HandlerSettings(Later):
 
 
 def replace_handlers(pairs: Iterable[tuple[object, object]]) -> None:
-    """Let loggers go on with a handler in the place of another one; without it where there is none (None)."""
+    """Let loggers go on with a handler in the place of another one; without the old one if the new one is None."""
     instead = {id(before): now for before, now in pairs}
     every = logging.root.manager.loggerDict.values()
     for one in (logging.root, *(found for found in list(every) if isinstance(found, logging.Logger))):

@@ -95,7 +95,7 @@ def _in_the_page(made: Any, act: Callable[[], object]) -> None:
 
 
 def widget(kind: Any, model_id: str) -> Any:
-    """The widget that the front end shows under this id, if it is to be set back; else a new one, not shown yet."""
+    """The widget that the front end shows under this id, if that widget should be set back; else a new one, not shown yet."""
     living = _living(model_id) if current().takes_place else None
     if type(living) is kind:
         return living
@@ -112,7 +112,7 @@ def fill(made: Any, parts: tuple[Any, ...]) -> None:
 
 
 def with_traits(kind: Any) -> Any:
-    """An object with traits that is no widget: its state follows."""
+    """An object that has traits but is not a widget: its state follows."""
     return kind.__new__(kind)
 
 
