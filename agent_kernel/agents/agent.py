@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.allowing import MODES
-from agent_kernel.agents.context import POLICIES
-from agent_kernel.agents.journal import Listener
+from agent_kernel.agents.approval import MODES
+from agent_kernel.agents.event_log import Listener
 from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.messages import POLICIES
 from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run

@@ -15,21 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import (
-    allowing,
-    conversation,
-    deciding,
-    earlier,
-    journal,
-    leftovers,
-    moves,
-    returning,
-    rights,
-    running_step,
-)
-from agent_kernel.agents.allowing import Ran
-from agent_kernel.agents.deadlines import Interruptible
+from agent_kernel.agents import approval, cleanup, event_log, messages, moves, returning, rights, running_step
+from agent_kernel.agents.approval import Ran
 from agent_kernel.agents.effects import recorded
+from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -48,8 +37,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.executing import NAMES, Executed, RaisedInterrupt, TaskHandle, is_raised_by_code, offered
 from agent_kernel.agents.gate import EffectStopped, Gate
-from agent_kernel.agents.journal import Log, usage_of
-from agent_kernel.agents.limits import ran_too_long
+from agent_kernel.agents.limits import Interruptible, ran_too_long
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
 from agent_kernel.agents.models.fencing import Fenced, split
 from agent_kernel.agents.models.loop import Stream, later
@@ -89,12 +77,12 @@ _CUT = "the model's answer was cut off at its token limit twice (raise the limit
 
 def ask(course: Course) -> Going:
     """Ask for the next answer, or end the run where a limit is reached."""
-    events = journal.taken_up(course.log.events)
+    events = event_log.taken_up(course.log.events)
     reached = course.setup.limits.reached(
-        steps=journal.steps_of(events),
+        steps=event_log.steps_of(events),
         usage=usage_of(events),
         seconds=course.seconds,
-        unpriced=not is_free(course.setup.model) and journal.has_unpriced(events),
+        unpriced=not is_free(course.setup.model) and event_log.has_unpriced(events),
     )
     if reached is not None:
         raised = [event for event in course.log.events if isinstance(event, Error) and event.source == "code"]
@@ -109,7 +97,7 @@ def ask(course: Course) -> Going:
         return
     found = _written_as_words(course, answer)
     text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
-    number = journal.steps_of(course.log.events) + 1 if code is not None else None
+    number = event_log.steps_of(course.log.events) + 1 if code is not None else None
     action = Action(
         thinking=answer.thinking,
         text=text,
@@ -124,14 +112,14 @@ def ask(course: Course) -> Going:
     if answer.is_cut and events and isinstance(events[-1], Retry) and events[-1].sent == answer.refused:
         yield course.log.note(Fail(reason=_CUT))
     elif answer.refused:
-        yield course.log.note(allowing.outcome_text(course, answer.refused))
+        yield course.log.note(approval.outcome_text(course, answer.refused))
     elif code is None:
         yield from _words(course, answer.text.strip())
 
 
 def _written_as_words(course: Course, answer: Answer) -> Fenced | None:
     """The code in the words of a model that has called no tool in this run: many a local model calls none."""
-    if answer.code is not None or answer.refused or (not answer.in_words and journal.has_called(course.log.events)):
+    if answer.code is not None or answer.refused or (not answer.in_words and event_log.has_called(course.log.events)):
         return None
     return split(answer.text)
 
@@ -139,7 +127,7 @@ def _written_as_words(course: Course, answer: Answer) -> Fenced | None:
 def _answer(course: Course) -> Generator[Item, Any, Answer]:
     """Stream one answer."""
     answers = sum(isinstance(event, Action) and event.source != "setup" for event in course.log.events)
-    sent = tuple(conversation.messages_of(course.log.events, course.setup.earlier))
+    sent = tuple(messages.messages_of(course.log.events, course.setup.earlier))
     request = Request(course.log.start.instructions, sent, answers, _patience(course), course.setup.settings)
     with uninterrupted():  # or nobody could end the request
         course.stream = stream = Stream(course.setup.model, request)
@@ -167,7 +155,7 @@ def _patience(course: Course) -> float | None:
 def _failed(course: Course, error: ModelError, took_s: float) -> Going:
     """The model did not answer: ask again later, or give up."""
     course.stream = None
-    tries = journal.model_errors(course.log.events)
+    tries = event_log.model_errors(course.log.events)
     again = error.retry_after_s is not None and tries < course.setup.limits.retries
     noted = Error(
         source="model",
@@ -212,7 +200,7 @@ def _words(course: Course, text: str) -> Going:
         yield course.log.note(Success(result=text[:2_000], type="str"), before=course.place.head)
         return
     yield course.log.note(
-        allowing.outcome_text(
+        approval.outcome_text(
             course,
             "Act by calling run_python (or, if you cannot call it, with one ```python fence), and end the task there "
             "with task.success(value).",
@@ -259,7 +247,7 @@ class Course:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             self.log.read_again()
-            self._began = time.monotonic() - journal.seconds_taken(journal.taken_up(self.log.events))
+            self._began = time.monotonic() - event_log.seconds_taken(event_log.taken_up(self.log.events))
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
@@ -281,7 +269,7 @@ class Course:
         if session is None or not ran or self.log.state != "running":
             return
         start = self.log.start
-        behind = earlier.behind(session.repo, session.head, start.time_ns) | {start.before}
+        behind = messages.behind(session.repo, session.head, start.time_ns) | {start.before}
         gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
         if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
             yield self.log.note(Rewound(steps=gone), before=self.place.head)
@@ -301,9 +289,9 @@ class Course:
 
     def forget_preview(self) -> None:
         """Nobody will decide about the step that waits: what it did on a fork goes."""
-        asked = deciding.waiting(self.log.events)
+        asked = approval.waiting(self.log.events)
         if asked is not None:
-            allowing.drop(self, asked)
+            approval.drop(self, asked)
 
     @property
     def author(self) -> Author:
@@ -325,27 +313,27 @@ class Course:
         session, events = self.place.session, self.log.events
         if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
             return ""
-        found = leftovers.partial(session.repo, self.log.journal, events)
-        leftovers.drop(session.repo, [one.branch for one in found])
+        found = cleanup.partial(session.repo, self.log.journal, events)
+        cleanup.drop(session.repo, [one.branch for one in found])
         agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
         return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
 
     def _next(self, left: str) -> Going:
-        action, since = conversation.open_action(self.log.events)
+        action, since = messages.open_action(self.log.events)
         if action is None:
             yield from ask(self)
-        elif (start := conversation.begun(since)) is not None:
-            sent = conversation.UNKNOWN_TRY if isinstance(start, TryStart) else conversation.UNKNOWN
+        elif (start := messages.begun(since)) is not None:
+            sent = messages.UNKNOWN_TRY if isinstance(start, TryStart) else messages.UNKNOWN
             yield from self._recovered(action, start, left) or [
                 self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
             ]
             if isinstance(start, StepStart):
-                allowing.drop(
+                approval.drop(
                     self, next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested())
                 )
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
-            yield from allowing.allow(self, action) if decided is None else allowing.follow(self, action, decided)
+            yield from approval.allow(self, action) if decided is None else approval.follow(self, action, decided)
 
     # -- what was left open
 
@@ -355,15 +343,15 @@ class Course:
             self.stream.cancel()
         if self.log.state != "running":  # it had just come to its end
             return ()
-        action, since = conversation.open_action(self.log.events)
-        start = conversation.begun(since)
+        action, since = messages.open_action(self.log.events)
+        start = messages.begun(since)
         if action is None or start is None:
             during = "model" if action is None else "pause"
             return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
         kept = self._kept_of_sub_agents(start.seq)
         noted = self._recovered(action, start, kept)
         if not noted:
-            sent = conversation.STOPPED_TRY if isinstance(start, TryStart) else conversation.STOPPED
+            sent = messages.STOPPED_TRY if isinstance(start, TryStart) else messages.STOPPED
             noted = (
                 self.log.note(Output(status="interrupted", sent=sent + kept), step=action.step, before=self.place.head),
             )
@@ -374,10 +362,10 @@ class Course:
         """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
         if self.place.session is None or isinstance(start, TryStart):
             return ()
-        found = leftovers.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
+        found = cleanup.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
-        events, after = leftovers.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
+        events, after = cleanup.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- running
@@ -393,22 +381,22 @@ class Course:
         ran = self.run_code(code, step, is_guarded=action.source != "setup")
         if ran.stopped:
             yield from self.log.events[noted:]
-            yield from allowing.stopped(self, action, code, ran)
+            yield from approval.stopped(self, action, code, ran)
             return
         if ran.done.status == "interrupted":
             ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
-        outcome = allowing.outcome_events(self, ran, code if edited else "")
+        outcome = approval.outcome_events(self, ran, code if edited else "")
         if action.source == "setup":
-            outcome += allowing.setup_failed(ran.done, self.place)
+            outcome += approval.setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 
     def _kept_of_sub_agents(self, since: int) -> str:
         """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
         if self.place.session is None:
             return ""
-        found = leftovers.partial(self.place.session.repo, self.log.journal, self.log.events[since:])
+        found = cleanup.partial(self.place.session.repo, self.log.journal, self.log.events[since:])
         told = "; ".join(str(one) for one in found if one.has_work)
         return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
 
@@ -431,7 +419,7 @@ class Course:
         """Run code as a step. `is_guarded`: what nobody allowed is stopped; then its variables are taken back."""
         done: Executed | None = None
         self.step = step
-        gate = allowing.gate(self, code) if is_guarded else None
+        gate = approval.gate(self, code) if is_guarded else None
         self.place.begin(code, self.author, self.log.run, step)
         # Also as it is committed: to save a value runs code of its class.
         with recorded(self.place.quiet_paths(), gate) as effects, running_step.entered(self) as put_back:

@@ -21,10 +21,10 @@ from weakref import WeakSet
 
 import msgspec
 
-from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import EffectStopped
+from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.session.history import written
 from agent_kernel.session.interrupts import sent_by_code
 

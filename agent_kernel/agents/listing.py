@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex, TextIO, TypeAlias, get
 
 import msgspec
 
-from agent_kernel.agents.context import cut
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -30,7 +30,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.messages import cut
 from agent_kernel.agents.redaction import without_controls
 from agent_kernel.values import summaries
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent_kernel.agents import journal
+from agent_kernel.agents import event_log
 from agent_kernel.agents.run import Run, drive_together
 from agent_kernel.agents.tasks import Task
 
@@ -85,9 +85,9 @@ def _measured(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
         model=runs[0].model if runs else "",
         runs=len(runs),
         passed=sum(_passed(trial, run) for run in runs),
-        steps=sum(journal.steps_of(run.events) for run in runs) / many,
+        steps=sum(event_log.steps_of(run.events) for run in runs) / many,
         tokens=sum(run.usage.tokens for run in runs) / many,
-        seconds=sum(journal.seconds_taken(run.events) for run in runs) / many,
+        seconds=sum(event_log.seconds_taken(run.events) for run in runs) / many,
         cost=sum(costs) if costs else None,
     )
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.context import masked
+from agent_kernel.agents.event_log import Journal, short_run
 from agent_kernel.agents.events import Effect, Event, Finding, Output, SubRun, Usage
-from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.messages import masked
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from agent_kernel.agents import context
+from agent_kernel.agents import messages
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.executing import Executor, PlainExecutor
-from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.redaction import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
@@ -100,7 +100,7 @@ class Place:
 
     def masked(self, text: str, most_chars: int = 100_000) -> str:
         """The text as it may be sent and kept, no longer than so many characters."""
-        return context.cut(self.redactor.masked(text), most_chars)
+        return messages.cut(self.redactor.masked(text), most_chars)
 
     def shown(self, text: str, most_chars: int = 100_000) -> str:
         """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
@@ -220,11 +220,11 @@ class Place:
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
         policy = self.policy if self.redactor.is_complete or self.policy == "names" else "schema"
-        return self.masked(context.told(summaries.summarize(self.namespace.get(name), name), policy))
+        return self.masked(messages.told(summaries.summarize(self.namespace.get(name), name), policy))
 
     def describe(self, task: str, room: int) -> str:
         """The namespace for a model, in no more than so many characters."""
-        return context.describe(self.names(), self.summary, task=task, recent=self._recent(), room=room)
+        return messages.describe(self.names(), self.summary, task=task, recent=self._recent(), room=room)
 
     def _recent(self) -> list[str]:
         """Names that the last commits changed, the latest first."""

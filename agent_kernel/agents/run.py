@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import deciding, elsewhere, running_step
-from agent_kernel.agents.conversation import open_action
+from agent_kernel.agents import approval, elsewhere, running_step
 from agent_kernel.agents.course import Course, Wait
+from agent_kernel.agents.event_log import short_run, usage_of
 from agent_kernel.agents.events import Action, Cancelled, Clarify, Error, Event, Fail, Resumed, Usage
-from agent_kernel.agents.journal import short_run, usage_of
 from agent_kernel.agents.listing import Events
+from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import (
     RunBusyError,
@@ -32,7 +32,7 @@ from agent_kernel.errors import (
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Going
-    from agent_kernel.agents.journal import Journal, State
+    from agent_kernel.agents.event_log import Journal, State
     from agent_kernel.agents.models import Delta
 
 __all__ = ["Outcome", "Run", "drive", "drive_async", "drive_together"]
@@ -188,11 +188,11 @@ class Run(Generic[T]):
         """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
         log = self._course.log
         try:
-            stands = log.state if log.is_held else deciding.standing(log.journal, log.events)
+            stands = log.state if log.is_held else approval.standing(log.journal, log.events)
         except StoreError:  # a repr never fails
             stands = log.state
         has_begun = any(isinstance(event, Action | Error | Cancelled) for event in log.events)
-        return deciding.said_of(stands) if has_begun or stands != "stopped" else "not begun"
+        return approval.said_of(stands) if has_begun or stands != "stopped" else "not begun"
 
     @property
     def id(self) -> str:
@@ -392,11 +392,11 @@ class Run(Generic[T]):
             raise RunStateError(self.id, "a race", "resumed; run its cell again")
         status = self.status
         if status == "running":
-            deciding.refuse_driven(self._course.log, force=force)
+            approval.refuse_driven(self._course.log, force=force)
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
-            raise RunStateError(self.id, deciding.said_of(status), "resumed")
+            raise RunStateError(self.id, approval.said_of(status), "resumed")
         self._course.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
@@ -424,7 +424,7 @@ class Run(Generic[T]):
         if self.status == "pending":
             self._course.log.read_again()
             elsewhere.refuse(self._course.place.session, self._course.log.events)
-        deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
+        approval.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
 
     def _refuse_within_others(self, what: str) -> None:
@@ -455,8 +455,8 @@ class Run(Generic[T]):
         """Give it up for good, where it stands. Raises: RunStateError: it is done. RunBusyError: somebody else drives it."""
         self._refuse_within_others("give up a run")
         if self.status in ("completed", "failed", "cancelled"):
-            raise RunStateError(self.id, deciding.said_of(self.status), "given up")
-        deciding.refuse_driven(self._course.log)
+            raise RunStateError(self.id, approval.said_of(self.status), "given up")
+        approval.refuse_driven(self._course.log)
         self._course.forget_preview()
         self._course.log.note(Cancelled(during="pause", reason=reason, final=True))
 

@@ -8,13 +8,13 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from agent_kernel.agents import context, earlier, leftovers, returning
-from agent_kernel.agents.allowing import MODES
+from agent_kernel.agents import cleanup, messages, returning
+from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.current import Nowhere
+from agent_kernel.agents.event_log import OVER, Journal, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
-from agent_kernel.agents.journal import OVER, Journal, Listener, Log, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.place import Place
@@ -94,10 +94,10 @@ def started(
     """
     above = parent.log.start if parent is not None else None
     if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
-        leftovers.tidy(place.session.repo, place.journal, place.session)
+        cleanup.tidy(place.session.repo, place.journal, place.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
-    before = earlier.runs_before(place, named) if parent is None else ()  # a function remembers nothing
-    heard = earlier.messages(place.journal, before)
+    before = messages.runs_before(place, named) if parent is None else ()  # a function remembers nothing
+    heard = messages.messages(place.journal, before)
     made = _setup(agent, place, returns, options, parent, heard, can_ask=can_ask)
     run = run or new_run_id()
     if fork is not None:
@@ -121,7 +121,7 @@ def started(
         if own:
             _own_models[run] = _object_of(made.model)
         log.note(structs.replace(start, model=called, own_model=own), before=place.head)
-        left_out = earlier.too_many(heard)
+        left_out = messages.too_many(heard)
         if left_out is not None:
             log.note(left_out, before=place.head)
         if options.get("setup"):
@@ -204,7 +204,7 @@ def reopened(
         approve=options.get("approve", "") or start.approve,
         returns=returning.named(start.returns, place.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
-        earlier=tuple(earlier.messages(place.journal, start.earlier)),
+        earlier=tuple(messages.messages(place.journal, start.earlier)),
         can_ask=can_ask,
         offers={} if agent is None else agent.registry.objects,
         allowed=frozenset() if agent is None else agent.registry.allowed,
@@ -313,12 +313,12 @@ def _task_start(
     named = [name for name in arguments.given if not place.hidden(name)]
     given = f"Given as variables: {', '.join(named)}." if named else ""
     said = "\n\n".join(filter(None, (place.redactor.masked(task.strip()), given)))
-    room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
+    room = agent.context_tokens * messages.CHARS_A_TOKEN - len(said) - 2
     told = agent.registry.text(agent.context_tokens)
     return TaskStart(
         task=place.redactor.masked(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
-        instructions=context.instructions(
+        instructions=messages.instructions(
             wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []
         ),
         inputs={name: place.summary(name) for name in named},

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from agent_kernel.agents.event_log import short_run, taken_up, usage_of
 from agent_kernel.agents.events import Cancelled, SubRun
-from agent_kernel.agents.journal import short_run, taken_up, usage_of
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from agent_kernel.agents.agent import Agent, Options, State
+    from agent_kernel.agents.event_log import Listener
     from agent_kernel.agents.events import Event
-    from agent_kernel.agents.journal import Listener
     from agent_kernel.agents.models import Delta
     from agent_kernel.agents.run import Run
 

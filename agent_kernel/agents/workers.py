@@ -29,9 +29,9 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
+from agent_kernel.agents.event_log import Journal, State, state_of, usage_of
 from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, packed
 from agent_kernel.agents.events import Cancelled as CancelledEvent
-from agent_kernel.agents.journal import Journal, State, state_of, usage_of
 from agent_kernel.agents.limits import Limits
 from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder, ObjectId

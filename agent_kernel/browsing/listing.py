@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import elsewhere
-from agent_kernel.agents.conversation import begun, open_action
-from agent_kernel.agents.deciding import standing
+from agent_kernel.agents.approval import standing
+from agent_kernel.agents.event_log import Journal, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -29,7 +29,7 @@ from agent_kernel.agents.events import (
     StepStart,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
+from agent_kernel.agents.messages import begun, open_action
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.answers import (
     Author,
@@ -49,12 +49,12 @@ from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
-from agent_kernel.verbs.text import plural
+from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.timeline import NOTHING, Record, View
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
-    from agent_kernel.browsing.book import Book, Spread
+    from agent_kernel.browsing.reader import Book, Spread
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.storage import Store
     from agent_kernel.values.summaries import Summary

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.arguments import Planned
-from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.details import Side, side_of
+from agent_kernel.browsing.questions import Planned
+from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (
     DamagedObjectError,

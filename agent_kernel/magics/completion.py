@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agent_kernel.agents.asides import among
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import Journal
+from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
 from agent_kernel.verbs.parsing import Kind, Parser, UsageProblem

@@ -21,9 +21,8 @@ from traitlets.config import Configurable
 
 from agent_kernel.agents.current import stands_here
 from agent_kernel.magics.binding import Nothing
-from agent_kernel.magics.cells import CellHooks
 from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp, open_conflicts
-from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
+from agent_kernel.magics.notebook import CellHooks, LiveNotebook, starts_with_the_kernel
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.agents import allowing, deciding
+from agent_kernel.agents import approval
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.current import here
+from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
-from agent_kernel.agents.journal import short_run, state_of
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings, outside
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError, NotBoundError, RunNotFoundError
@@ -77,7 +77,7 @@ class Steps:
         if place.session is None:
             return ""
         found = findings(place.session, move, self.author)
-        verdict = allowing.verdict_on(self._agent.approve, found, can_ask=True)
+        verdict = approval.verdict_on(self._agent.approve, found, can_ask=True)
         if verdict == "deny":
             raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
         if verdict == "run":
@@ -85,7 +85,7 @@ class Steps:
         task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
         run = started(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
-        deciding.log_of(place.journal, run).note(action, step=1, before=place.head)
+        approval.log_of(place.journal, run).note(action, step=1, before=place.head)
         return self._driven(reopened(place, run))
 
     @property
@@ -126,7 +126,7 @@ class Steps:
 
     def _told(self, events: Sequence[Event]) -> str:
         """The last step: what it showed and changed, and what it did that going back does not cover."""
-        asked = deciding.waiting(events)
+        asked = approval.waiting(events)
         if asked is not None:
             return self._asks(asked)
         output = next((event for event in reversed(events) if isinstance(event, Output)), None)

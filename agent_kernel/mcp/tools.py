@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import context
+from agent_kernel.agents import messages
 from agent_kernel.agents.moves import Move, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import spelled_out
+from agent_kernel.verbs.checkout import spelled_out
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
@@ -212,7 +212,7 @@ class Tools:
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = context.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
+        shown = messages.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, cast
 
 import msgspec
 
-from agent_kernel.agents.deciding import is_decided, waiting
+from agent_kernel.agents.approval import is_decided, waiting
+from agent_kernel.agents.event_log import Journal, short_run
 from agent_kernel.agents.events import ApprovalDecided
-from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
-from agent_kernel.browsing.arguments import in_words
+from agent_kernel.browsing.questions import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NotFoundError, RequestError
 from agent_kernel.panels.desk import GoneError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
+from agent_kernel.verbs.output import clean, spelled
 from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
     from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.panels.hub import Reply
+    from agent_kernel.panels.server import Reply
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.operations import Operation
     from agent_kernel.verbs.scope import Scope

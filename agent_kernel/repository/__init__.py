@@ -28,20 +28,21 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Commit as Commit
     from agent_kernel.repository.commits import Document as Document
     from agent_kernel.repository.commits import Entry as Entry
+    from agent_kernel.repository.commits import Kind as Kind
     from agent_kernel.repository.commits import Manifest as Manifest
+    from agent_kernel.repository.commits import ObjectId as ObjectId
     from agent_kernel.repository.commits import Unsaved as Unsaved
+    from agent_kernel.repository.commits import address as address
     from agent_kernel.repository.commits import decode_manifest as decode_manifest
     from agent_kernel.repository.commits import encode as encode
-    from agent_kernel.repository.ids import Kind as Kind
-    from agent_kernel.repository.ids import ObjectId as ObjectId
-    from agent_kernel.repository.ids import address as address
-    from agent_kernel.repository.ids import hex_of as hex_of
-    from agent_kernel.repository.ids import short as short
+    from agent_kernel.repository.commits import hex_of as hex_of
+    from agent_kernel.repository.commits import short as short
     from agent_kernel.repository.leases import Holder as Holder
     from agent_kernel.repository.merging import Conflict as Conflict
     from agent_kernel.repository.merging import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
+    from agent_kernel.repository.objects import Writer as Writer
     from agent_kernel.repository.outputs import Face as Face
     from agent_kernel.repository.outputs import Output as Output
     from agent_kernel.repository.outputs import Outputs as Outputs
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.verifying import Problem as Problem
     from agent_kernel.repository.verifying import Stats as Stats
     from agent_kernel.repository.verifying import VerifyReport as VerifyReport
-    from agent_kernel.repository.writer import Writer as Writer
 
 __all__ = [
     "ASIDE",
@@ -146,16 +146,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Commit",
         "Document",
         "Entry",
+        "Kind",
         "Manifest",
         "NO_CHAT",
+        "ObjectId",
         "Unsaved",
+        "address",
         "decode_manifest",
         "encode",
-    ),
-    "ids": (
-        "Kind",
-        "ObjectId",
-        "address",
         "hex_of",
         "short",
     ),
@@ -167,6 +165,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "objects": (
         "AtHand",
         "Objects",
+        "Writer",
+    ),
+    "outputs": (
+        "Face",
+        "Output",
+        "Outputs",
+        "read_face",
+        "read_outputs",
+        "store_outputs",
     ),
     "refs": (
         "ASIDE",
@@ -179,20 +186,18 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "NameDiff",
         "Repository",
     ),
-    "outputs": ("Face", "Output", "Outputs", "read_face", "read_outputs", "store_outputs"),
+    "revisions": ("split_path",),
     "rewriting": (
         "ForgetReport",
         "PruneReport",
         "Retention",
     ),
-    "revisions": ("split_path",),
     "tree": ("Tree",),
     "verifying": (
         "Problem",
         "Stats",
         "VerifyReport",
     ),
-    "writer": ("Writer",),
 }
 _HOME = {name: f"{_PACKAGE}.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -19,14 +19,17 @@ from agent_kernel.repository.blobs import decode_list
 from agent_kernel.repository.commits import (
     Blob,
     Commit,
+    Kind,
     Manifest,
+    ObjectId,
     decode_commit,
     decode_entry,
     decode_manifest,
+    id_of,
+    kind_of,
     summary_id,
 )
 from agent_kernel.repository.envelope import base_of, damaged, wrap
-from agent_kernel.repository.ids import Kind, ObjectId, id_of, kind_of
 from agent_kernel.repository.outputs import blobs_of, decode_outputs
 from agent_kernel.repository.pointers import (
     BRANCHES,

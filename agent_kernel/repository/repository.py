@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NotAStoreError, StoreUnavailableError
-from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, ObjectId, decode_manifest, summary_id
 from agent_kernel.repository.naming import Naming
+from agent_kernel.repository.objects import Presence, Writer
 from agent_kernel.repository.pointers import EPOCH, FORMAT, LOGS, LogRecord, Move, Stamp, refuse_newer
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.tree import Tree
-from agent_kernel.repository.writer import Presence, Writer
 
 if TYPE_CHECKING:
     from agent_kernel.repository.collecting import GcReport, Progress

@@ -29,15 +29,18 @@ from agent_kernel.repository.commits import (
     Commit,
     Document,
     Entry,
+    Kind,
     Manifest,
+    ObjectId,
     Unsaved,
     amended,
     decode_commit,
     decode_entry,
     decode_manifest,
+    hex_of,
+    short,
     summary_id,
 )
-from agent_kernel.repository.ids import Kind, ObjectId, hex_of, short
 from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.outputs import blobs_of, read_outputs
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
@@ -46,9 +49,9 @@ from agent_kernel.repository.runs import Forgetting, change_events, code_of_even
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from agent_kernel.repository.objects import Writer
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.tree import Tree
-    from agent_kernel.repository.writer import Writer
 
 
 _SHORT = re.compile(r"\b[0-9a-f]{8}\b")

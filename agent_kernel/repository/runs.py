@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.repository.ids import ObjectId, hex_of
+from agent_kernel.repository.commits import ObjectId, hex_of
 from agent_kernel.repository.leases import Holder
 
 if TYPE_CHECKING:

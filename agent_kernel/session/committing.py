@@ -33,7 +33,8 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
-from agent_kernel.session import branches, carrying, growth, pyplot, trust
+from agent_kernel.session import branches, carrying, history, library_state, trust
+from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
     LooseRecorder,
@@ -47,7 +48,6 @@ from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import Operation, Operations, Position, Report, Status
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.session.watching import Touched
 from agent_kernel.session.workspace import Workspace
 from agent_kernel.values.quiet import seldom_collected
 
@@ -131,7 +131,7 @@ class Standing:
         self._operations = Operations()
         self._closed = False
         self._given_up = False
-        self._growth = growth.Growth()
+        self._growth = history.Growth()
         self.branch: str | None
         self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
@@ -272,7 +272,7 @@ class Standing:
         self._closed = True
         self.workspace.monitor.close()
         self.workspace.living.rest()
-        pyplot.leave_figures()
+        library_state.leave_figures()
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
                 self.repo.release_lease(self.branch, self._holder)

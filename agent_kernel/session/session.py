@@ -12,7 +12,7 @@ import msgspec
 
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
-from agent_kernel.session import carrying, randomness, trust
+from agent_kernel.session import carrying, library_state, trust
 from agent_kernel.session.committing import Stepping
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
@@ -25,8 +25,8 @@ from agent_kernel.values.lost import name_losses
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
-    from agent_kernel.session.chats import Talk
     from agent_kernel.session.merging import Choices, Resolver
+    from agent_kernel.session.operations import Talk
 
 
 # -- take another state on: the namespace becomes what it was at another commit
@@ -62,7 +62,7 @@ class Moving(Stepping):
         before = self._position
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=then is None and bool(self._carried))
-        generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
+        generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         carried = loaded.carried(target)
         changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
         with self._taking_on(loaded):
@@ -145,7 +145,7 @@ class Moving(Stepping):
         saved = self._save_uncommitted()
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
-        generators, note = randomness.prepare(self.repo, target, keep=keep_random, partial=partial)
+        generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
         carried = loaded.carried(tree)
         live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
         draft.changed = changes_between(self.repo, self._tree, tree)
@@ -382,7 +382,7 @@ class Joining(Moving):
 
         before = len(self._operations.done)
         # What it drew is drawn: whatever draws next goes on from there.
-        generators, _ = randomness.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
+        generators, _ = library_state.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
@@ -687,7 +687,7 @@ class Session(Joining):
 
     def last_talk(self, begun: Mapping[str, str] = _NONE) -> Talk | None:
         """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
-        from agent_kernel.session.chats import last_talk
+        from agent_kernel.session.operations import last_talk
 
         return last_talk(self.repo, self.head, begun, self.restarted_at)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
-from agent_kernel.session import pyplot
+from agent_kernel.session import library_state
+from agent_kernel.session.detector import Watching
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
-from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.lost import name_losses
 from agent_kernel.values.restore.objects import set_content
@@ -223,7 +223,7 @@ class Workspace(Watching):
                 self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
             for group in loaded.unloaded:
                 self._stand_in(group)
-            pyplot.replace_figures(figures)
+            library_state.replace_figures(figures)
             self.bindings.note(self.namespace)
 
     def _register(self, loaded: Loaded) -> None:
@@ -256,7 +256,7 @@ class Workspace(Watching):
 
     def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
         """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""
-        still_open = pyplot.open_figures()
+        still_open = library_state.open_figures()
         if not still_open:
             return {}
         from agent_kernel.values.reducers.figures import root_below

@@ -7,18 +7,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents import deciding, elsewhere, leftovers
+from agent_kernel.agents import approval, cleanup, elsewhere
+from agent_kernel.agents.event_log import Journal, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
-from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
 from agent_kernel.agents.moves import DENIED, is_outside, undone_since
 from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table, clean, clean_lines, clock, cut
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean, clean_lines, clock, cut
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
@@ -68,7 +67,7 @@ class Asked:
     @classmethod
     def of(cls, events: Sequence[Event]) -> Asked | None:
         """What a run asks, if it waits."""
-        asked, start = deciding.asked_by(events), events[0]
+        asked, start = approval.asked_by(events), events[0]
         if asked is None:
             return None
         comes = isinstance(start, TaskStart) and is_outside(start.model)
@@ -147,7 +146,7 @@ def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
         events = tuple(journal.of(run))
         if not events or events[0].parent_run or is_race(events[0]):
             continue
-        state = deciding.standing(journal, events)
+        state = approval.standing(journal, events)
         if state in _WAYS:
             named = _named(journal, run)
             found.append((run, state, f"{named[:1].upper()}{named[1:]} {_WAYS[state]}"))
@@ -183,7 +182,7 @@ def edit(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     run = _waiting(scope, options.run)
-    asked = deciding.waiting(tuple(Journal(scope.repo.store).of(run)))
+    asked = approval.waiting(tuple(Journal(scope.repo.store).of(run)))
     assert asked is not None
     notebook.tasks.offer_edit(run, asked.code)
     return Said((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
@@ -193,11 +192,11 @@ def _waiting(scope: Scope, run: str) -> str:
     journal = Journal(scope.repo.store)
     if run:
         return journal.find(run)
-    found = deciding.all_waiting(journal, "pending")
+    found = approval.all_waiting(journal, "pending")
     if not found:
         # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
         lies = next((elsewhere.away(scope.session, tuple(journal.of(one))) for one in journal.runs()[-1:]), None)
-        decided = deciding.newest(journal, ["decided"])
+        decided = approval.newest(journal, ["decided"])
         way = f"; {_named(journal, decided)} is decided already: %agent resume lets it go on" if decided else ""
         raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else way}")
     return _only(journal, found, "wait for approval")
@@ -220,9 +219,9 @@ def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     found = _waiting(scope, run)
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
-    log = deciding.log_of(Journal(scope.repo.store), found)
+    log = approval.log_of(Journal(scope.repo.store), found)
     asked = Asked.of(log.events)
-    deciding.decide(log, decision, reason=reason, by=person().name)
+    approval.decide(log, decision, reason=reason, by=person().name)
     assert asked is not None  # else there was nothing to decide
     return Decided(asked, decision)
 
@@ -243,15 +242,15 @@ def _resting(journal: Journal) -> str:
     Raises:
         UsageProblem: one was begun behind the failed one that is done, goes on or waits: which is meant nobody can tell.
     """
-    found = deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
+    found = approval.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
     if found:
         return found
-    failed = deciding.newest(journal, ["failed"])
-    newer = deciding.newest(journal, ["pending", "running", "completed"])
+    failed = approval.newest(journal, ["failed"])
+    newer = approval.newest(journal, ["pending", "running", "completed"])
     if failed and newer > failed:  # the ids of runs are in the order in which they began
-        state = deciding.standing(journal, tuple(journal.of(newer)))
-        ended = deciding.said_of("failed", tuple(journal.of(failed)))
-        what = "is done" if state == "completed" else f"is {deciding.said_of(state)}"
+        state = approval.standing(journal, tuple(journal.of(newer)))
+        ended = approval.said_of("failed", tuple(journal.of(failed)))
+        what = "is done" if state == "completed" else f"is {approval.said_of(state)}"
         raise UsageProblem(
             f"{_named(journal, failed)} {ended}, and behind it {_named(journal, newer)} {what}: "
             f"%agent resume --run {short_run(failed)} tries it once more"
@@ -275,7 +274,7 @@ def resume(scope: Scope, options: Namespace) -> Result:
     answer = " ".join(options.words)
     asked = _asked(journal, run)
     if answer and not options.run and asked is not None:
-        run = _only(journal, deciding.all_waiting(journal, "clarify"), "ask something")
+        run = _only(journal, approval.all_waiting(journal, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     try:
@@ -335,7 +334,7 @@ class _Listed:
     run: str
     agent: str
     task: str
-    state: deciding.Standing
+    state: approval.Standing
     steps: int
     tokens: int
     cost: float | None
@@ -346,7 +345,7 @@ class _Listed:
     model: str = ""
     raced: Raced | None = None
     picked: int = 0  # the candidate of it from which the variables go on
-    left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
+    left: tuple[cleanup.Partial, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
     stands: str = ""  # the state in words
 
@@ -368,9 +367,9 @@ class _Listed:
         task, model = (start.task, start.model) if isinstance(start, TaskStart) else ("", "")
         number = candidate_of(journal, start)
         took = usage.tokens, usage.cost
-        state = deciding.standing(journal, events, undone)
+        state = approval.standing(journal, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
-        left = tuple(one for one in leftovers.partial(repo, journal, events) if one.has_work) if rests else ()
+        left = tuple(one for one in cleanup.partial(repo, journal, events) if one.has_work) if rests else ()
         return cls(
             start.run,
             start.agent,
@@ -387,7 +386,7 @@ class _Listed:
             race.picked(repo, head) if race else 0,
             left,
             _denied(events) if state == "cancelled" else "",
-            deciding.said_of(state, events),
+            approval.said_of(state, events),
         )
 
     @property

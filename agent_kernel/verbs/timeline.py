@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.journal import MOVED, WAITING, Journal
+from agent_kernel.agents.event_log import MOVED, WAITING, Journal
 from agent_kernel.agents.moves import goes_on_from, undone_in
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents import Agent, FunctionModel, Turn, earlier
+from agent_kernel.agents import Agent, FunctionModel, Turn, messages
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Compaction, TaskStart
 from agent_kernel.agents.models import Message, Request, Returned, Said, Told
@@ -40,7 +40,7 @@ class Chat:
     def remembers(self) -> list[str]:
         """The tasks that the model would be told of now."""
         place = Place(self.session.namespace, self.session)
-        return tasks(earlier.messages(place.journal, earlier.runs_before(place, "ada")))
+        return tasks(messages.messages(place.journal, messages.runs_before(place, "ada")))
 
 
 def tasks(messages: list[Message]) -> list[str]:
@@ -211,7 +211,7 @@ def test_another_agent_remembers_other_runs() -> None:
     chat = Chat()
     chat.do("first")
     place = Place(chat.session.namespace, chat.session)
-    assert earlier.runs_before(place, "ben") == ()
+    assert messages.runs_before(place, "ben") == ()
 
 
 def test_the_conversation_survives_pruning_and_forgetting_commits() -> None:
@@ -235,7 +235,7 @@ def test_what_is_too_much_is_left_out_oldest_first_and_the_run_says_so(monkeypat
     chat = Chat()
     for number in range(6):
         chat.do(f"task {number} {'word ' * 100}")
-    monkeypatch.setattr(earlier, "MOST_CHARS", 1_500)
+    monkeypatch.setattr(messages, "MOST_CHARS", 1_500)
     chat.do("the last one")
     said = tasks(list(chat.requests[-1].messages))
     assert said[0].startswith("(Earlier parts")
@@ -247,7 +247,7 @@ def test_what_is_too_much_is_left_out_oldest_first_and_the_run_says_so(monkeypat
 
 
 def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier, "MOST_CHARS", 200)
+    monkeypatch.setattr(messages, "MOST_CHARS", 200)
     with Versioned(tmp_path / "store") as state:
         chat = Chat(state.session)
         for task in ("first", "second", "third"):
@@ -259,7 +259,7 @@ def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch
                 break
         sent = chat.requests[-1]
         assert any(isinstance(event, Compaction) for event in run.events)
-    monkeypatch.setattr(earlier, "MOST_CHARS", 50_000)  # what was sent does not depend on what would be sent now
+    monkeypatch.setattr(messages, "MOST_CHARS", 50_000)  # what was sent does not depend on what would be sent now
     with Versioned(tmp_path / "store") as state:
         asked: list[Request] = []
 
@@ -280,7 +280,7 @@ def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch
 
 
 def _messages(run: Any) -> list[Message]:
-    from agent_kernel.agents.conversation import messages_of
+    from agent_kernel.agents.messages import messages_of
 
     return messages_of(run.events, run._course.setup.earlier)
 

@@ -17,9 +17,9 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import Turn
 from agent_kernel.agents.agent import place_of, reopened, started
+from agent_kernel.agents.cleanup import tidy
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.leftovers import tidy
 from agent_kernel.agents.run import Run
 from agent_kernel.repository import Head, hex_of
 from agent_kernel.session import Repository

@@ -17,8 +17,8 @@ import pytest
 
 from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
-from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.models import naming
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
@@ -189,7 +189,7 @@ def test_an_interrupt_between_the_end_of_the_code_and_its_output_keeps_the_outpu
 
 def test_an_interrupt_that_leaves_no_commit_is_known_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting("before", monkeypatch)
-    monkeypatch.setattr("agent_kernel.agents.leftovers.commit_of", lambda *_: None)
+    monkeypatch.setattr("agent_kernel.agents.cleanup.commit_of", lambda *_: None)
     run = run_of(["x = 1", "task.success(x)"])
     with pytest.raises(TaskInterruptedError):
         run.result()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.agents.conversation import messages_of, told_later
 from agent_kernel.agents.events import Action, Event, Output, Success, TaskStart
+from agent_kernel.agents.messages import messages_of, told_later
 from agent_kernel.agents.models import Said, Told
 from agent_kernel.agents.models.fencing import Fenced, split
 

@@ -19,17 +19,17 @@ import msgspec
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import deciding, holding
+from agent_kernel.agents import approval, event_log
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
-from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.measuring import Trial, measure
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
-from agent_kernel.verbs.adoption import copy_store
+from agent_kernel.verbs.places import copy_store
 
 # Its model says that it is asked, and answers when it is told to.
 CHILD = """
@@ -88,12 +88,12 @@ def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_
             lambda: run.resume("hurry up"),
             lambda: run.resume(force=True),
             lambda: run.edit("x = 2"),
-            lambda: deciding.decide(deciding.log_of(place.journal, id), "approve"),
+            lambda: approval.decide(approval.log_of(place.journal, id), "approve"),
         ):
             with pytest.raises(ak.RunBusyError, match=who):
                 attempt()
         assert store.data_version() == before
-        assert deciding.newest(place.journal, ("interrupted", "stopped")) == ""
+        assert approval.newest(place.journal, ("interrupted", "stopped")) == ""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write("\n\n")
@@ -106,15 +106,15 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
     with driving(tmp_path) as (child, id):
         with closing(LmdbStore(tmp_path / "store")) as store:
             journal = Journal(store)
-            assert deciding.standing(journal, tuple(journal.of(id))) == "running"
+            assert approval.standing(journal, tuple(journal.of(id))) == "running"
         child.send_signal(signal.SIGKILL)
         child.wait()
     with ak.Versioned(tmp_path / "store") as state:
         journal = Journal(state.repo.store)
-        assert deciding.standing(journal, tuple(journal.of(id))) == "stopped"
-        assert deciding.newest(journal, ("interrupted", "stopped")) == id
+        assert approval.standing(journal, tuple(journal.of(id))) == "stopped"
+        assert approval.newest(journal, ("interrupted", "stopped")) == id
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
-            deciding.decide(deciding.log_of(journal, id), "approve")
+            approval.decide(approval.log_of(journal, id), "approve")
         place = Place(state.session.namespace, state.session)
         assert reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"])).result() == "mine"
 
@@ -298,7 +298,7 @@ def test_a_run_that_is_awaited_is_held() -> None:
 
 def hold_from(run: Run[Any], holder: Holder) -> None:
     store = run.journal._store
-    assert store.swap({}, {holding.key(run.id): msgspec.msgpack.encode(holder)})
+    assert store.swap({}, {event_log.key(run.id): msgspec.msgpack.encode(holder)})
 
 
 def test_of_another_machine_nothing_is_known_and_a_person_says_that_it_has_ended() -> None:
@@ -338,7 +338,7 @@ def test_a_copy_of_the_store_does_not_know_who_drives_a_run(tmp_path: Path) -> N
         copy_store(state.repo.store.url, copy)
         assert list(Journal(copy).of(run.id)) == list(run.events)
         assert copy.keys(b"a/") == []
-        assert deciding.standing(Journal(copy), run.events) == "stopped"
+        assert approval.standing(Journal(copy), run.events) == "stopped"
         list(loop)
 
 
@@ -350,7 +350,7 @@ def test_a_fork_of_the_process_does_not_let_go_of_what_its_parent_drives(tmp_pat
     if pid == 0:
         del loop
         gc.collect()
-        os._exit(0 if run.journal._store.get_many([holding.key(run.id)]) else 1)
+        os._exit(0 if run.journal._store.get_many([event_log.key(run.id)]) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     list(loop)
 

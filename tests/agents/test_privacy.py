@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.agents import Agent, FunctionModel, Limits, Turn
-from agent_kernel.agents.context import cut, describe, tokens_of
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Output, TaskStart
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.messages import cut, describe, tokens_of
 from agent_kernel.agents.models import Request
 from agent_kernel.repository import read_outputs
 from agent_kernel.session import Repository, Session

@@ -6,6 +6,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.event_log import state_of
 from agent_kernel.agents.events import (
     Action,
     Error,
@@ -18,7 +19,6 @@ from agent_kernel.agents.events import (
     TaskStart,
     Usage,
 )
-from agent_kernel.agents.journal import state_of
 from agent_kernel.agents.place import Place
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent import reopened, started
-from agent_kernel.agents.deciding import all_waiting
+from agent_kernel.agents.approval import all_waiting
+from agent_kernel.agents.event_log import Journal, state_of
 from agent_kernel.agents.events import (
     EVENTS,
     SCHEMA,
@@ -23,7 +24,6 @@ from agent_kernel.agents.events import (
     TaskStart,
     Unknown,
 )
-from agent_kernel.agents.journal import Journal, state_of
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention
@@ -31,7 +31,7 @@ from agent_kernel.repository.runs import told_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
-from agent_kernel.verbs.adoption import copy_store
+from agent_kernel.verbs.places import copy_store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SECRET = "tangerine-4711"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents.agent import Agent
-from agent_kernel.agents.journal import Journal, new_run_id
+from agent_kernel.agents.event_log import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import Model
 from agent_kernel.agents.workers import Candidate, Job, Processes, Task, pickled, scrubbed, stop_key, supervised, work

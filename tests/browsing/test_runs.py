@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 import agent_kernel as ak
-from agent_kernel.agents import holding
+from agent_kernel.agents import event_log
 from agent_kernel.agents.agent import place_of, started
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.browsing.listing import where_stopped
 from agent_kernel.browsing.static import faces
 from tests.browsing.histories import Notebook
@@ -415,7 +415,7 @@ class TestStopped:
         while not any(event.kind == "StepStart" for event in run.events):
             next(loop)
         del loop
-        nb.repo.store.swap({}, {holding.key(run.id): b"a process that died"})
+        nb.repo.store.swap({}, {event_log.key(run.id): b"a process that died"})
         nb.run("y = 1")
         _, row, last = nb.rows()
         assert (row["kind"], row["waits_for"], row["run"], row["subject"]) == (

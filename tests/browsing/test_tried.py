@@ -11,9 +11,9 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import place_of, started
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import ApprovalRequested
-from agent_kernel.agents.journal import Journal
-from agent_kernel.browsing.asking import card_faces, keeps, note_of
+from agent_kernel.browsing.agents import card_faces, keeps, note_of
 from agent_kernel.verbs.agents import Asked
 from tests.browsing.histories import Notebook, notebook
 

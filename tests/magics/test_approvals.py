@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import FunctionModel, ScriptedModel
-from agent_kernel.agents.deciding import decide, log_of, newest
+from agent_kernel.agents.approval import decide, log_of, newest
 from agent_kernel.magics.extension import AgentKernel
 from tests.magics.shells import Shell
 from tests.magics.tasks import runs, use

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Turn
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Event, TaskStart
-from agent_kernel.agents.journal import Journal
 from agent_kernel.magics.tasks.door import Tasks
 from tests.magics.shells import Shell, Typed
 from tests.magics.tasks import runs, use

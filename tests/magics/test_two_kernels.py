@@ -11,8 +11,8 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.repository.collecting import collect
 from tests.magics.shells import Shell
 

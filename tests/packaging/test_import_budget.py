@@ -53,7 +53,7 @@ COMMITTING = {
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
     "agent_kernel.values.summaries.dispatch",
-    "agent_kernel.values.summaries.masking",
+    "agent_kernel.values.summaries.redaction",
 }
 # What only cells of agents and `%agent` lines need.
 AGENTS = {
@@ -73,9 +73,8 @@ BY_KIND = {
     "agent_kernel.values.restore.arrays",
     "agent_kernel.values.summaries.arrays",
     "agent_kernel.values.summaries.code",
-    "agent_kernel.values.summaries.foreign",
+    "agent_kernel.values.summaries.objects",
     "agent_kernel.values.summaries.frames",
-    "agent_kernel.values.summaries.tensors",
     "fractions",
 }
 # Each module costs a quarter of a millisecond, and one or two more where Python keeps no bytecode.

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.models import naming
 from agent_kernel.browsing.mime import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel

@@ -13,12 +13,11 @@ from agent_kernel.errors import BranchInUseError, DamagedObjectError, StoreUnava
 from agent_kernel.repository import collecting
 from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.collecting import collect
-from agent_kernel.repository.commits import Blob, Commit, Entry, Manifest, encode
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
 from agent_kernel.repository.leases import Holder, start_of
+from agent_kernel.repository.objects import Writer
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.writer import Writer
 from agent_kernel.storage import Store
 from agent_kernel.testing.repositories import AUTHOR, commit_values, detach, keys_of_kind, switch, values_at
 

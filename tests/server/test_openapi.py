@@ -15,7 +15,7 @@ import yaml
 import agent_kernel as ak
 from agent_kernel import server as package
 from agent_kernel.agents.agent import place_of, started
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.reader import Reader
 from agent_kernel.server.handlers import QUESTIONS, ROUTES

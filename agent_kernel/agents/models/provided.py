@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.context import masked, tokens_of
 from agent_kernel.agents.events import Usage
+from agent_kernel.agents.messages import masked, tokens_of
 from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
 from agent_kernel.agents.models.fencing import CodeReader, in_words, without_surrogates
 from agent_kernel.errors import MissingExtraError, ModelError

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.context import masked
-from agent_kernel.agents.deadlines import StepTimeout
+from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.executing import Executed, Settled
-from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.limits import StepTimeout
+from agent_kernel.agents.messages import masked
 from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
+from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import Changed
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from agent_kernel.agents.asides import PREVIEWS
+from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import packed
-from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
+from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import BEGUN, ended_by, swept, taken_output, waited
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author

@@ -29,7 +29,7 @@ from agent_kernel.agents.executing import Executed, Executor, PlainExecutor, Set
 from agent_kernel.agents.gate import Allowed, Gate, given_codes
 from agent_kernel.agents.workers import Changed, changed_between, pickled
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
-from agent_kernel.session import randomness
+from agent_kernel.session import library_state
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
@@ -377,10 +377,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def see(attempt: Attempt, place: Place) -> Seen:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
-    drawn = randomness.capture()
+    drawn = library_state.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
-        randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
+        library_state.prepared(drawn)()  # Python seeds its generator anew in a fork
         send(packed(_in_child(attempt, place)))
 
     ended = forked(work, attempt.deadline_s)

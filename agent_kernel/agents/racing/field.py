@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import approval
+from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success
-from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.models.naming import model_named
 from agent_kernel.agents.models.provided import Provided
-from agent_kernel.agents.racing import judging
+from agent_kernel.agents.racing import standings
 from agent_kernel.agents.workers import (
     GRACE_S,
     Candidate,
@@ -40,7 +40,7 @@ from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.journal import Log
+    from agent_kernel.agents.event_log import Log
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.session.snapshot import Repository
@@ -199,7 +199,7 @@ class Field:
         self._unjudged: list[Candidate] = []  # which came to a result, and whose judge has not been asked
         self._since: dict[int, float] = {}
         self._deadline_s = 0.0
-        self._judging = judging.Judging(judge, 0.0)
+        self._judging = standings.Judging(judge, 0.0)
         self._own: list[Processes | ThreadPoolExecutor] = []
         self._open = ExitStack()
 
@@ -208,7 +208,7 @@ class Field:
     def begin(self, entries: Sequence[Entry], start: str, executor: AnyExecutor | None, terms: Terms) -> None:
         """Make the branches, and let the workers go."""
         self._deadline_s = terms.deadline_s
-        self._judging = judging.Judging(self.judge, terms.deadline_s)
+        self._judging = standings.Judging(self.judge, terms.deadline_s)
         processes = threads = executor
         if processes is None or threads is None:
             most = min(len(entries), os.cpu_count() or 1)
@@ -332,7 +332,7 @@ class Field:
         """Of a worker that died, or does not end, end its run, and forget where it was. What it still does goes nowhere."""
         give_up(found.run)
         with suppress(RunNotFoundError, RunBusyError):
-            log = deciding.log_of(self._log.journal, found.run)
+            log = approval.log_of(self._log.journal, found.run)
             if log.state == "running":
                 log.journal.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
                 stopped = found.status == "interrupted"
@@ -357,7 +357,7 @@ class Field:
         if self.is_over:
             return
         while self._unjudged:
-            self._recorded(judging.unjudged(self._unjudged.pop(0), reason))
+            self._recorded(standings.unjudged(self._unjudged.pop(0), reason))
         self._repo.set_setting(stop_key(self._log.run), b"1")
         cancelled = [future for future in self._running if future.cancel()]
         begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
@@ -383,7 +383,7 @@ class Field:
         """Of a race that is cancelled nothing is judged any more."""
         found = self._ended(self._running.pop(future), future)
         is_unjudged = found.is_done and self.judge is not None
-        self._recorded(judging.unjudged(found, "the race was stopped") if is_unjudged else found)
+        self._recorded(standings.unjudged(found, "the race was stopped") if is_unjudged else found)
 
     def _stopped(self, number: int, reason: str) -> None:
         found = msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason)

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.deciding import log_of, refuse_driven
+from agent_kernel.agents.approval import log_of, refuse_driven
+from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import SubRun, TaskStart, Usage
-from agent_kernel.agents.journal import Log, new_run_id, short_run
 from agent_kernel.agents.models.naming import check_price, model_named
-from agent_kernel.agents.racing import judging
+from agent_kernel.agents.racing import standings
 from agent_kernel.agents.racing.field import AnyExecutor, Entry, Field, Judge, Terms, entrants
 from agent_kernel.agents.racing.raced import Raced, is_race, raced
 from agent_kernel.agents.racing.standings import candidates_of, lacks
@@ -48,7 +48,7 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State
-    from agent_kernel.agents.journal import Listener
+    from agent_kernel.agents.event_log import Listener
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.session import Session
@@ -234,7 +234,7 @@ class Race:
     def best(self) -> Candidate | None:
         """The one that the judge prefers; without a judge, the only one that came to a result, if it is only one."""
         is_judged = self.judge is not None or any(one.score is not None for one in self.candidates)
-        return judging.best(self.candidates, is_judged=is_judged)
+        return standings.best(self.candidates, is_judged=is_judged)
 
     @property
     def picked(self) -> int | None:
@@ -278,7 +278,7 @@ class Race:
         refuse_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
-            failed = judging.failure(self.candidates)
+            failed = standings.failure(self.candidates)
             said = f"{failed}; " if failed else ""
             raise RaceError(f"{said}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
         if not chosen.is_done:

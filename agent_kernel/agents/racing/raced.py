@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents.asides import candidate
 from agent_kernel.agents.events import Event, SubRun, TaskStart
 from agent_kernel.agents.moves import is_held
+from agent_kernel.agents.temporary_branches import candidate
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import ObjectId
-from agent_kernel.repository.ids import ALGORITHM
+from agent_kernel.repository.commits import ALGORITHM
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.event_log import Journal
     from agent_kernel.session.snapshot import Repository
 
 __all__ = ["Raced", "candidate_of", "is_race", "raced"]

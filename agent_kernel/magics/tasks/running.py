@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agent_kernel.agents.deadlines import StepTimeout, Unheeded, within
 from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, PlainExecutor, Settled, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
+from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.running_step import running_course
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.models import FunctionModel, Turn
 from agent_kernel.agents.racing.race import race
 from agent_kernel.agents.workers import is_here

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents.agent import Agent
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Event, Output, SubRun
-from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.agents.racing.race import race

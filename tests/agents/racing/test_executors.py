@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.racing.field import entrants
 from agent_kernel.agents.racing.race import race
 from agent_kernel.agents.workers import model_of, stop_key

@@ -8,9 +8,9 @@ import time
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.asides import among
+from agent_kernel.agents.event_log import Journal
 from agent_kernel.agents.events import Cancelled, Error, Event, Output, SubRun
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.temporary_branches import among
 from tests.agents.subagents.family import pair, scripted, subruns
 
 

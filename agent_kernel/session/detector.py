@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, compress, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent_kernel.repository import Repository, Unsaved, Writer
-from agent_kernel.session import pyplot, touching
+from agent_kernel.session import dependencies, library_state
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.living import Living
-from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values import references
+from agent_kernel.values.definitions import variables_used
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
@@ -31,6 +33,114 @@ from agent_kernel.values.surface import Held
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
     from agent_kernel.session.staging import Staging
+
+
+# -- see which notebook functions really ran in a cell, where Python can tell (`sys.monitoring`, since 3.12)
+#
+# A callback that a library holds, or `eval` under another name, leaves no word in the cell's source. The events are asked
+# for once for each code object in a cell and then switched off for it, so a hot loop costs nothing more.
+#
+# Other tools may use monitoring at the same time: every tool has its own number. `restart_events()` is not for us, for it
+# switches on again what any tool has switched off. What ran in a cell is taken off our list as the cell ends (see `stop`).
+
+_NAME = "agent_kernel"
+
+
+class Monitor:
+    """Collects the names that running notebook code uses, and the objects it was given."""
+
+    def __init__(self, namespace: dict[str, object]) -> None:
+        self.names: set[str] = set()
+        self.ids: set[int] = set()
+        self._namespace = namespace
+        self._monitoring: Any = getattr(sys, "monitoring", None)
+        self._tool: int | None = None
+        self._give_back: Callable[[], object] | None = None
+        self._switched_off: list[CodeType] = []
+
+    def start(self) -> None:
+        """A cell begins."""
+        self.names, self.ids = set(), set()
+        if self._monitoring is None:
+            return
+        if self._tool is None:
+            self._tool = self._claim()
+        if self._tool is not None:
+            events = self._monitoring.events
+            self._monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME)
+
+    def stop(self) -> None:
+        """The cell has ended: nothing is watched until the next one.
+
+        A code object for which an event was switched off stays so as long as Python believes that the event is wanted
+        there. To want it there alone, and then not at all, makes Python forget.
+        """
+        if self._tool is None:
+            return
+        self._monitoring.set_events(self._tool, 0)
+        events = self._monitoring.events
+        switched_off, self._switched_off = self._switched_off, []
+        for code in switched_off:
+            self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RESUME)
+            self._monitoring.set_local_events(self._tool, code, 0)
+
+    def close(self) -> None:
+        """Give the tool number back."""
+        if self._give_back is not None:
+            self.stop()
+            self._give_back()
+            self._tool = self._give_back = None
+
+    def _claim(self) -> int | None:
+        """A tool number that nobody uses; debuggers, coverage tools and profilers have fixed ones (0, 1, 2, 5)."""
+        for tool in (4, 3):
+            if self._monitoring.get_tool(tool) is None:
+                self._monitoring.use_tool_id(tool, _NAME)
+                # There are few numbers: a session that nobody closed gives its own back as it goes.
+                self._give_back = finalizer = weakref.finalize(self, _give_back, self._monitoring, tool)
+                finalizer.atexit = False
+                events = self._monitoring.events
+                for event in (events.PY_START, events.PY_RESUME):
+                    self._monitoring.register_callback(tool, event, _callback(self, self._monitoring.DISABLE))
+                return tool
+        return None
+
+    def ran(self, code: CodeType, frame: FrameType) -> None:
+        """A frame begins to run."""
+        if frame.f_globals is self._namespace and frame.f_code is code:
+            self._switched_off.append(code)
+            if not _only_shows(code):
+                self.names.update(variables_used(code))
+            if code.co_flags & _OPTIMIZED:  # a function, whose locals are its arguments now; a cell's are the namespace
+                self.ids.update(map(id, frame.f_locals.values()))
+
+
+def _callback(monitor: Monitor, disable: object) -> Callable[[CodeType, int], object]:
+    """What Python calls. It keeps what it is given for good, so not the monitor, which leads to all of a notebook."""
+    found = weakref.ref(monitor)
+
+    def started(code: CodeType, _: int) -> object:
+        alive = found()
+        if alive is not None:
+            alive.ran(code, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
+        return disable
+
+    return started
+
+
+def _give_back(monitoring: Any, tool: int) -> None:
+    monitoring.set_events(tool, 0)
+    monitoring.free_tool_id(tool)
+
+
+def _only_shows(code: CodeType) -> bool:
+    """Whether the code is a line with one name in it, which is shown and given to nobody."""
+    return len(code.co_names) == 1 and code.co_code in _SHOWING
+
+
+_SHOWING = frozenset(compile("name", "", mode).co_code for mode in ("single", "exec"))
+_OPTIMIZED = 0x1  # inspect.CO_OPTIMIZED
+
 
 # Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
 # cells pays a share of the time that it takes.
@@ -84,7 +194,7 @@ class Watching:
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the door does when values were built
-        self.syntax = touching.Syntax()
+        self.syntax = dependencies.Syntax()
         # Whether to show a value as what a cell gives runs nothing but the `repr` of its type.
         self.is_only_described: Callable[[object], bool] = lambda _: False
         self._figures: object = None
@@ -104,11 +214,11 @@ class Watching:
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
-        frames = touching.frames_of_threads()
+        frames = dependencies.frames_of_threads()
         return [
             thread.name
             for thread in threading.enumerate()
-            if touching.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
+            if dependencies.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
         ]
 
     def is_lost(self, name: str) -> bool:
@@ -127,9 +237,9 @@ class Watching:
     def touched(self, source: str, *, everything: bool = False) -> Touched:
         """What a cell with this source may have changed."""
         rebound = self.bindings.changed(self.namespace)
-        closure = touching.Closure(self.namespace, self.tracking)
+        closure = dependencies.Closure(self.namespace, self.tracking)
         with unwarned():
-            uses = touching.uses_of(source, self.syntax.transform)
+            uses = dependencies.uses_of(source, self.syntax.transform)
             self._source, self._words = source, uses.words
             closure.everything = everything
             closure.mark(uses.marks)
@@ -150,16 +260,16 @@ class Watching:
         grouped = frozenset[str]() if closure.everything else closure.grouped
         return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
 
-    def _running_beside(self, uses: touching.Uses) -> Held:
+    def _running_beside(self, uses: dependencies.Uses) -> Held:
         """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
         called = self._called_by(uses.magics)
-        shown = map(id, self.outputs()) if touching.mentions_outputs(uses.words) else ()
-        running = touching.running_code_names(self.namespace)
+        shown = map(id, self.outputs()) if dependencies.mentions_outputs(uses.words) else ()
+        running = dependencies.running_code_names(self.namespace)
         return Held(
             {*self.monitor.names, *running, *self._beside.names, *called.names},
             {
                 *(*self.monitor.ids, *self._beside.ids, *called.ids, *shown),
-                *(*self._drawn_on(), *touching.held_by_log_handlers()),
+                *(*self._drawn_on(), *dependencies.held_by_log_handlers()),
             },
         )
 
@@ -176,9 +286,9 @@ class Watching:
 
     def begin(self) -> None:
         """A cell begins."""
-        self._figures = pyplot.watch_figures()
+        self._figures = library_state.watch_figures()
         self._beside = self._called_from_outside()
-        self._beside.names |= touching.running_code_names(self.namespace)
+        self._beside.names |= dependencies.running_code_names(self.namespace)
         self.monitor.start()
 
     def _called_from_outside(self) -> Held:
@@ -186,30 +296,30 @@ class Watching:
 
         Some are gone when it ends; and of those that it makes itself, its own code tells.
         """
-        hooks = (*self.callbacks(), *touching.hooks_of_process())
-        own = [hook for hook in hooks if touching.calls_notebook(hook, self.namespace)]
-        return touching.used_by(own, self.namespace)
+        hooks = (*self.callbacks(), *dependencies.hooks_of_process())
+        own = [hook for hook in hooks if dependencies.calls_notebook(hook, self.namespace)]
+        return dependencies.used_by(own, self.namespace)
 
     def _called_by(self, magics: Iterable[str]) -> Held:
         """What magics may use that are not IPython's own."""
         found = Held()
         for function in filter(None, map(self.syntax.magic, magics)):
-            if touching.calls_notebook(function, self.namespace):
-                held = touching.used_by([function], self.namespace)
+            if dependencies.calls_notebook(function, self.namespace):
+                held = dependencies.used_by([function], self.namespace)
                 found.names |= held.names
                 found.ids |= held.ids
             else:
-                found.names |= touching.marks_of(function)
+                found.names |= dependencies.marks_of(function)
         return found
 
     def _drawn_on(self) -> set[int]:
         """The ids of figures that may have changed through pyplot, which need not be named for that."""
-        found = pyplot.changed_figures(self._figures)
-        return pyplot.open_figures() if found is None else found
+        found = library_state.changed_figures(self._figures)
+        return library_state.open_figures() if found is None else found
 
     def _only_shown(self, source: str) -> set[str]:
         """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""
-        name = touching.shown_name(source)
+        name = dependencies.shown_name(source)
         group = self.tracking.groups.get(name)
         if group is None or group.globals_used or group.classes or group.losses:
             return set()
@@ -228,7 +338,7 @@ class Watching:
             and groups[name].size > _SMALL_BYTES
             and id(self.namespace.get(name)) not in HELD
         }
-        return touching.not_used(source, dear, self.namespace) if dear else dear
+        return dependencies.not_used(source, dear, self.namespace) if dear else dear
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}
@@ -251,7 +361,7 @@ class Watching:
         follow = staging.add(sorted(done), moved, touched.grouped)
         done -= staging.left_alone
         while follow:
-            closure = touching.Closure(self.namespace, self.tracking)
+            closure = dependencies.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
             reached = closure.touched
             if closure.everything:
@@ -328,14 +438,14 @@ class Watching:
         """Remember which functions the cell gave to what cannot be saved."""
         holders: dict[str, frozenset[str]] = {}
         for name in self._words:
-            group, module = self.tracking.groups.get(name), touching.module_holder(self.namespace.get(name))
+            group, module = self.tracking.groups.get(name), dependencies.module_holder(self.namespace.get(name))
             if module or (group is not None and group.holders):
                 holders[name] = frozenset({module}) if group is None or module else group.holders
         source, self._source, self._words = self._source, "", set[str]()
         if not holders or not source:
             return
         with unwarned():
-            handed = touching.handed_over(source, self.syntax.transform, set(holders), self.namespace)
+            handed = dependencies.handed_over(source, self.syntax.transform, set(holders), self.namespace)
         for name, used in handed.items():
             for token in holders[name] if used else ():
                 self.tracking.handed[token] = self.tracking.handed.get(token, frozenset()) | used

@@ -25,6 +25,7 @@ __all__ = [
     "read",
 ]
 
+
 Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Other = Annotated[str, msgspec.Meta(max_length=300)]  # a revision; "": nothing, as before the first commit
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]

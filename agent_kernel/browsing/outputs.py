@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from agent_kernel.browsing.arguments import One
-from agent_kernel.browsing.book import Book
+from agent_kernel.browsing.questions import One
+from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import TooLargeError
 from agent_kernel.repository import Commit, Face, Output

@@ -13,8 +13,8 @@ from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.event_log import Journal
     from agent_kernel.agents.events import TaskStart
-    from agent_kernel.agents.journal import Journal
     from agent_kernel.session.snapshot import Repository
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "said_of",
     "sub_agent",
 ]
+
 
 PREVIEWS: Final = "preview/"
 RACES: Final = "race/"
@@ -69,7 +70,7 @@ def sub_agent(journal: Journal, branch: str) -> TaskStart | None:
 
 def among(repo: Repository, journal: Journal) -> dict[str, str]:
     """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
-    from agent_kernel.agents.journal import short_run
+    from agent_kernel.agents.event_log import short_run
 
     found: dict[str, str] = {}
     for name, tip in repo.branches().items():

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from agent_kernel.agents import holding, running_step
+from agent_kernel.agents import running_step
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -42,11 +43,11 @@ from agent_kernel.agents.events import (
     spelled_out,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
+from agent_kernel.repository import Holder
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Holder
     from agent_kernel.storage import Store
 
 __all__ = [
@@ -58,12 +59,22 @@ __all__ = [
     "Listener",
     "Log",
     "State",
+    "begin",
+    "comes_to_rest",
+    "driver",
+    "end",
     "has_called",
     "has_unpriced",
+    "is_alive",
+    "is_driving",
+    "is_elsewhere",
+    "is_own",
+    "key",
     "model_errors",
     "new_run_id",
     "outputs_in_a_row",
     "retries_in_a_row",
+    "said",
     "seconds_taken",
     "short_run",
     "state_of",
@@ -72,6 +83,74 @@ __all__ = [
     "taken_up",
     "usage_of",
 ]
+
+
+# -- who drives a run: one living loop at a time, of whatever process
+#
+# A key beside the run's events, `a/` and its id, names the loop that drives it: the process, so exactly that a dead one is
+# told from a living one, and which of its loops. It is written before the run goes on, expected by every event that is
+# added, and goes with the event with which the run comes to rest. So a run that waits or is done is held by nobody, a dead
+# process's is taken over by whoever goes on with it, and a living one's by nobody. On another machine nothing can be told:
+# its loop counts as alive, until a person says otherwise (`Run.resume(force=True)`).
+
+_driving: set[str] = set()  # the loops of this process that drive a run
+
+
+def key(run: str) -> bytes:
+    return HOLDS + run.encode()
+
+
+def begin() -> bytes:
+    """A new loop of this process; what is stored of it."""
+    holder = Holder.here(secrets.token_hex(8))
+    _driving.add(holder.session)
+    return msgspec.msgpack.encode(holder)
+
+
+def end(held: bytes) -> None:
+    """The loop drives nothing any more."""
+    _driving.discard(driver(held).session)
+
+
+def is_driving(held: bytes) -> bool:
+    """Whether it is a loop of this process that drives a run."""
+    return driver(held).session in _driving
+
+
+def driver(held: bytes) -> Holder:
+    """Who it is; where that cannot be read, nobody who lives."""
+    try:
+        return msgspec.msgpack.decode(held, type=Holder)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Holder(socket.gethostname(), "", 0, "")
+
+
+def is_own(held: bytes) -> bool:
+    """Whether it is a loop of this process: in a fork what its parent drives is not its own."""
+    return driver(held).is_this_process()
+
+
+def is_alive(holder: Holder, store: object = None) -> bool:
+    """Whether the loop may still be driving. `store`: where the run is."""
+    return holder.session in _driving if holder.is_this_process() else holder.is_alive(store)
+
+
+def is_elsewhere(holder: Holder) -> bool:
+    """Whether it is on another machine, where nobody can tell whether it lives."""
+    return holder.host != socket.gethostname()
+
+
+def said(holder: Holder) -> str:
+    """Who it is, for a person."""
+    if holder.is_this_process():
+        return "another loop of this process"
+    lives = ", which may have ended (resume with force goes on all the same)" if is_elsewhere(holder) else ""
+    return f"process {holder.pid} on {holder.host}{lives}"
+
+
+def comes_to_rest(event: Event) -> bool:
+    """Whether nobody drives a run behind this event, until a person does something."""
+    return isinstance(event, ApprovalRequested | Clarify | Cancelled | Success | Fail)
 
 
 PREFIX: Final = b"e/"
@@ -126,30 +205,30 @@ class Journal:
             expected[marker] = None if before is None else bytes(before)
             new[marker] = mark
         run = events[0].run
-        hold = holding.key(run)
+        hold = key(run)
         expected[hold] = self._free(run) if held is None else held
-        if holding.comes_to_rest(stamped[-1]):
+        if comes_to_rest(stamped[-1]):
             new[hold] = None
         if any(isinstance(event, TaskStart | Resumed | Cancelled | Success | Fail) for event in stamped):
             # Expected to be nothing: runs beside each other are not in each other's way, and the last word will do.
             new[MOVED] = self._last_ns.to_bytes(8, "big")
         if not self._store.swap(expected, new):
             driver = self.driver(run)
-            raise RunBusyError(run, "" if driver is None else holding.said(driver))
+            raise RunBusyError(run, "" if driver is None else said(driver))
         return tuple(stamped)
 
     # -- who drives a run
 
     def driver(self, run: str) -> Holder | None:
         """Who drives a run now; None: nobody, or a process that died meanwhile."""
-        stored = self._store.get_many([holding.key(run)])
-        found = next((holding.driver(held) for held in stored.values()), None)
-        return found if found is not None and holding.is_alive(found, self._store) else None
+        stored = self._store.get_many([key(run)])
+        found = next((driver(held) for held in stored.values()), None)
+        return found if found is not None and is_alive(found, self._store) else None
 
     def is_left_behind(self, run: str) -> bool:
         """Whether the process that drove a run ended without letting it go."""
-        held = self._store.get_many([holding.key(run)]).get(holding.key(run))
-        return held is not None and not holding.is_alive(holding.driver(held), self._store)
+        held = self._store.get_many([key(run)]).get(key(run))
+        return held is not None and not is_alive(driver(held), self._store)
 
     def hold(self, run: str, seq: int) -> bytes:
         """Drive a run from here on, whose next event has this number. What it returns says so, and is for `append`.
@@ -158,21 +237,21 @@ class Journal:
             RunBusyError: somebody else drives it, or has gone on with it meanwhile. Nothing was written.
         """
         before = self._free(run)
-        held = holding.begin()
+        held = begin()
         try:
-            if self._store.swap({holding.key(run): before, _key(run, seq): None}, {holding.key(run): held}):
+            if self._store.swap({key(run): before, _key(run, seq): None}, {key(run): held}):
                 return held
         except BaseException:
-            holding.end(held)
+            end(held)
             raise
-        holding.end(held)
+        end(held)
         driver = self.driver(run)
-        raise RunBusyError(run, "" if driver is None else holding.said(driver))
+        raise RunBusyError(run, "" if driver is None else said(driver))
 
     def let_go(self, run: str, held: bytes) -> None:
         """Drive it no more; nothing happens where it was let go already."""
-        holding.end(held)
-        self._store.swap({holding.key(run): held}, {holding.key(run): None})
+        end(held)
+        self._store.swap({key(run): held}, {key(run): None})
 
     def release(self, run: str, *, elsewhere: bool = False) -> None:
         """Take a run from whoever drives it: what they would add from then on is refused.
@@ -181,17 +260,17 @@ class Journal:
             elsewhere: only where that is on another machine.
         """
         driver = self.driver(run)
-        if driver is not None and (not elsewhere or holding.is_elsewhere(driver)):
-            self._store.swap({}, {holding.key(run): None})
+        if driver is not None and (not elsewhere or is_elsewhere(driver)):
+            self._store.swap({}, {key(run): None})
 
     def _free(self, run: str) -> bytes | None:
         """What stands where the driver of a run does, if that is nobody who lives. Raises: RunBusyError."""
-        held = self._store.get_many([holding.key(run)]).get(holding.key(run))
+        held = self._store.get_many([key(run)]).get(key(run))
         if held is None:
             return None
-        driver = holding.driver(held)
-        if holding.is_alive(driver, self._store):
-            raise RunBusyError(run, holding.said(driver))
+        holder = driver(held)
+        if is_alive(holder, self._store):
+            raise RunBusyError(run, said(holder))
         return bytes(held)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:
@@ -273,7 +352,7 @@ class Journal:
         prefix = _prefix(run)
         while keys := self._store.keys(prefix, b"", _PAGE):
             self._store.delete_many(keys)
-        self._store.delete_many([WAITING + run.encode(), holding.key(run)])
+        self._store.delete_many([WAITING + run.encode(), key(run)])
 
 
 def _decoded(key: bytes, stored: bytes) -> Event:
@@ -360,12 +439,12 @@ class Log:
     @property
     def is_held(self) -> bool:
         """Whether this is what drives the run."""
-        return self._held is not None and holding.is_driving(self._held)
+        return self._held is not None and is_driving(self._held)
 
     def let_go(self) -> None:
         """Drive it no more. Where it stopped halfway, whoever comes may go on with it."""
         held = self._held
-        if held is None or not holding.is_own(held):
+        if held is None or not is_own(held):
             return
         with uninterrupted():
             try:
@@ -417,8 +496,8 @@ class Log:
         told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
         with uninterrupted():  # what is stored has to be known here: its numbers are taken
             stored = self.journal.append(*told, held=self._held)
-            if self._held is not None and holding.comes_to_rest(stored[-1]):
-                holding.end(self._held)
+            if self._held is not None and comes_to_rest(stored[-1]):
+                end(self._held)
                 self._held = None
             self.events.extend(stored)
             if self.state in OVER:

@@ -6,16 +6,15 @@ With `preview` it is tried on a fork first, and what it did there is taken on wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_kernel.agents import context, journal, moves, returning
-from agent_kernel.agents.conversation import open_action
+from agent_kernel.agents import event_log, messages, moves, returning, running_step
 from agent_kernel.agents.current import guard_pages
-from agent_kernel.agents.deadlines import STUBBORN
 from agent_kernel.agents.effects import is_steps_code
+from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -36,15 +35,19 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
+from agent_kernel.agents.limits import STUBBORN
+from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.moves import DENIED, is_outside
+from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.agents.review.report import is_risky, review
-from agent_kernel.errors import AgentKernelError
+from agent_kernel.errors import AgentKernelError, RunBusyError, RunStateError
 from agent_kernel.repository import Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Course, Going
+    from agent_kernel.agents.event_log import Journal
     from agent_kernel.agents.executing import Settled
     from agent_kernel.agents.place import Place
 
@@ -52,18 +55,29 @@ __all__ = [
     "MODES",
     "Mode",
     "Ran",
+    "Standing",
     "Verdict",
+    "all_waiting",
     "allow",
+    "asked_by",
+    "decide",
     "denial_text",
     "drop",
     "follow",
     "gate",
+    "is_decided",
     "is_forbidden",
+    "log_of",
+    "newest",
     "outcome_events",
     "outcome_text",
+    "refuse_driven",
+    "said_of",
     "setup_failed",
+    "standing",
     "stopped",
     "verdict_on",
+    "waiting",
 ]
 
 
@@ -131,10 +145,10 @@ def outcome_events(course: Course, ran: Ran, edited: str) -> list[Event]:
     done = ran.done
     course.place.look([one.name for one in ran.changed])
     seen = [one for one in ran.changed if course.place.tells(one.name)]
-    changes = context.change_lines(seen, course.place.summary)
+    changes = messages.change_lines(seen, course.place.summary)
     shown = tuple(msgspec.structs.replace(part, text=course.place.shown(part.text)) for part in done.parts)
     whole = "\n\n".join(filter(None, (ran.note, _sent(course, done, changes, edited))))
-    sent = context.cut(whole, course.setup.limits.output_chars)
+    sent = messages.cut(whole, course.setup.limits.output_chars)
     dropped = max(0, len(whole) - len(sent))
     output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
     found: list[Event] = [output, *_aside(course, ran)]
@@ -149,13 +163,13 @@ def outcome_events(course: Course, ran: Ran, edited: str) -> list[Event]:
 
 def _overrun(course: Course, output: Output, error: BaseException | None) -> Iterator[Fail]:
     """The end of the run, where its steps were told too often, one after the other, that they are too much."""
-    limits, events = course.setup.limits, journal.taken_up(course.log.events)
+    limits, events = course.setup.limits, event_log.taken_up(course.log.events)
     if output.status == "timeout" and limits.step_s is not None:
-        again = journal.outputs_in_a_row(events, lambda one: one.status == "timeout")
+        again = event_log.outputs_in_a_row(events, lambda one: one.status == "timeout")
         if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
             yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
     elif output.dropped:
-        again = journal.outputs_in_a_row(events, lambda one: one.dropped > 0)
+        again = event_log.outputs_in_a_row(events, lambda one: one.dropped > 0)
         if again >= limits.retries:
             many = f"{limits.output_chars:,}"
             yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
@@ -182,7 +196,7 @@ def _aside(course: Course, ran: Ran) -> Iterator[Event]:
 
 def outcome_text(course: Course, sent: str) -> Retry | Fail:
     """What did not fit, for the model to try again; or the end, where it was told that often enough."""
-    if journal.retries_in_a_row(journal.taken_up(course.log.events)) >= course.setup.limits.retries:
+    if event_log.retries_in_a_row(event_log.taken_up(course.log.events)) >= course.setup.limits.retries:
         reason = f"the model was told {course.setup.limits.retries} times what did not fit: {sent}"
         return Fail(reason=reason[:500], limit="retries")
     return Retry(sent=sent)
@@ -394,3 +408,118 @@ def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
     """The sub-agents that the code names: they act by themselves, and may do no more than this run may."""
     said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
     return tuple(Finding("agent", f"{name} acts by itself", 0, risky=False) for name in sorted(said & set(agents)))
+
+
+# -- answer for a run that waits, from wherever somebody is: its notebook, another one, or a command line the next day
+
+# `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
+# `decided`: a person has, and nobody has gone on with it since.
+Standing: TypeAlias = State | Literal["stopped", "undone", "decided"]
+
+
+def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
+    """Store what a person decided about the step that waits; it runs when the run is driven on.
+
+    Raises:
+        RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
+        WithinStepError: code of a step decides.
+    """
+    running_step.refuse("decide about a step")
+    if log.state == "running":
+        refuse_driven(log)
+    if log.state != "pending":
+        state = standing(log.journal, log.events)
+        if state == "decided":
+            raise RunStateError(log.run, "decided already", "decided again; %agent resume lets it go on")
+        raise RunStateError(log.run, said_of(state), "approved or denied")
+    action, _ = open_action(log.events)
+    told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
+    return log.note(told, step=action.step if action is not None else None)
+
+
+def refuse_driven(log: Log, *, force: bool = False) -> None:
+    """Raise RunBusyError if somebody else drives the run.
+
+    Args:
+        force: take it from a process on another machine, of which nobody can tell here whether it lives.
+    """
+    if log.is_held:
+        return
+    if force:
+        log.journal.release(log.run, elsewhere=True)
+    driver = log.journal.driver(log.run)
+    if driver is not None:
+        raise RunBusyError(log.run, event_log.said(driver))
+
+
+def waiting(events: Sequence[Event]) -> ApprovalRequested | None:
+    """What a run asks a person for, if it waits."""
+    if state_of(events) != "pending":
+        return None
+    return next((event for event in reversed(events) if isinstance(event, ApprovalRequested)), None)
+
+
+def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
+    """What a run asks a person, if it waits: for approval, or for an answer."""
+    if state_of(events) == "clarify":
+        return next((event for event in reversed(events) if isinstance(event, Clarify)), None)
+    return waiting(events)
+
+
+def newest(journal: Journal, states: Collection[Standing]) -> str:
+    """The newest run that is in one of these states; "" if there is none.
+
+    Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
+    """
+    return next(_runs_in(journal, reversed(journal.runs()), states), "")
+
+
+def all_waiting(journal: Journal, state: Standing) -> list[str]:
+    """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
+    return list(_runs_in(journal, reversed(journal.runs()), (state,)))
+
+
+def _runs_in(journal: Journal, runs: Iterable[str], states: Collection[Standing]) -> Iterator[str]:
+    for run in runs:
+        events = tuple(journal.of(run))
+        if not events[0].parent_run and not is_race(events[0]) and standing(journal, events) in states:
+            yield run
+
+
+def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:
+    """Where a run stands.
+
+    Args:
+        undone: the runs that were taken back. Of one that has ended that is said instead.
+    """
+    state = state_of(events)
+    if state == "running" and journal.driver(events[0].run) is None:
+        return "decided" if is_decided(events) else "stopped"
+    return "undone" if state in OVER and events[0].run in undone else state
+
+
+def is_decided(events: Sequence[Event]) -> bool:
+    """Whether a person has decided about a step, and nothing came of it yet."""
+    last = events[-1]
+    return isinstance(last, ApprovalDecided) and last.by != "policy"
+
+
+def log_of(journal: Journal, run: str) -> Log:
+    """A run as it is stored. Raises: RunNotFoundError."""
+    run = journal.find(run)
+    start = journal.first(run)
+    events = tuple(journal.of(run))
+    return Log(journal, run, events, agent=start.agent, namespace=start.namespace, parent_run=start.parent_run)
+
+
+def said_of(state: Standing, events: Sequence[Event] = ()) -> str:
+    """The state in words. `events`: of the run, which tell a failure from a limit that stopped it."""
+    if state == "failed" and next((event.limit for event in reversed(events) if isinstance(event, Fail)), ""):
+        return "stopped at a limit"
+    told = {
+        "pending": "waiting for approval",
+        "clarify": "waiting for an answer",
+        "running": "going on",
+        "decided": "decided, but has not gone on",
+    }
+    return told.get(state, state)

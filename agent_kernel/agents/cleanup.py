@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import asides, context, deciding, earlier
-from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.conversation import begun, open_action
+from agent_kernel.agents import approval, messages, temporary_branches
+from agent_kernel.agents.event_log import state_of
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, Part, StateChange, SubRun
-from agent_kernel.agents.journal import state_of
+from agent_kernel.agents.messages import begun, open_action
+from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, RefNotFoundError, RunNotFoundError
 from agent_kernel.repository import ASIDE, hex_of
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.event_log import Journal
     from agent_kernel.agents.place import Place
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Session
@@ -52,7 +52,7 @@ def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     told: dict[str, list[SubRun]] = {}
     for event in events:
-        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(asides.RACES):
+        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(temporary_branches.RACES):
             told.setdefault(event.child, []).append(event)
     stopped = {child: said for child, said in told.items() if said[-1].status in _STOPPED}
     if not stopped:
@@ -106,7 +106,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
 
 
 def _may_be_left(name: str) -> bool:
-    return asides.is_aside(name) or asides.may_be_sub_agents(name)
+    return temporary_branches.is_aside(name) or temporary_branches.may_be_sub_agents(name)
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -135,7 +135,7 @@ class _Needs:
             return True
 
     def _needs(self, name: str) -> bool:
-        preview, (race, _) = asides.preview(name), asides.candidate(name)
+        preview, (race, _) = temporary_branches.preview(name), temporary_branches.candidate(name)
         if preview is not None:
             return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview))
         if race:
@@ -175,11 +175,11 @@ class _Needs:
         """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
         events = self._events(race)
         start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
-        return hex_of(self._repo.branches()[branch]) == start and deciding.standing(self._journal, events) == "stopped"
+        return hex_of(self._repo.branches()[branch]) == start and approval.standing(self._journal, events) == "stopped"
 
     def _is_kept(self, name: str) -> bool:
         """Whether this is no sub-agent's branch, or one that is kept for a person."""
-        start = asides.sub_agent(self._journal, name)
+        start = temporary_branches.sub_agent(self._journal, name)
         if start is None:  # nothing was done where not even its run was begun
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)
@@ -204,7 +204,7 @@ class _Needs:
         made = {event.after for event in events if isinstance(event, Output) and event.after not in ("", event.before)}
         if self._session is None or not made:
             return False
-        line = earlier.line_to(self._session.repo, self._session.head, events[0].time_ns)
+        line = messages.line_to(self._session.repo, self._session.head, events[0].time_ns)
         return made.isdisjoint(at for at, _, _ in line)
 
 
@@ -246,13 +246,13 @@ def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note
         stored = repo.read_summary(entry) if entry is not None else b""
         if not stored or place.hidden(name):
             return ""
-        return place.masked(context.told(summaries.decode(stored), place.policy))
+        return place.masked(messages.told(summaries.decode(stored), place.policy))
 
-    lines = context.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
+    lines = messages.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0
-    sent = context.cut("\n\n".join(told), most_chars) + note
+    sent = messages.cut("\n\n".join(told), most_chars) + note
     found: list[Event] = [Output(status=_status(commit), sent=sent, parts=parts, duration_s=seconds)]
     if commit.changed or commit.unsaved:
         said = tuple(

@@ -1,31 +1,173 @@
-"""The line under a cell that changed something: which commit it became, and what that changed.
-
-Plain data with two faces, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
-every other front end shows the HTML, which needs no script and holds no code.
-"""
+"""The cards under cells: of an agent that waits, of a race, of a question. Widgets with buttons, and what stands there without them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.event_log import short_run
+from agent_kernel.agents.racing.standings import html_of, text_of
+from agent_kernel.browsing.agents import card_faces, question_faces
 from agent_kernel.browsing.listing import chips_of
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
+from agent_kernel.panels.widget import HistoryPanel, keep_thread, standing_for
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, ranks_of, unsaved_names
-from agent_kernel.verbs.text import duration, money, plural, size_text
+from agent_kernel.verbs.output import duration, money, plural, size_text
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.racing.race import Race
+    from agent_kernel.panels.desk import Answer, Desk
+    from agent_kernel.panels.server import Hub, Turns
+    from agent_kernel.panels.widget import Comm
     from agent_kernel.repository import Commit, ObjectId, Unsaved
     from agent_kernel.session import Repository
 
-__all__ = ["footer", "run_footer"]
+__all__ = ["Card", "Offer", "faces_of_race", "footer", "race_panel", "run_footer"]
+
+
+class Card:
+    """What is shown of one step that waits, or of one question, in the place where it was shown first.
+
+    Args:
+        rich: with a widget.
+        later: what the run shows after this stands under the same cell. Else a question has no field: its line is typed.
+    """
+
+    def __init__(self, hub: Hub, run: str, *, rich: bool, later: bool) -> None:
+        self._desk: Desk = hub.desk()
+        self._run = run
+        told = self._told()
+        self._is_question = bool(told["question"])
+        self._number = _asked_in(told, self._is_question)
+        self.panel = self._panel(hub) if rich and (later or not self._is_question) else None
+
+    def _told(self) -> Answer:
+        return self._desk.ask("run", {"id": self._run})
+
+    def _panel(self, hub: Hub) -> HistoryPanel:
+        args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
+        opening = hub.look(self._desk, "open", {**args, "n": 0})
+        opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
+        start: Answer = {"card": {"run": self._run, "step": self._number}}
+        if self._is_question:
+            start = {"question": {"run": self._run, "number": self._number}}
+        return HistoryPanel(hub, self._desk, {"args": args, "ok": opening}, start, standing_for(self._desk, start))
+
+    @property
+    def display_id(self) -> str:
+        return f"agent-kernel-{self._run}-{'question-' if self._is_question else ''}{self._number}"
+
+    def waits(self) -> bool:
+        """Whether the step, or the question, still waits."""
+        return _asked_in(self._told(), self._is_question) == self._number
+
+    def bundle(self) -> tuple[Answer, Answer]:
+        """The display, as things stand now."""
+        faces_of = question_faces if self._is_question else card_faces
+        faces = cast("Answer", faces_of(self._told(), self._number))
+        if self.panel is None:
+            return faces, {}
+        view, metadata = self.panel.bundle()
+        return {**view, **faces}, metadata
+
+
+def _asked_in(told: Answer, is_question: bool) -> int:
+    """The number of the question, or of the step, that waits; 0: none does."""
+    if is_question:
+        return len(cast("list[Answer]", told["questions"])) if told["question"] else 0
+    asked = cast("Answer | None", told["asks"])
+    return cast("int", asked["step"]) if asked is not None else 0
+
+
+# -- A question under a cell, with a button for each answer: one click, and it is done between cells
+
+logger = logging.getLogger(__name__)
+
+
+class Offer:
+    """The question, until one of its buttons was clicked.
+
+    Args:
+        choices: what each button says, and what it does.
+    """
+
+    def __init__(self, turns: Turns, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> None:
+        widgets: Any = __import__("ipywidgets")  # it has no types
+        self._turns = turns
+        self._question = question
+        self._answered = False
+        self.buttons = [self._button(widgets, label, call) for label, call in choices]
+        self._box = widgets.HBox([widgets.Label(question), *self.buttons])
+
+    def _button(self, widgets: Any, label: str, call: Callable[[], None]) -> Any:
+        button = widgets.Button(description=label, layout={"width": "auto"})
+        keep_thread(cast("Comm", button.comm))
+        button.on_click(partial(self._choose, call))
+        return button
+
+    def _choose(self, call: Callable[[], None], _button: object) -> None:
+        if self._answered:
+            return  # two clicks came before the buttons had gone
+        self._answered = True
+        self._box.close()
+        self._turns.take(_Chosen(call, self._question))
+
+    def bundle(self) -> Answer:
+        """The display: the buttons, and the question alone where they cannot be shown."""
+        view = cast("Answer", self._box._repr_mimebundle_())
+        return {**view, "text/plain": self._question}
+
+
+class _Chosen:
+    """What a button does, as soon as it is its turn."""
+
+    def __init__(self, call: Callable[[], None], question: str) -> None:
+        self._call = call
+        self._question = question
+
+    def do(self) -> None:
+        try:
+            self._call()
+        except Exception:
+            logger.exception("what a button does has failed: %s", self._question)
+
+    def waits(self) -> None: ...
+
+    def is_dropped(self) -> None: ...
+
+
+# -- the card of a race: its candidates side by side, with a button for each that can be picked
+
+
+def race_panel(hub: Hub, race: Race) -> HistoryPanel:
+    """The card, whose other faces are the table."""
+    desk = hub.desk()
+    args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
+    opening = hub.look(desk, "open", {**args, "n": 0})
+    opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
+    start: Answer = {"race": race.id}
+    faces = {**standing_for(desk, start), **faces_of_race(race)}
+    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start, faces)
+
+
+def faces_of_race(race: Race) -> Answer:
+    """The table alone, by MIME type."""
+    return {"text/html": html_of(race), "text/plain": text_of(race)}
+
+
+# -- the line under a cell that changed something: which commit it became, and what that changed
+#
+# Plain data with two faces, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
+# every other front end shows the HTML, which needs no script and holds no code.
 
 _MOST: Final = 3  # names, reasons and ways in one line
 _BYTES: Final = 1_000  # a smaller size says nothing beside a name
