@@ -25,8 +25,8 @@ from agent_kernel.repository import ASIDE, hex_of
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.event_log import Journal
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.event_log import EventStore
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
@@ -48,7 +48,7 @@ class Partial(msgspec.Struct, frozen=True):
         return f"what {self.agent} had done is on branch {self.branch}, until the run goes on or is undone"
 
 
-def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list[Partial]:
+def partial(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Partial]:
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     told: dict[str, list[SubRun]] = {}
     for event in events:
@@ -64,7 +64,7 @@ def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list
         if first.branch in known and not _is_gone_on_with(repo, known[first.branch], first.before):
             has_work = hex_of(known[first.branch]) != first.before
             found.append(Partial(first.branch, first.child_agent, has_work))
-        found += partial(repo, journal, tuple(journal.of(child)))
+        found += partial(repo, event_store, tuple(event_store.of(child)))
     return found
 
 
@@ -91,7 +91,7 @@ def drop(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
     return tuple(gone)
 
 
-def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> tuple[str, ...]:
+def tidy(repo: Repository, event_store: EventStore, session: Session | None = None) -> tuple[str, ...]:
     """Delete what nobody needs any more of what processes left behind that died; returns the branches.
 
     Args:
@@ -99,7 +99,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
     """
     leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_left(name)}
     free = [name for name, holder in leases.items() if holder is None or not holder.is_alive(repo.store)]
-    needs = _Needs(repo, journal, session)
+    needs = _Needs(repo, event_store, session)
     gone = drop(repo, [name for name in free if not needs.needs(name)])
     _forget_heads(repo)
     return gone
@@ -122,9 +122,9 @@ def _forget_heads(repo: Repository) -> None:
 class _Needs:
     """Says of branches whether a run, or a person, may need them."""
 
-    def __init__(self, repo: Repository, journal: Journal, session: Session | None) -> None:
+    def __init__(self, repo: Repository, event_store: EventStore, session: Session | None) -> None:
         self._repo = repo
-        self._journal = journal
+        self._event_store = event_store
         self._session = session
         self._read: dict[str, tuple[Event, ...]] = {}
 
@@ -147,24 +147,24 @@ class _Needs:
 
     @functools.cached_property
     def _all_runs(self) -> list[str]:
-        return self._journal.runs()
+        return self._event_store.runs()
 
     def _events(self, run: str) -> tuple[Event, ...]:
         if run not in self._read:
-            self._read[run] = tuple(self._journal.of(run))
+            self._read[run] = tuple(self._event_store.of(run))
         return self._read[run]
 
     def _runs_of_preview(self, name: str, run: str) -> Iterator[str]:
         if run:
             yield from self._runs(run)
             return
-        yield from self._journal.waiting()  # an earlier release named no run
+        yield from self._event_store.waiting()  # an earlier release named no run
         commit = self._repo.commit_at(self._repo.branches()[name])
         yield from [commit.run] if commit.run else []
 
     def _may_take(self, run: str, branch: str) -> bool:
         """Whether what a step did on a fork waits for a decision, or to be taken on."""
-        if self._journal.driver(run) is not None:
+        if self._event_store.driver(run) is not None:
             return True
         events = self._events(run)
         _, since = open_action(events)
@@ -175,11 +175,13 @@ class _Needs:
         """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
         events = self._events(race)
         start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
-        return hex_of(self._repo.branches()[branch]) == start and approval.standing(self._journal, events) == "stopped"
+        return (
+            hex_of(self._repo.branches()[branch]) == start and approval.standing(self._event_store, events) == "stopped"
+        )
 
     def _is_kept(self, name: str) -> bool:
         """Whether this is no sub-agent's branch, or one that is kept for a person."""
-        start = temporary_branches.sub_agent(self._journal, name)
+        start = temporary_branches.sub_agent(self._event_store, name)
         if start is None:  # nothing was done where not even its run was begun
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)
@@ -189,12 +191,12 @@ class _Needs:
         if told and _is_gone_on_with(self._repo, self._repo.branches()[name], told[0].before):
             return True
         while start.parent_run:
-            start = self._journal.first(start.parent_run)
+            start = self._event_store.first(start.parent_run)
         return self._rests(start.run)
 
     def _rests(self, run: str) -> bool:
         """Whether a run may go on, or does, from where it stands."""
-        if self._journal.driver(run) is not None:
+        if self._event_store.driver(run) is not None:
             return True
         events = self._events(run)
         return state_of(events) not in ("completed", "failed", "cancelled") and not self._is_undone(events)
@@ -229,7 +231,9 @@ def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[Obj
     return None
 
 
-def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note: str = "") -> tuple[list[Event], str]:
+def outcome_of(
+    place: ExecutionContext, id: ObjectId, commit: Commit, most_chars: int, note: str = ""
+) -> tuple[list[Event], str]:
     """The events that say what a step came to, read from its commit, and the commit's id in hex digits.
 
     Args:

@@ -55,7 +55,7 @@ __all__ = [
     "OVER",
     "PREFIX",
     "WAITING",
-    "Journal",
+    "EventStore",
     "Listener",
     "Log",
     "State",
@@ -170,7 +170,7 @@ def new_run_id() -> str:
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(3)[:5]}"
 
 
-class Journal:
+class EventStore:
     """The events of all runs in a store."""
 
     def __init__(self, store: Store) -> None:
@@ -412,7 +412,7 @@ class Log:
 
     def __init__(
         self,
-        journal: Journal,
+        event_store: EventStore,
         run: str,
         events: Sequence[Event] = (),
         listeners: Sequence[Listener] = (),
@@ -421,7 +421,7 @@ class Log:
         self.run = run
         self.events = list(events)
         self.listeners = list(listeners)
-        self.journal = journal
+        self.event_store = event_store
         self._common = common
         self._held: bytes | None = None  # while this is what drives the run
         self.when_over: Callable[[], None] = lambda: None  # called once it is stored that the run is over
@@ -434,7 +434,7 @@ class Log:
         """
         if not self.is_held and self.state == "running":
             with uninterrupted():
-                self._held = self.journal.hold(self.run, self._next_number())
+                self._held = self.event_store.hold(self.run, self._next_number())
 
     @property
     def is_held(self) -> bool:
@@ -448,7 +448,7 @@ class Log:
             return
         with uninterrupted():
             try:
-                self.journal.let_go(self.run, held)
+                self.event_store.let_go(self.run, held)
             except StoreError as error:  # a loop may be collected after its store was closed
                 logger.warning("run %s stays held until this process ends: %s", self.run, error)
             self._held = None
@@ -458,7 +458,7 @@ class Log:
         if self.is_held:
             return False
         with uninterrupted():
-            found = list(self.journal.of(self.run, self._next_number() - 1))
+            found = list(self.event_store.of(self.run, self._next_number() - 1))
             self.events.extend(found)
         return bool(found)
 
@@ -469,7 +469,7 @@ class Log:
         """
         known = sorted({event.seq for event in self.events})
         with uninterrupted():
-            stored = {event.seq: event for event in self.journal.of(self.run)} if known else {}
+            stored = {event.seq: event for event in self.event_store.of(self.run)} if known else {}
             self.events = [stored[seq] for seq in known if seq in stored]
 
     def _next_number(self) -> int:
@@ -495,7 +495,7 @@ class Log:
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
         with uninterrupted():  # what is stored has to be known here: its numbers are taken
-            stored = self.journal.append(*told, held=self._held)
+            stored = self.event_store.append(*told, held=self._held)
             if self._held is not None and comes_to_rest(stored[-1]):
                 end(self._held)
                 self._held = None

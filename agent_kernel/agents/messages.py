@@ -28,7 +28,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     TryStart,
 )
-from agent_kernel.agents.models import Message, Returned, Said, Told
+from agent_kernel.agents.models import AssistantMessage, Message, ToolResult, UserMessage
 from agent_kernel.agents.models.fencing import CAME
 from agent_kernel.agents.redaction import without_controls
 from agent_kernel.repository import hex_of
@@ -37,8 +37,8 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries import Column, Summary
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.event_log import Journal
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.event_log import EventStore
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Change, ObjectId
     from agent_kernel.session.snapshot import Repository
 
@@ -93,7 +93,7 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     A call that nothing came of yet stays open.
     """
     found = list(earlier)
-    said = Said()  # what it answered last
+    said = AssistantMessage()  # what it answered last
     fenced = False  # and whether it had called no tool
     events = list(events)
     gone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
@@ -102,24 +102,24 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
             continue
         match event:
             case TaskStart(prompt=prompt):
-                found.append(Told(prompt))
+                found.append(UserMessage(prompt))
             case Action():
                 fenced = bool(event.said)
-                said = Said(event.said) if fenced else Said(event.text, event.code, event.call)
+                said = AssistantMessage(event.said) if fenced else AssistantMessage(event.text, event.code, event.call)
                 found.append(said)
             case Output(sent=sent):
-                came = Told(f"{CAME}{sent}") if fenced else Returned(said.call, sent)
+                came = UserMessage(f"{CAME}{sent}") if fenced else ToolResult(said.call, sent)
                 found.insert(_behind(found, said), came)
             case Retry(sent=sent) | Resumed(sent=sent) if sent:
-                found.append(Told(sent))
+                found.append(UserMessage(sent))
             case Compaction(dropped=dropped, sent=sent):
-                found[:dropped] = [Told(sent)] if sent else []
+                found[:dropped] = [UserMessage(sent)] if sent else []
             case _:
                 pass
     return found
 
 
-def _behind(messages: list[Message], said: Said) -> int:
+def _behind(messages: list[Message], said: AssistantMessage) -> int:
     """Where what came of a call stands: providers want it right behind the call, whatever was said meanwhile."""
     found = (at + 1 for at in range(len(messages) - 1, -1, -1) if messages[at] is said)
     return next(found, len(messages))
@@ -137,16 +137,16 @@ def closing(events: Sequence[Event]) -> list[Message]:
             said = question
         case _:
             said = "(stopped before it was done)"
-    return [Said(said)]
+    return [AssistantMessage(said)]
 
 
 def told_later(events: Sequence[Event]) -> list[Message]:
     """What runs that come after this one are told of it: all that was said, and how it ended."""
     found = messages_of([event for event in events if not isinstance(event, Compaction)])
     last = found[-1]
-    if isinstance(last, Said) and (last.code is not None or open_action(events)[0] is not None):
+    if isinstance(last, AssistantMessage) and (last.code is not None or open_action(events)[0] is not None):
         found.pop()  # nothing came of it, and a call must not stay open
-    answered = isinstance(events[-1], Success) and isinstance(found[-1], Said) and found[-1].code is None
+    answered = isinstance(events[-1], Success) and isinstance(found[-1], AssistantMessage) and found[-1].code is None
     return found if answered else [*found, *closing(events)]
 
 
@@ -180,7 +180,7 @@ def within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message],
         if room < 0:
             break
         kept.insert(0, message)
-    while kept and not isinstance(kept[0], Told):
+    while kept and not isinstance(kept[0], UserMessage):
         kept.pop(0)
     return kept, len(messages) - len(kept)
 
@@ -196,7 +196,7 @@ MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
 _LEFT_OUT = "(Earlier parts of this conversation are left out.)"
 
 
-def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
+def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
     """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
 
     Of many, the oldest that could not be told anyway are left out. After a restart those of before it are left out as
@@ -205,7 +205,7 @@ def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
     if place.session is None:
         return ()
     restarted_at = place.session.restarted_at
-    mine = {start.run: start for start in place.journal.starts() if start.namespace == namespace}
+    mine = {start.run: start for start in place.event_store.starts() if start.namespace == namespace}
     if not mine:
         return ()
     since_ns = min(start.time_ns for start in mine.values())
@@ -222,7 +222,7 @@ def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
     for run in sorted(mine, key=lambda run: mine[run].time_ns, reverse=True):
         if run not in reached and mine[run].before not in line:
             continue
-        events = _as_far_as(list(place.journal.of(run)), reached.get(run))
+        events = _as_far_as(list(place.event_store.of(run)), reached.get(run))
         if events:
             found.insert(0, (run, events[-1].seq))
             room -= sum(len(message.text) for message in told_later(events))
@@ -245,9 +245,9 @@ def behind(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
     return found
 
 
-def begun_at(repo: Repository, journal: Journal, head: ObjectId | None) -> dict[str, str]:
+def begun_at(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
     """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
-    starts = [start for start in journal.starts() if not start.parent_run and start.prompt]
+    starts = [start for start in event_store.starts() if not start.parent_run and start.prompt]
     if not starts:
         return {}
     line = list(line_to(repo, head, min(start.time_ns for start in starts) - 1))
@@ -256,15 +256,15 @@ def begun_at(repo: Repository, journal: Journal, head: ObjectId | None) -> dict[
     return {
         start.before: start.run
         for start in starts
-        if start.run not in stepped and start.before in behind and _as_far_as(list(journal.of(start.run)), None)
+        if start.run not in stepped and start.before in behind and _as_far_as(list(event_store.of(start.run)), None)
     }
 
 
-def messages(journal: Journal, runs: Iterable[tuple[str, int]]) -> list[Message]:
+def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[Message]:
     """What was said in these runs, each up to an event."""
     found: list[Message] = []
     for run, last in runs:
-        events = [event for event in journal.of(run) if event.seq <= last]
+        events = [event for event in event_store.of(run) if event.seq <= last]
         if events and isinstance(events[0], TaskStart):
             found += told_later(events)
     return found

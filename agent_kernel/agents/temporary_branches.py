@@ -13,7 +13,7 @@ from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.event_log import Journal
+    from agent_kernel.agents.event_log import EventStore
     from agent_kernel.agents.events import TaskStart
     from agent_kernel.session.snapshot import Repository
 
@@ -54,28 +54,28 @@ def may_be_sub_agents(branch: str) -> bool:
     return _SUB_AGENT.fullmatch(branch) is not None
 
 
-def sub_agent(journal: Journal, branch: str) -> TaskStart | None:
+def sub_agent(event_store: EventStore, branch: str) -> TaskStart | None:
     """How the run of the sub-agent began whose branch this was made as; None: it is no such."""
     found = _SUB_AGENT.fullmatch(branch)
     if found is None:
         return None
-    for run in journal.runs():
+    for run in event_store.runs():
         if run.endswith(found["run"]):
             with suppress(RunNotFoundError):  # what it began with is damaged
-                start = journal.first(run)
+                start = event_store.first(run)
                 if start.parent_run and start.agent == found["agent"]:
                     return start
     return None
 
 
-def among(repo: Repository, journal: Journal) -> dict[str, str]:
+def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
     """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
     from agent_kernel.agents.event_log import short_run
 
     found: dict[str, str] = {}
     for name, tip in repo.branches().items():
         said = said_of(name)
-        start = None if said else sub_agent(journal, name)
+        start = None if said else sub_agent(event_store, name)
         is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
         if start is not None and not is_theirs:
             said = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"

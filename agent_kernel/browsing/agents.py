@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.agents.approval import asked_by, waiting
-from agent_kernel.agents.event_log import Journal, seconds_taken, short_run, state_of, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -29,11 +29,11 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.lines import html_of, pieces_of
 from agent_kernel.browsing.listing import changed_by, chips_of, code_line, growth, status_of, stopped_of
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.questions import OfRun
 from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.text_diff import html_of, pieces_of
 from agent_kernel.browsing.wording import called, cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.repository import ObjectId, hex_of
@@ -542,9 +542,9 @@ def run(book: Book, args: OfRun) -> RunDetails:
     """
     spread = book.spread()
     records = [record for record in spread.view.order if record.run == args.id]
-    journal = Journal(book.repo.store)
+    event_store = EventStore(book.repo.store)
     try:
-        events = tuple(journal.of(journal.find(args.id)))
+        events = tuple(event_store.of(event_store.find(args.id)))
     except RunNotFoundError:
         if not records:
             raise
@@ -733,5 +733,5 @@ def race(book: Book, args: OfRun) -> RaceStanding:
         RunNotFoundError: no run has this id.
     """
     head = book.spread().view.head.commit
-    found = told(book.repo, Journal(book.repo.store), args.id, head)
+    found = told(book.repo, EventStore(book.repo.store), args.id, head)
     return msgspec.convert(data_of(found, book.repo), RaceStanding)

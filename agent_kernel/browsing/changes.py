@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
-from agent_kernel.browsing.lines import DiffLine
 from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import Numbers, elements_of, is_hidden
+from agent_kernel.browsing.text_diff import DiffLine
 from agent_kernel.browsing.wording import cleaned, text_of
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry

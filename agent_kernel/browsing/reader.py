@@ -12,7 +12,7 @@ import msgspec
 from blake3 import blake3
 
 from agent_kernel.agents.approval import asked_by
-from agent_kernel.agents.event_log import Journal
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among, candidate
 from agent_kernel.browsing import questions as ask_for
 from agent_kernel.browsing.answers import Author, Ref
@@ -160,22 +160,22 @@ class Book:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._asked, view.waiting)))
-                asides = among(self.repo, Journal(self.repo.store))
+                asides = among(self.repo, EventStore(self.repo.store))
                 refs = refs_by_commit(view, colours, asides)
                 stopped = dict(self._stopped(view))
                 self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
             return self._spread
 
     def _stopped(self, view: View) -> Iterator[tuple[str, int]]:
-        journal = Journal(self.repo.store)
-        without = set(journal.stopped()) - {record.run for record in view.order}
+        event_store = EventStore(self.repo.store)
+        without = set(event_store.stopped()) - {record.run for record in view.order}
         for run in without:
-            events = tuple(journal.of(run))
-            if where_stopped(journal, events)[0]:
+            events = tuple(event_store.of(run))
+            if where_stopped(event_store, events)[0]:
                 yield run, events[-1].time_ns
 
     def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
-        found = asked_by(tuple(Journal(self.repo.store).of(run)))
+        found = asked_by(tuple(EventStore(self.repo.store).of(run)))
         return None if found is None else (run, found)
 
     def listing(self, query: Query) -> tuple[Spread, Listing]:

@@ -23,7 +23,6 @@ from agent_kernel.browsing.changes import (
     summary_of,
 )
 from agent_kernel.browsing.details import before_of
-from agent_kernel.browsing.lines import diff_lines
 from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import (
     Elements,
@@ -39,6 +38,7 @@ from agent_kernel.browsing.outputs import picture_of
 from agent_kernel.browsing.questions import OfVariable
 from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.tables import series_face, summary_face, table_face
+from agent_kernel.browsing.text_diff import diff_lines
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NameNotFoundError, StoreError
 from agent_kernel.repository import Entry, ObjectId

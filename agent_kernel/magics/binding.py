@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
     from agent_kernel.verbs.output import Result

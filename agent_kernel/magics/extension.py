@@ -26,7 +26,7 @@ from agent_kernel.magics.notebook import CellHooks, LiveNotebook, starts_with_th
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.magics.binding import MakesBeside, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
@@ -139,7 +139,7 @@ class AgentKernel(Configurable):
         self._end()
         self._of.pop(shell, None)
 
-    def _here(self) -> Place:
+    def _here(self) -> ExecutionContext:
         self.notebook.bind_first()
         return self.notebook.tasks.place()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.errors import NotAStoreError
 from agent_kernel.mcp.stepping import Answer, Asked, Steps
 from agent_kernel.mcp.tools import Told, Tools
@@ -174,7 +174,7 @@ class Stored:
         self._branch = branch
         self._agent = agent
         self._state: Versioned | None = None
-        self._place: Place | None = None
+        self._place: ExecutionContext | None = None
         self._notes: list[str] = []
         decides = (
             f"The person allows it with `agent-kernel approve {name} --run {{run}}`, or denies it with "
@@ -196,7 +196,7 @@ class Stored:
         for steps in tuple(self._steps.values()):
             steps.stop()
 
-    def open(self) -> Place:
+    def open(self) -> ExecutionContext:
         """The branch's variables, loaded when this is first called.
 
         Raises:
@@ -207,7 +207,7 @@ class Stored:
                 warnings.simplefilter("always")
                 self._state = Versioned(self._repo, branch=self._branch, author=Author(self._agent, "agent"))
             self._notes += [str(one.message) for one in told]
-            self._place = Place(self._state.session.namespace, self._state.session)
+            self._place = ExecutionContext(self._state.session.namespace, self._state.session)
         return self._place
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.mcp.stepping import Steps
     from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
@@ -56,7 +56,7 @@ class Tools:
     def __init__(
         self,
         repo: Repository | None,
-        live: Callable[[], Place | None],
+        live: Callable[[], ExecutionContext | None],
         steps: Steps,
     ) -> None:
         self._repo = repo
@@ -230,7 +230,7 @@ TOOLS: Final = (
 )
 
 
-def _live_line(place: Place, name: str) -> str:
+def _live_line(place: ExecutionContext, name: str) -> str:
     """A live variable, and that it is not saved, where that is so of what HEAD has of it."""
     line = place.summary(name)
     if place.session is None or place.session.head is None:

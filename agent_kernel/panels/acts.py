@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, cast
 import msgspec
 
 from agent_kernel.agents.approval import is_decided, waiting
-from agent_kernel.agents.event_log import Journal, short_run
+from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
@@ -259,7 +259,7 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
         with desk.inside() as (repo, _):
-            agent = cleaned(Journal(repo.store).first(found.run).agent)
+            agent = cleaned(EventStore(repo.store).first(found.run).agent)
         of_run = f"run {short_run(found.run)} of {agent}"
         return Act(op, found, f"the answer to {agent}" if found.answer else f"resuming {of_run}")
     return Act(op, found, "")
@@ -268,7 +268,7 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
 def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
     with desk.inside() as (repo, _):
-        events = tuple(Journal(repo.store).of(args.run))
+        events = tuple(EventStore(repo.store).of(args.run))
     asked = waiting(events)
     if asked is None or asked.step != args.step:
         raise RequestError("", _why_not(events, args.step))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.blobs import store_list as store_list
     from agent_kernel.repository.blobs import stream_cuts as stream_cuts
-    from agent_kernel.repository.collecting import GcReport as GcReport
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
     from agent_kernel.repository.commits import Blob as Blob
@@ -37,9 +36,10 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import encode as encode
     from agent_kernel.repository.commits import hex_of as hex_of
     from agent_kernel.repository.commits import short as short
+    from agent_kernel.repository.garbage_collection import GcReport as GcReport
     from agent_kernel.repository.leases import Holder as Holder
-    from agent_kernel.repository.merging import Conflict as Conflict
-    from agent_kernel.repository.merging import TreeMerge as TreeMerge
+    from agent_kernel.repository.merge import Conflict as Conflict
+    from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
     from agent_kernel.repository.objects import Writer as Writer
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from agent_kernel.repository.repository import NameDiff as NameDiff
     from agent_kernel.repository.repository import Repository as Repository
     from agent_kernel.repository.revisions import split_path as split_path
-    from agent_kernel.repository.rewriting import ForgetReport as ForgetReport
-    from agent_kernel.repository.rewriting import PruneReport as PruneReport
-    from agent_kernel.repository.rewriting import Retention as Retention
+    from agent_kernel.repository.rewrite import ForgetReport as ForgetReport
+    from agent_kernel.repository.rewrite import PruneReport as PruneReport
+    from agent_kernel.repository.rewrite import Retention as Retention
     from agent_kernel.repository.tree import Tree as Tree
-    from agent_kernel.repository.verifying import Problem as Problem
-    from agent_kernel.repository.verifying import Stats as Stats
-    from agent_kernel.repository.verifying import VerifyReport as VerifyReport
+    from agent_kernel.repository.verification import Problem as Problem
+    from agent_kernel.repository.verification import Stats as Stats
+    from agent_kernel.repository.verification import VerifyReport as VerifyReport
 
 __all__ = [
     "ASIDE",
@@ -137,7 +137,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "store_list",
         "stream_cuts",
     ),
-    "collecting": ("GcReport",),
     "commits": (
         "Author",
         "Blob",
@@ -157,8 +156,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "hex_of",
         "short",
     ),
+    "garbage_collection": ("GcReport",),
     "leases": ("Holder",),
-    "merging": (
+    "merge": (
         "Conflict",
         "TreeMerge",
     ),
@@ -187,13 +187,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Repository",
     ),
     "revisions": ("split_path",),
-    "rewriting": (
+    "rewrite": (
         "ForgetReport",
         "PruneReport",
         "Retention",
     ),
     "tree": ("Tree",),
-    "verifying": (
+    "verification": (
         "Problem",
         "Stats",
         "VerifyReport",

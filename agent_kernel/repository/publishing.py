@@ -88,7 +88,7 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     if epoch == writer.epoch:
         return
     repo.presence.at(epoch)
-    from agent_kernel.repository.collecting import missing_for
+    from agent_kernel.repository.garbage_collection import missing_for
 
     repo.objects.forget_cached()
     writer.put_back(epoch, ())

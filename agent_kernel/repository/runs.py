@@ -20,7 +20,7 @@ from agent_kernel.repository.leases import Holder
 if TYPE_CHECKING:
     from agent_kernel.repository.pointers import Move
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.rewriting import Redaction
+    from agent_kernel.repository.rewrite import Redaction
 
 __all__ = [
     "EVENTS",

@@ -19,7 +19,7 @@ from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import dependencies, library_state
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.interrupts import noted_interrupts
-from agent_kernel.session.living import Living
+from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values import references
 from agent_kernel.values.definitions import variables_used
@@ -31,7 +31,7 @@ from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import Held
 
 if TYPE_CHECKING:
-    from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.serialization import Staged
     from agent_kernel.session.staging import Staging
 
 
@@ -170,7 +170,7 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 def _commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) -> Mapping[int, str]:
-    from agent_kernel.session.unloaded import commits_of_cells
+    from agent_kernel.session.load_failures import commits_of_cells
 
     return commits_of_cells(repo, session, numbers)
 

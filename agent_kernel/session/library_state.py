@@ -146,7 +146,7 @@ def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: b
     except StoreUnavailableError:
         raise
     except Exception as error:
-        from agent_kernel.session.unloaded import told
+        from agent_kernel.session.load_failures import told
 
         reason = told(error)
         if not partial:

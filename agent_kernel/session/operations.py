@@ -15,7 +15,7 @@ import msgspec
 from agent_kernel.errors import DamagedObjectError, NothingToUndoError
 from agent_kernel.repository import NO_CHAT, Author, Change, Commit, ObjectId, Unsaved, hex_of, short
 from agent_kernel.repository.commits import ALGORITHM
-from agent_kernel.session.carrying import NOTHING_CARRIED, Carried
+from agent_kernel.session.not_loaded import NOTHING_CARRIED, Carried
 
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository

@@ -14,7 +14,7 @@ import msgspec
 from agent_kernel.repository import Change, Unsaved, Writer
 from agent_kernel.session import saving
 from agent_kernel.session.components import roots_of
-from agent_kernel.session.dumping import Dumps, Staged
+from agent_kernel.session.serialization import Dumps, Staged
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import common_item, held_elsewhere, joined, memory_pairs, share
@@ -24,7 +24,7 @@ from agent_kernel.values.groups import Dumped, Layout, dump_group, reach_of
 from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.values.surface import Held
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents import moves
-from agent_kernel.agents.event_log import Journal
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.messages import begun_at
 from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
@@ -23,7 +23,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.labels import named
-from agent_kernel.session.merging import conflict_of, start
+from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, clean, spelled
@@ -74,7 +74,7 @@ def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
 def told(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
-    notes = moves.uncovered_notes(Journal(scope.repo.store), found)
+    notes = moves.uncovered_notes(EventStore(scope.repo.store), found)
     return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
@@ -360,12 +360,12 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     """Take the conversation with agents back to before the last run that they remember, and leave the variables."""
     if options.count != "1":
         raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
-    session, journal = scope.live(), Journal(scope.repo.store)
-    begun = begun_at(scope.repo, journal, session.head)
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    begun = begun_at(scope.repo, event_store, session.head)
     talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
-    said = f"The conversation went back to before {run_text(journal, talk.run)}"
+    said = f"The conversation went back to before {run_text(event_store, talk.run)}"
     return Moved.of(said, scope, report)
 
 
@@ -418,17 +418,17 @@ def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
 
 def _is_back(scope: Scope) -> str:
     """Where the conversation is that came back: it may have been taken back further, and more than once."""
-    session, journal = scope.live(), Journal(scope.repo.store)
+    session, event_store = scope.live(), EventStore(scope.repo.store)
     if session.next_undo is None or not session.next_undo.chat:
         return "is back where it was"
-    talk = session.last_talk(begun_at(scope.repo, journal, session.head))
-    return "is back by one run" if talk is None else f"is back up to {run_text(journal, talk.run)}"
+    talk = session.last_talk(begun_at(scope.repo, event_store, session.head))
+    return "is back by one run" if talk is None else f"is back up to {run_text(event_store, talk.run)}"
 
 
 def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:
     """`step 3 of `, where other steps of the run are not part of this, and what is to be said of those before it."""
     steps = found.get(run, set())
-    events = list(Journal(scope.repo.store).of(run))
+    events = list(EventStore(scope.repo.store).of(run))
     others = moves.steps_run(events) - steps
     if not steps or not others:
         return "", ""

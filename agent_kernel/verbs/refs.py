@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_kernel.agents.event_log import Journal
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
@@ -91,7 +91,7 @@ def _rename(scope: Scope, name: str, new: str | None) -> Said:
 
 def _branches(scope: Scope, *, is_all: bool) -> RefList:
     head = scope.head()
-    asides = among(scope.repo, Journal(scope.repo.store))
+    asides = among(scope.repo, EventStore(scope.repo.store))
     found = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
     rows = [row for row in found if row.name not in asides or row.current]
     if head.branch is None and head.commit is not None:

@@ -107,9 +107,9 @@ def gc(scope: Scope, options: Namespace) -> Result:
 def _tidied(scope: Scope) -> tuple[str, ...]:
     """Delete the branches of agents whose process died, where nobody needs them."""
     from agent_kernel.agents.cleanup import tidy
-    from agent_kernel.agents.event_log import Journal
+    from agent_kernel.agents.event_log import EventStore
 
-    return tidy(scope.repo, Journal(scope.repo.store), scope.session)
+    return tidy(scope.repo, EventStore(scope.repo.store), scope.session)
 
 
 def collected(report: GcReport, *, dry_run: bool = False) -> str:

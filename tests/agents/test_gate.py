@@ -381,7 +381,7 @@ def test_a_second_stop_as_the_first_is_told_of_is_no_interrupt(
         stopped.wait(10)
         return f"{error!r} in {filename}\n" + "".join(str(number) for number in range(1000))
 
-    monkeypatch.setattr("agent_kernel.agents.executing._traceback", slowly)
+    monkeypatch.setattr("agent_kernel.agents.execution._traceback", slowly)
 
     def act(first: bool) -> None:
         if not first:
@@ -427,12 +427,12 @@ def test_compiled_code_that_nobody_installed_is_not_loaded(tmp_path: Path, monke
 
 
 def test_code_that_says_to_be_of_the_machinery_is_a_step_s(tmp_path: Path) -> None:
-    from agent_kernel.agents import course
+    from agent_kernel.agents import executor
 
     def act(text: str) -> None:
         (tmp_path / "x").write_text(text)
 
-    act.__code__ = act.__code__.replace(co_filename=course.__file__)
+    act.__code__ = act.__code__.replace(co_filename=executor.__file__)
     assert stops(lambda: act("x")) == (("writes", str(tmp_path / "x")),)
 
 

@@ -160,8 +160,8 @@ def of_a_provider(key: str = "sk-own") -> Any:
 
 def server_of(run: Run[Any]) -> object:
     """The model object that a run asks."""
-    course: Any = run._course  # pyright: ignore[reportPrivateUsage]
-    return course.setup.model.model
+    run_executor: Any = run._run_executor  # pyright: ignore[reportPrivateUsage]
+    return run_executor.setup.model.model
 
 
 def test_a_run_that_began_with_a_model_object_goes_on_with_that_object_alone() -> None:

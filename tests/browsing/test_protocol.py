@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from agent_kernel.browsing import agents, answers, changes, details, lines, outputs, plans, reader, variables
+from agent_kernel.browsing import agents, answers, changes, details, outputs, plans, reader, text_diff, variables
 
 CONTRACT = Path(__file__).parents[2] / "widgets" / "history" / "protocol.d.ts"
 MODULES = (
@@ -22,7 +22,7 @@ MODULES = (
     details,
     changes,
     reader,
-    lines,
+    text_diff,
     outputs,
     plans,
     agents,

@@ -182,12 +182,12 @@ def test_what_it_did_is_a_run_with_its_purpose(store: str) -> None:
 
     run(act)
     repo = ak.open(store)
-    from agent_kernel.agents.event_log import Journal, state_of
+    from agent_kernel.agents.event_log import EventStore, state_of
 
-    journal = Journal(repo.store)
-    (found,) = journal.runs()
-    assert journal.first(found).task == "Set a total"
-    assert state_of(tuple(journal.of(found))) == "completed"
+    event_store = EventStore(repo.store)
+    (found,) = event_store.runs()
+    assert event_store.first(found).task == "Set a total"
+    assert state_of(tuple(event_store.of(found))) == "completed"
     repo.close()
 
 

@@ -28,7 +28,7 @@ from agent_kernel.repository.commits import (
 )
 from agent_kernel.repository.pointers import FORMAT, FORMAT_VERSION, Stamp
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.rewriting import Retention
+from agent_kernel.repository.rewrite import Retention
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.repositories import commit_values, entry_of, group_of
 

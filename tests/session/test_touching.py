@@ -20,7 +20,7 @@ from types import CodeType
 
 import pytest
 
-from agent_kernel.session import dependencies, detector, dumping
+from agent_kernel.session import dependencies, detector, serialization
 from agent_kernel.session.dependencies import uses_of
 from agent_kernel.session.detector import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -96,8 +96,8 @@ def dumped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(name)
         return is_same(name, *args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(dumping, "dump_group", record)
-    monkeypatch.setattr(dumping, "is_same", digest)
+    monkeypatch.setattr(serialization, "dump_group", record)
+    monkeypatch.setattr(serialization, "is_same", digest)
     return found
 
 

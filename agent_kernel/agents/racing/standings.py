@@ -18,7 +18,7 @@ import msgspec
 from agent_kernel.agents.approval import standing
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import Event, SubRun, TaskStart, Usage
-from agent_kernel.agents.executing import is_raised_by_code
+from agent_kernel.agents.execution import is_raised_by_code
 from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.agents.messages import masked
 from agent_kernel.agents.racing.raced import is_race, raced
@@ -30,7 +30,7 @@ from agent_kernel.session.history import describe_error
 from agent_kernel.session.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.event_log import Journal, State
+    from agent_kernel.agents.event_log import EventStore, State
     from agent_kernel.session import Repository
 
 __all__ = [
@@ -530,13 +530,13 @@ class Told(msgspec.Struct, frozen=True):
         return best(self.candidates, is_judged=any(one.score is not None for one in self.candidates))
 
 
-def told(repo: Repository, journal: Journal, run: str, head: ObjectId | None) -> Told:
+def told(repo: Repository, event_store: EventStore, run: str, head: ObjectId | None) -> Told:
     """A race, as it stands for whoever is at a commit.
 
     Raises:
         RunNotFoundError: there is no race of this id.
     """
-    events = tuple(journal.of(journal.find(run)))
+    events = tuple(event_store.of(event_store.find(run)))
     if not is_race(events[0]):
         raise RunNotFoundError(run)
     start = cast("TaskStart", events[0])
@@ -545,8 +545,8 @@ def told(repo: Repository, journal: Journal, run: str, head: ObjectId | None) ->
         start.run,
         start.task,
         tuple(lacks(start.left_out)),
-        tuple(candidates_of(repo, journal, events)),
-        standing(journal, events) != "running",
+        tuple(candidates_of(repo, event_store, events)),
+        standing(event_store, events) != "running",
         found.picked(repo, head) or None,
         found.discarded,
     )
@@ -558,21 +558,23 @@ def lacks(names: Sequence[str]) -> list[str]:
     return [f"not with the candidates, since {which} cannot be saved: {', '.join(names)}"] if names else []
 
 
-def candidates_of(repo: Repository, journal: Journal, events: Sequence[Event]) -> list[Candidate]:
+def candidates_of(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Candidate]:
     """The candidates of a race in order, from its events and theirs."""
-    is_over = standing(journal, events) != "running"
+    is_over = standing(event_store, events) != "running"
     by_number = raced(events).runs
     subs = [event for event in events if isinstance(event, SubRun)]
     return [
-        _candidate(repo, journal, number, [one for one in subs if one.child == run], is_over=is_over)
+        _candidate(repo, event_store, number, [one for one in subs if one.child == run], is_over=is_over)
         for number, run in sorted(by_number.items())
     ]
 
 
-def _candidate(repo: Repository, journal: Journal, number: int, subs: Sequence[SubRun], *, is_over: bool) -> Candidate:
+def _candidate(
+    repo: Repository, event_store: EventStore, number: int, subs: Sequence[SubRun], *, is_over: bool
+) -> Candidate:
     first = subs[0]
     last = next(one for one in reversed(subs) if one.status not in ("picked", "discarded"))
-    began = next(journal.of(first.child), None)
+    began = next(event_store.of(first.child), None)
     found = Candidate(
         number=number,
         branch=first.branch,
@@ -586,8 +588,8 @@ def _candidate(repo: Repository, journal: Journal, number: int, subs: Sequence[S
         reason=last.reason,
         score=last.score,
     )
-    found = looked_up(found, repo, journal)
-    if found.status == "running" and is_over and journal.driver(found.run) is None:
+    found = looked_up(found, repo, event_store)
+    if found.status == "running" and is_over and event_store.driver(found.run) is None:
         found = msgspec.structs.replace(found, status="interrupted", reason=_DIED)
     return found if found.branch in repo.branches() else _without_branch(repo, found)
 

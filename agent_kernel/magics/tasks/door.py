@@ -19,10 +19,10 @@ from agent_kernel.agents import approval, elsewhere
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.approval import said_of
 from agent_kernel.agents.event_log import new_run_id, short_run
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.moves import is_outside
-from agent_kernel.agents.place import Place
 from agent_kernel.agents.racing import standings
 from agent_kernel.agents.starting import model_of_run
 from agent_kernel.errors import (
@@ -223,18 +223,18 @@ class Tasks:
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
         self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
-        self._places: dict[str, Place] = {}  # where the runs act that began in this kernel
+        self._places: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
         self.runs: dict[str, Run[Any]] = {}
         self.races: dict[str, Race] = {}
 
-    def place(self, cell: tuple[str, int | None] | None = None) -> Place:
+    def place(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
         """This notebook's namespace, as agents see it.
 
         Args:
             cell: the cell that the steps are part of, also where they run later: its id and number.
         """
         notebook = self._notebook
-        return Place(
+        return ExecutionContext(
             notebook.namespace,
             notebook.session if notebook.options.commits != "off" else None,
             executor=self._executor,
@@ -244,7 +244,7 @@ class Tasks:
             on_main=True,
         )
 
-    def _place_for(self, cell: AgentCell) -> Place:
+    def _place_for(self, cell: AgentCell) -> ExecutionContext:
         """Where the task of a cell acts."""
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
@@ -252,9 +252,11 @@ class Tasks:
         here = self.place((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
             own: dict[str, object] = {"__name__": "__agent__"}
-            return Place(own, journal=here.journal, executor=OwnNamespace(own, self._outputs))
+            return ExecutionContext(own, event_store=here.event_store, executor=OwnNamespace(own, self._outputs))
         if cell.state == "live":
-            return Place(here.namespace, journal=here.journal, executor=self._executor, names=self._notebook.names)
+            return ExecutionContext(
+                here.namespace, event_store=here.event_store, executor=self._executor, names=self._notebook.names
+            )
         return here
 
     @property
@@ -418,7 +420,7 @@ class Tasks:
         That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
         where the state does not go on from the steps before it.
         """
-        log = approval.log_of(self.place().journal, run)
+        log = approval.log_of(self.place().event_store, run)
         branch = self._elsewhere(log.start)
         away = None if branch else elsewhere.away(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
@@ -460,10 +462,10 @@ class Tasks:
 
         This only looks, and loads no provider's package: whether its model answers shows when it is asked.
         """
-        journal = self.place().journal
+        event_store = self.place().event_store
         try:
             known = self.runs.get(self._loaded(run))
-            start = journal.first(run)
+            start = event_store.first(run)
             if known is None or not known.is_current():
                 if run not in self._places:
                     self._place_again(start)
@@ -517,11 +519,11 @@ class Tasks:
 
     def _find(self, run_id: str, model: str = "") -> Run[Any]:
         """The run of this id; one that is in memory knows its model and its result's type, unless another model is named."""
-        journal = self.place().journal
-        found = journal.find(run_id)
+        event_store = self.place().event_store
+        found = event_store.find(run_id)
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
-            start = journal.first(found)
+            start = event_store.first(found)
             place = self._places.get(found) or self._place_again(start)
             agent = self._held_agent(start.agent)
             if not model:
@@ -529,7 +531,7 @@ class Tasks:
             known = self.runs[found] = reopened(place, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
-    def _place_again(self, start: TaskStart) -> Place:
+    def _place_again(self, start: TaskStart) -> ExecutionContext:
         """Where a run goes on that another kernel began."""
         place = self.place((start.cell, start.number))
         branch = self._elsewhere(start)
@@ -543,15 +545,15 @@ class Tasks:
         """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
         self._refuse_elsewhere(run)
         session = self._notebook.session
-        if session is not None and session.carried() and self.place().journal.find(run) not in self.runs:
+        if session is not None and session.carried() and self.place().event_store.find(run) not in self.runs:
             raise UsageProblem(_NOT_BACK)
         return run
 
     def _refuse_elsewhere(self, run: str) -> None:
         """Raise RunElsewhereError where its steps lie elsewhere, unless they were made here, and its model is asked first."""
-        journal = self.place().journal
-        found = journal.find(run)
-        events = tuple(journal.of(found))
+        event_store = self.place().event_store
+        found = event_store.find(run)
+        events = tuple(event_store.of(found))
         if found not in self.runs or elsewhere.is_next_a_step(events):
             elsewhere.refuse(self._notebook.session, events)
 
@@ -567,7 +569,7 @@ class Tasks:
 
     def _stopped(self, run: str) -> Run[Any]:
         """The run of a cell that was interrupted just as it began: it is shown as any that was."""
-        if run not in self.place().journal.runs():
+        if run not in self.place().event_store.runs():
             del self._places[run]
             raise KeyboardInterrupt
         with uninterrupted():

@@ -32,8 +32,8 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
 from agent_kernel.agents.moves import DENIED
-from agent_kernel.browsing.lines import html_of, pieces_of
 from agent_kernel.browsing.mime import RUN
+from agent_kernel.browsing.text_diff import html_of, pieces_of
 from agent_kernel.verbs.output import clean, clean_lines, duration, plural
 
 if TYPE_CHECKING:

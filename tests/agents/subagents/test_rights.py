@@ -267,7 +267,7 @@ def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -
     assert run.result() == "by itself"
     assert rights_of(helper) == before
     assert decides() == code
-    assert pending._course.setup.approve == "risky"
+    assert pending._run_executor.setup.approve == "risky"
     said = [event.message for event in heard if isinstance(event, Error)]
     refused = "denied" in done(heard, "lead")
     assert refused or said == [

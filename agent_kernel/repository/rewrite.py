@@ -20,7 +20,6 @@ import msgspec
 
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository.blobs import chunks_of, load_list
-from agent_kernel.repository.collecting import Reach, Sweeper, commit_keys
 from agent_kernel.repository.commits import (
     NO_CHAT,
     Blob,
@@ -41,6 +40,7 @@ from agent_kernel.repository.commits import (
     short,
     summary_id,
 )
+from agent_kernel.repository.garbage_collection import Reach, Sweeper, commit_keys
 from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.outputs import blobs_of, read_outputs
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approval, cleanup, event_log, messages, moves, returning, rights, running_step
+from agent_kernel.agents import approval, cleanup, event_log, messages, moves, return_types, rights, running_step
 from agent_kernel.agents.approval import Ran
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.event_log import Log, usage_of
@@ -35,7 +35,7 @@ from agent_kernel.agents.events import (
     Success,
     TryStart,
 )
-from agent_kernel.agents.executing import NAMES, Executed, RaisedInterrupt, TaskHandle, is_raised_by_code, offered
+from agent_kernel.agents.execution import NAMES, Executed, RaisedInterrupt, TaskHandle, is_raised_by_code, offered
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
@@ -48,11 +48,11 @@ from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Arguments
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.limits import Limits
-    from agent_kernel.agents.place import Place
     from agent_kernel.agents.subagents import ChildRun
 
-__all__ = ["Course", "Going", "Item", "Setup", "Wait", "ask"]
+__all__ = ["Item", "RunExecutor", "RunItems", "Setup", "Wait", "ask"]
 
 
 # -- what a run on its way yields to whoever drives it
@@ -65,7 +65,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 Item: TypeAlias = Event | Delta | Wait
-Going: TypeAlias = "Generator[Item, Any, None]"
+RunItems: TypeAlias = "Generator[Item, Any, None]"
 
 
 # -- how a run asks its model: within its limits, streamed, again where that may help, and what words alone come to
@@ -75,29 +75,31 @@ _CLOCKS_DIFFER_S = 0.05
 _CUT = "the model's answer was cut off at its token limit twice (raise the limit with model_settings={'max_tokens': …})"
 
 
-def ask(course: Course) -> Going:
+def ask(run_executor: RunExecutor) -> RunItems:
     """Ask for the next answer, or end the run where a limit is reached."""
-    events = event_log.taken_up(course.log.events)
-    reached = course.setup.limits.reached(
+    events = event_log.taken_up(run_executor.log.events)
+    reached = run_executor.setup.limits.reached(
         steps=event_log.steps_of(events),
         usage=usage_of(events),
-        seconds=course.seconds,
-        unpriced=not is_free(course.setup.model) and event_log.has_unpriced(events),
+        seconds=run_executor.seconds,
+        unpriced=not is_free(run_executor.setup.model) and event_log.has_unpriced(events),
     )
     if reached is not None:
-        raised = [event for event in course.log.events if isinstance(event, Error) and event.source == "code"]
+        raised = [event for event in run_executor.log.events if isinstance(event, Error) and event.source == "code"]
         last = f"; the last error of its code: {raised[-1].message}" if reached[0] == "steps" and raised else ""
-        yield course.log.note(Fail(limit=reached[0], reason=reached[1] + last, waited_s=_has_waited(course)))
+        yield run_executor.log.note(
+            Fail(limit=reached[0], reason=reached[1] + last, waited_s=_has_waited(run_executor))
+        )
         return
     began = time.perf_counter()
     try:
-        answer = yield from _answer(course)
+        answer = yield from _answer(run_executor)
     except ModelError as error:
-        yield from _failed(course, error, time.perf_counter() - began)
+        yield from _failed(run_executor, error, time.perf_counter() - began)
         return
-    found = _written_as_words(course, answer)
+    found = _written_as_words(run_executor, answer)
     text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
-    number = event_log.steps_of(course.log.events) + 1 if code is not None else None
+    number = event_log.steps_of(run_executor.log.events) + 1 if code is not None else None
     action = Action(
         thinking=answer.thinking,
         text=text,
@@ -106,102 +108,108 @@ def ask(course: Course) -> Going:
         said="" if found is None else answer.text,
         usage=answer.usage,
         duration_s=round(time.perf_counter() - began, 6),
-        waited_s=_has_waited(course),
+        waited_s=_has_waited(run_executor),
     )
-    yield course.log.note(action, step=number, before=course.place.head)
+    yield run_executor.log.note(action, step=number, before=run_executor.place.head)
     if answer.is_cut and events and isinstance(events[-1], Retry) and events[-1].sent == answer.refused:
-        yield course.log.note(Fail(reason=_CUT))
+        yield run_executor.log.note(Fail(reason=_CUT))
     elif answer.refused:
-        yield course.log.note(approval.outcome_text(course, answer.refused))
+        yield run_executor.log.note(approval.outcome_text(run_executor, answer.refused))
     elif code is None:
-        yield from _words(course, answer.text.strip())
+        yield from _words(run_executor, answer.text.strip())
 
 
-def _written_as_words(course: Course, answer: Answer) -> Fenced | None:
+def _written_as_words(run_executor: RunExecutor, answer: Answer) -> Fenced | None:
     """The code in the words of a model that has called no tool in this run: many a local model calls none."""
-    if answer.code is not None or answer.refused or (not answer.in_words and event_log.has_called(course.log.events)):
+    if (
+        answer.code is not None
+        or answer.refused
+        or (not answer.in_words and event_log.has_called(run_executor.log.events))
+    ):
         return None
     return split(answer.text)
 
 
-def _answer(course: Course) -> Generator[Item, Any, Answer]:
+def _answer(run_executor: RunExecutor) -> Generator[Item, Any, Answer]:
     """Stream one answer."""
-    answers = sum(isinstance(event, Action) and event.source != "setup" for event in course.log.events)
-    sent = tuple(messages.messages_of(course.log.events, course.setup.earlier))
-    request = Request(course.log.start.instructions, sent, answers, _patience(course), course.setup.settings)
+    answers = sum(isinstance(event, Action) and event.source != "setup" for event in run_executor.log.events)
+    sent = tuple(messages.messages_of(run_executor.log.events, run_executor.setup.earlier))
+    request = Request(
+        run_executor.log.start.instructions, sent, answers, _patience(run_executor), run_executor.setup.settings
+    )
     with uninterrupted():  # or nobody could end the request
-        course.stream = stream = Stream(course.setup.model, request)
+        run_executor.stream = stream = Stream(run_executor.setup.model, request)
     answer: Answer | None = None
     while (piece := (yield Wait(stream.next()))) is not None:
         if isinstance(piece, Answer):
             answer = piece
         else:
             yield piece
-    course.stream = None
+    run_executor.stream = None
     if answer is None:
-        if course.stopped:
+        if run_executor.stopped:
             raise KeyboardInterrupt
-        raise ModelError(course.setup.model.name, "it ended without an answer", retry_after_s=0.0)
+        raise ModelError(run_executor.setup.model.name, "it ended without an answer", retry_after_s=0.0)
     return answer
 
 
-def _patience(course: Course) -> float | None:
-    limits = course.setup.limits
-    left = None if limits.run_s is None else max(0.1, limits.run_s - course.seconds)
+def _patience(run_executor: RunExecutor) -> float | None:
+    limits = run_executor.setup.limits
+    left = None if limits.run_s is None else max(0.1, limits.run_s - run_executor.seconds)
     known = [one for one in (limits.model_s, left) if one is not None]
     return min(known, default=None)
 
 
-def _failed(course: Course, error: ModelError, took_s: float) -> Going:
+def _failed(run_executor: RunExecutor, error: ModelError, took_s: float) -> RunItems:
     """The model did not answer: ask again later, or give up."""
-    course.stream = None
-    tries = event_log.model_errors(course.log.events)
-    again = error.retry_after_s is not None and tries < course.setup.limits.retries
+    run_executor.stream = None
+    tries = event_log.model_errors(run_executor.log.events)
+    again = error.retry_after_s is not None and tries < run_executor.setup.limits.retries
     noted = Error(
         source="model",
         message=str(error),
         fatal=not again,
         duration_s=round(took_s, 6),
-        waited_s=_has_waited(course),
+        waited_s=_has_waited(run_executor),
     )
-    yield course.log.note(noted)
+    yield run_executor.log.note(noted)
     if not again:
-        limit = _limit_of(course, error)
-        run_s = course.setup.limits.run_s
-        reason = ran_too_long(course.seconds, run_s) if limit == "run_s" and run_s is not None else str(error)
-        yield course.log.note(Fail(reason=reason, limit=limit))
+        limit = _limit_of(run_executor, error)
+        run_s = run_executor.setup.limits.run_s
+        reason = ran_too_long(run_executor.seconds, run_s) if limit == "run_s" and run_s is not None else str(error)
+        yield run_executor.log.note(Fail(reason=reason, limit=limit))
     elif error.retry_after_s:
-        run_s = course.setup.limits.run_s
-        left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - course.seconds)
+        run_s = run_executor.setup.limits.run_s
+        left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - run_executor.seconds)
         began = time.perf_counter()
         yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
-        course.waited_s = time.perf_counter() - began
+        run_executor.waited_s = time.perf_counter() - began
 
 
-def _has_waited(course: Course) -> float:
+def _has_waited(run_executor: RunExecutor) -> float:
     """How long it waited to ask again, for the event that comes next."""
-    waited_s, course.waited_s = course.waited_s, 0.0
+    waited_s, run_executor.waited_s = run_executor.waited_s, 0.0
     return round(waited_s, 6)
 
 
-def _limit_of(course: Course, error: ModelError) -> str:
+def _limit_of(run_executor: RunExecutor, error: ModelError) -> str:
     """The limit that an answer ran into, if one did."""
     if not error.timed_out:
         return ""
-    limits = course.setup.limits
-    is_runs = limits.run_s is not None and course.seconds > limits.run_s - _CLOCKS_DIFFER_S
+    limits = run_executor.setup.limits
+    is_runs = limits.run_s is not None and run_executor.seconds > limits.run_s - _CLOCKS_DIFFER_S
     return "run_s" if is_runs else "model_s"
 
 
-def _words(course: Course, text: str) -> Going:
+def _words(run_executor: RunExecutor, text: str) -> RunItems:
     """The model answered with words alone: they are the result, where words can be one."""
-    if text and returning.type_text(course.setup.returns) in ("", "str"):
-        course.value = text
-        yield course.log.note(Success(result=text[:2_000], type="str"), before=course.place.head)
+    if text and return_types.type_text(run_executor.setup.returns) in ("", "str"):
+        run_executor.value = text
+        yield run_executor.log.note(Success(result=text[:2_000], type="str"), before=run_executor.place.head)
         return
-    yield course.log.note(
+    yield run_executor.log.note(
         approval.outcome_text(
-            course,
+            run_executor,
             "Act by calling run_python (or, if you cannot call it, with one ```python fence), and end the task there "
             "with task.success(value).",
         )
@@ -224,10 +232,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     preview: bool = False  # try each step on a fork first, and ask about what it did there
 
 
-class Course:
+class RunExecutor:
     """One run on its way."""
 
-    def __init__(self, setup: Setup, place: Place, log: Log, arguments: Arguments) -> None:
+    def __init__(self, setup: Setup, place: ExecutionContext, log: Log, arguments: Arguments) -> None:
         self.setup = setup
         self.place = place
         self.log = log
@@ -243,7 +251,7 @@ class Course:
         self._began = time.monotonic()
         rights.track(self)  # once it has its setup: a step on another thread may note it now
 
-    def go(self) -> Going:
+    def go(self) -> RunItems:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             self.log.read_again()
@@ -262,7 +270,7 @@ class Course:
                 self.stream.cancel()
                 self.stream = None
 
-    def _rewound(self) -> Going:
+    def _rewound(self) -> RunItems:
         """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
         session, events = self.place.session, self.log.events
         ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
@@ -313,12 +321,12 @@ class Course:
         session, events = self.place.session, self.log.events
         if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
             return ""
-        found = cleanup.partial(session.repo, self.log.journal, events)
+        found = cleanup.partial(session.repo, self.log.event_store, events)
         cleanup.drop(session.repo, [one.branch for one in found])
         agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
         return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
 
-    def _next(self, left: str) -> Going:
+    def _next(self, left: str) -> RunItems:
         action, since = messages.open_action(self.log.events)
         if action is None:
             yield from ask(self)
@@ -370,7 +378,7 @@ class Course:
 
     # -- running
 
-    def execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
+    def execute(self, action: Action, code: str, *, edited: bool = False) -> RunItems:
         self.place.wait_turn()
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
@@ -396,7 +404,7 @@ class Course:
         """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
         if self.place.session is None:
             return ""
-        found = cleanup.partial(self.place.session.repo, self.log.journal, self.log.events[since:])
+        found = cleanup.partial(self.place.session.repo, self.log.event_store, self.log.events[since:])
         told = "; ".join(str(one) for one in found if one.has_work)
         return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
 

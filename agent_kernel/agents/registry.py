@@ -17,6 +17,7 @@ import msgspec
 
 __all__ = ["Member", "Registry", "Visibility"]
 
+
 Visibility: TypeAlias = Literal["high", "medium", "low"]
 Patterns: TypeAlias = "str | Iterable[str] | None"
 _CHARS_A_TOKEN = 4

@@ -17,6 +17,7 @@ import msgspec
 
 __all__ = ["Called", "Misfit", "check", "fitted", "named", "type_text"]
 
+
 _SCALARS = (str, bytes, bool, int, float)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from agent_kernel.agents import messages
-from agent_kernel.agents.event_log import Journal
-from agent_kernel.agents.executing import Executor, PlainExecutor
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.execution import Executor, PlainExecutor
 from agent_kernel.agents.redaction import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
@@ -18,16 +18,16 @@ from agent_kernel.session.ignoring import HideList
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.executing import Executed
+    from agent_kernel.agents.execution import Executed
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Unsaved
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
     from agent_kernel.storage import Store
 
-__all__ = ["Place"]
+__all__ = ["ExecutionContext"]
 
 
-class Place:
+class ExecutionContext:
     """One namespace in which agents act.
 
     Args:
@@ -46,7 +46,7 @@ class Place:
         namespace: dict[str, object],
         session: Session | None = None,
         *,
-        journal: Journal | None = None,
+        event_store: EventStore | None = None,
         executor: Executor | None = None,
         names: Callable[[], Iterable[str]] | None = None,
         hidden: Callable[[str], bool] | None = None,
@@ -57,7 +57,7 @@ class Place:
         self.namespace = namespace
         self.session = session
         self.executor = executor or PlainExecutor(namespace)
-        self.journal = journal or Journal(session.repo.store if session is not None else _in_memory())
+        self.event_store = event_store or EventStore(session.repo.store if session is not None else _in_memory())
         self._hide_list = HideList(session.repo) if session is not None and hidden is None else None
         self._forgotten = frozenset[str]()  # later commits mask them, so events do not keep them either
         self._is_hidden = hidden

@@ -30,7 +30,7 @@ from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.summaries.reading import referents
 
 if TYPE_CHECKING:
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.values.segments import Cuts
     from agent_kernel.values.surface import Held
 

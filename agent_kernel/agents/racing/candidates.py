@@ -41,8 +41,8 @@ from agent_kernel.session.interrupts import uninterrupted
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.event_log import Log
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.limits import Limits
-    from agent_kernel.agents.place import Place
     from agent_kernel.session.snapshot import Repository
 
 __all__ = ["AnyExecutor", "Entry", "Field", "Judge", "Terms", "entrants", "submitted"]
@@ -123,7 +123,7 @@ def entrants(
     agents: Sequence[Agent],
     models: Sequence[object],
     n: int | None,
-    place: Place,
+    place: ExecutionContext,
     returns: object,
     inputs: Mapping[str, object] | None,
 ) -> list[Entry]:
@@ -142,7 +142,9 @@ def entrants(
     return list(itertools.chain.from_iterable(itertools.repeat(one, many) for one in found))
 
 
-def _entry(task: str, agent: Agent, model: object, place: Place, returns: object, inputs: dict[str, object]) -> Entry:
+def _entry(
+    task: str, agent: Agent, model: object, place: ExecutionContext, returns: object, inputs: dict[str, object]
+) -> Entry:
     import cloudpickle
 
     known = model_named(model, place.namespace)
@@ -163,7 +165,7 @@ def _entry(task: str, agent: Agent, model: object, place: Place, returns: object
     return Entry(task, sent, known.name, payload, stays)
 
 
-def _sent(returns: object, place: Place) -> object:
+def _sent(returns: object, place: ExecutionContext) -> object:
     """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
     if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
         return Named(returns.__name__)
@@ -320,7 +322,7 @@ class Field:
     def _settled(self, found: Candidate) -> Candidate:
         """A candidate with what the store knows of it."""
         self._bury(found)
-        return looked_up(found, self._repo, self._log.journal)
+        return looked_up(found, self._repo, self._log.event_store)
 
     def _recorded(self, found: Candidate) -> Candidate:
         """Keep what became of a candidate, and tell whoever listens."""
@@ -332,9 +334,9 @@ class Field:
         """Of a worker that died, or does not end, end its run, and forget where it was. What it still does goes nowhere."""
         give_up(found.run)
         with suppress(RunNotFoundError, RunBusyError):
-            log = approval.log_of(self._log.journal, found.run)
+            log = approval.log_of(self._log.event_store, found.run)
             if log.state == "running":
-                log.journal.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
+                log.event_store.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
                 stopped = found.status == "interrupted"
                 log.note(Cancelled(during="worker", reason=found.reason) if stopped else Fail(reason=found.reason))
         self._repo.drop_head(ASIDE + found.run)
@@ -391,7 +393,7 @@ class Field:
 
     def _has_begun(self, number: int) -> bool:
         """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
-        return next(self._log.journal.of(self._candidates[number].run), None) is not None
+        return next(self._log.event_store.of(self._candidates[number].run), None) is not None
 
     def _has_left(self, number: int, end: float) -> bool:
         """Wait until no worker has its branch any more, at the latest until then."""
