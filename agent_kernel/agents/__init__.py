@@ -1,7 +1,7 @@
 """Agents that act by running Python in a namespace, each step a commit. Names load when they are first used.
 
 A run's code runs on the thread that drives it (`driving`); its model is asked on a thread of its own (`loop`). Its
-events are its record (`events`, `journal`): the conversation is rebuilt from them, so a run goes on in any process.
+events are its record (`events`, `event_store`): the conversation is rebuilt from them, so a run goes on in any process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Turn as Turn
     from agent_kernel.agents.racing.race import Race as Race
     from agent_kernel.agents.racing.race import race as race
-    from agent_kernel.agents.registering import Member as Member
+    from agent_kernel.agents.registry import Member as Member
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.tasks import Task as Task
@@ -63,7 +63,7 @@ _HOMES = {
         "Race",
         "race",
     ),
-    "registering": ("Member",),
+    "registry": ("Member",),
     "run": (
         "Outcome",
         "Run",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.allowing import MODES
-from agent_kernel.agents.context import POLICIES
-from agent_kernel.agents.journal import Listener
+from agent_kernel.agents.approval import MODES
+from agent_kernel.agents.event_log import Listener
 from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.messages import POLICIES
 from agent_kernel.agents.models.naming import check_model
-from agent_kernel.agents.registering import Member, Registry, Visibility
+from agent_kernel.agents.registry import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.running_step import may_change, parent_course, was_changed, was_made
+from agent_kernel.agents.running_step import may_change, parent_executor, was_changed, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refs import check_ref_name
@@ -136,7 +136,7 @@ class Agent:
             TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
             RuntimeError: code of a step begins it on another thread than the step's own.
         """
-        parent = parent_course(f"{self.name} is an agent")
+        parent = parent_executor(f"{self.name} is an agent")
         if parent is not None:
             return started_within(parent, self, task, returns, inputs or {}, options)
         return started(

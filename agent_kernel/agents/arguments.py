@@ -18,7 +18,7 @@ from agent_kernel.values.lost import unloaded_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import TaskStart
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Commit
 
 __all__ = ["Arguments", "Given"]
@@ -50,7 +50,7 @@ class Given(dict[str, object]):
 class Arguments:
     """Those of one run, and what stood under their names."""
 
-    def __init__(self, place: Place, agent: str, run: str, given: Given, *, kept: bool = True) -> None:
+    def __init__(self, place: ExecutionContext, agent: str, run: str, given: Given, *, kept: bool = True) -> None:
         self._place = place
         self._agent = agent
         self._run = run
@@ -62,7 +62,9 @@ class Arguments:
         self._are_there = False
 
     @classmethod
-    def put(cls, place: Place, agent: str, run: str, inputs: Mapping[str, object], *, kept: bool) -> Arguments:
+    def put(
+        cls, place: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object], *, kept: bool
+    ) -> Arguments:
         """Make variables of them.
 
         Args:
@@ -75,7 +77,7 @@ class Arguments:
         return made
 
     @classmethod
-    def within(cls, place: Place, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
+    def within(cls, place: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
         """Those of a sub-agent on a branch of its own, which puts them away itself."""
         place.namespace.update(inputs)
         return cls(place, agent, run, Given(inputs), kept=False)
@@ -86,7 +88,7 @@ class Arguments:
         return tuple(self.given) if self._keeps else ()
 
     @classmethod
-    def found(cls, place: Place, start: TaskStart, *, is_over: bool) -> Arguments:
+    def found(cls, place: ExecutionContext, start: TaskStart, *, is_over: bool) -> Arguments:
         """Those of a run that was begun before: in this process, or as the history has them."""
         held = _held.get(start.run)
         if held is not None and held._place.namespace is place.namespace:
@@ -164,7 +166,7 @@ class Arguments:
     def _before(self, name: str) -> object:
         if name in self._old:
             return self._old[name]
-        start = self._place.journal.first(self._run)
+        start = self._place.event_store.first(self._run)
         commit = _commit_of(self._place, start)
         if commit is None or commit.run != self._run or not commit.parents:
             return _ABSENT
@@ -175,7 +177,9 @@ class Arguments:
         session = self._place.session
         if session is None:
             return False  # nothing is known any more of what stood there
-        last = next((one.after for one in reversed(list(self._place.journal.of(start.run))) if one.after), start.before)
+        last = next(
+            (one.after for one in reversed(list(self._place.event_store.of(start.run))) if one.after), start.before
+        )
         try:
             left = session.repo.tree_at(_id(last)).get(name)
         except AgentKernelError:
@@ -184,7 +188,7 @@ class Arguments:
         return left is now or (left is not None and left.is_same_value(now))
 
 
-def _stored(place: Place, start: TaskStart, name: str) -> object:
+def _stored(place: ExecutionContext, start: TaskStart, name: str) -> object:
     """An argument as the history has it; the variable itself where that is the same still."""
     if place.session is None or not start.before:
         return _ABSENT
@@ -199,7 +203,7 @@ def _stored(place: Place, start: TaskStart, name: str) -> object:
     return _loaded(place, _id(start.before), name)
 
 
-def _loaded(place: Place, commit: ObjectId, name: str) -> object:
+def _loaded(place: ExecutionContext, commit: ObjectId, name: str) -> object:
     assert place.session is not None
     try:
         return Snapshot(place.session.repo, commit, place.namespace)[name]
@@ -207,7 +211,7 @@ def _loaded(place: Place, commit: ObjectId, name: str) -> object:
         return _ABSENT
 
 
-def _commit_of(place: Place, start: TaskStart) -> Commit | None:
+def _commit_of(place: ExecutionContext, start: TaskStart) -> Commit | None:
     """The commit that made variables of them, if it is in the history still."""
     if place.session is None or not start.before:
         return None

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from agent_kernel.errors import NotBoundError
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
 
 __all__ = ["Nowhere", "guard_pages", "here", "here_again", "stands_here"]
 
-_doors: list[Callable[[], Place]] = []
-_guards: dict[Callable[[], Place], Callable[[], None]] = {}
+_doors: list[Callable[[], ExecutionContext]] = []
+_guards: dict[Callable[[], ExecutionContext], Callable[[], None]] = {}
 
 
-def here() -> Place:
+def here() -> ExecutionContext:
     """This notebook, for an agent to act on: `Agent("analyst", state=ak.here())`.
 
     Raises:
@@ -38,12 +38,14 @@ class Nowhere:
         return here_again, ()
 
 
-def here_again() -> Place | Nowhere:
+def here_again() -> ExecutionContext | Nowhere:
     """What an agent acts on that was saved with its notebook. The name of this function is stored."""
     return here() if _doors else Nowhere()
 
 
-def stands_here(door: Callable[[], Place], guard: Callable[[], None] | None = None, *, stands: bool = True) -> None:
+def stands_here(
+    door: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, stands: bool = True
+) -> None:
     """A notebook is here from now on, or no more.
 
     Args:

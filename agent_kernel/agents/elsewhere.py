@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from agent_kernel.agents import asides, moves
-from agent_kernel.agents.conversation import begun, open_action
+from agent_kernel.agents import moves, temporary_branches
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, Rewound, TaskStart
+from agent_kernel.agents.messages import begun, open_action
 from agent_kernel.agents.moves import SOURCE
 from agent_kernel.errors import DamagedObjectError, RunElsewhereError
 from agent_kernel.repository import ObjectId
-from agent_kernel.repository.ids import ALGORITHM
+from agent_kernel.repository.commits import ALGORITHM
 
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
@@ -74,7 +74,9 @@ def _told(session: Position, start: Event, what: str, commit: str) -> RunElsewhe
     began_on = start.branch if isinstance(start, TaskStart) else ""
     try:
         holds = [
-            name for name, tip in repo.branches().items() if repo.is_ancestor(id, tip) and not asides.is_aside(name)
+            name
+            for name, tip in repo.branches().items()
+            if repo.is_ancestor(id, tip) and not temporary_branches.is_aside(name)
         ]
     except DamagedObjectError:
         return RunElsewhereError(start.run, what, commit=commit[:8], gone=True)

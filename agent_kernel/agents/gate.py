@@ -352,7 +352,7 @@ class _Actor(msgspec.Struct, frozen=True):
 _PACKAGE: Final = str(Path(__file__).parent.parent)
 _MACHINERY: Final = tuple(
     os.path.join(_PACKAGE, "agents", name)  # noqa: PTH118 - to compare with file names as they are spelled
-    for name in ("course.py", "subagents.py", "run.py", "deadlines.py", "models")
+    for name in ("executor.py", "subagents.py", "run.py", "limits.py", "models")
 )
 _STORAGE: Final = os.path.join(_PACKAGE, "storage") + os.sep  # noqa: PTH118
 _VALUES: Final = os.path.join(_PACKAGE, "values") + os.sep  # noqa: PTH118

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex, TextIO, TypeAlias, get
 
 import msgspec
 
-from agent_kernel.agents.context import cut
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -30,17 +30,17 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.messages import cut
 from agent_kernel.agents.redaction import without_controls
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.run import Run
     from agent_kernel.repository import Repository
     from agent_kernel.session import Live, Session
 
-__all__ = ["Events", "Look", "Verbosity", "events", "html_of", "journal_of", "pprint_events", "readable", "text_of"]
+__all__ = ["Events", "Look", "Verbosity", "event_store_of", "events", "html_of", "pprint_events", "readable", "text_of"]
 
 
 class Events(tuple[Event, ...]):
@@ -72,7 +72,7 @@ class Events(tuple[Event, ...]):
 
 
 def events(
-    of: Place | Live | Session | Repository | Run[object] | None = None, run: str | Run[object] | None = None
+    of: ExecutionContext | Live | Session | Repository | Run[object] | None = None, run: str | Run[object] | None = None
 ) -> Events:
     """All that agents did in a state, in order, across runs and sub-agents; without one, in this notebook.
 
@@ -87,37 +87,37 @@ def events(
     from agent_kernel.agents.run import Run
 
     if isinstance(of, Run):
-        journal, run = of.journal, of
+        event_store, run = of.event_store, of
     else:
-        journal = journal_of(of)
-    starts = journal.starts()
+        event_store = event_store_of(of)
+    starts = event_store.starts()
     wanted = [start.run for start in starts]
     if run is not None:
-        outermost = run.id if isinstance(run, Run) else journal.find(run)
+        outermost = run.id if isinstance(run, Run) else event_store.find(run)
         wanted = _with_children(outermost, [(start.run, start.parent_run) for start in starts])
-    found = (event for one in wanted for event in journal.of(one))
+    found = (event for one in wanted for event in event_store.of(one))
     return Events(sorted(found, key=lambda event: (event.time_ns, event.run, event.seq)))
 
 
-def journal_of(of: Place | Live | Session | Repository | None) -> Journal:
+def event_store_of(of: ExecutionContext | Live | Session | Repository | None) -> EventStore:
     """Where the events of this are kept."""
     from agent_kernel.agents.current import here
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Repository
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
 
     match of:
         case None:
-            return here().journal
-        case Place():
-            return of.journal
+            return here().event_store
+        case ExecutionContext():
+            return of.event_store
         case Versioned() | Session():
-            return Journal(of.repo.store)
+            return EventStore(of.repo.store)
         case Repository():
-            return Journal(of.store)
+            return EventStore(of.store)
         case Live():
-            return Journal(of.beside)
+            return EventStore(of.beside)
         case _:
             raise TypeError(f"{type(of).__name__} keeps no events; give agents a Live() or a Versioned() to act on")
 

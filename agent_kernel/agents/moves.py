@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.context import masked
+from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import Effect, Event, Finding, Output, SubRun, Usage
-from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.messages import masked
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short
@@ -67,7 +67,7 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
     at = operation.after.commit
     commit = repo.commit_at(at) if at is not None else None
     if operation.run:
-        return run_text(Journal(repo.store), operation.run)
+        return run_text(EventStore(repo.store), operation.run)
     if operation.moved:
         here, there = operation.before, operation.after
         if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
@@ -82,10 +82,10 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
     return " ".join(filter(None, (prompt(commit) or short(at), title(commit)))) + took
 
 
-def run_text(journal: Journal, run: str) -> str:
+def run_text(event_store: EventStore, run: str) -> str:
     """`the run of analyst (3f2a9)`"""
     try:
-        return f"the run of {clean(journal.first(run).agent)} ({short_run(run)})"
+        return f"the run of {clean(event_store.first(run).agent)} ({short_run(run)})"
     except RunNotFoundError:  # forgotten
         return f"the run {short_run(run)}"
 
@@ -255,23 +255,23 @@ def _note(repo: Repository, commit: Commit, found: Steps) -> None:
                 found.setdefault(one.run, set()).add(one.step)
 
 
-def _said(journal: Journal, steps: Steps) -> str:
+def _said(event_store: EventStore, steps: Steps) -> str:
     """What these steps did outside, as a few words; "" if nothing is known of that."""
     found = list(
-        dict.fromkeys(one for run, of in steps.items() for one in _effects(list(journal.of(run)), journal, of))
+        dict.fromkeys(one for run, of in steps.items() for one in _effects(list(event_store.of(run)), event_store, of))
     )
     named = [masked(one, _LONGEST) for one in found[:_MOST_STEPS]]
     return ", ".join([*named, *([f"and {len(found) - _MOST_STEPS} more"] if len(found) > _MOST_STEPS else [])])
 
 
-def _effects(events: list[Event], journal: Journal, steps: set[int] | None) -> Iterator[str]:
+def _effects(events: list[Event], event_store: EventStore, steps: set[int] | None) -> Iterator[str]:
     for event in events:
         if steps is not None and event.step not in steps:
             continue
         if isinstance(event, Effect):
             yield event.said
         elif isinstance(event, SubRun) and event.status != "running":
-            yield from _effects(list(journal.of(event.child)), journal, None)
+            yield from _effects(list(event_store.of(event.child)), event_store, None)
 
 
 def steps_run(events: list[Event]) -> set[int]:
@@ -289,10 +289,10 @@ def step_numbers(steps: set[int]) -> str:
     return f"steps {', '.join(first)} and {last}" if first else f"step {last}"
 
 
-def uncovered_notes(journal: Journal, found: Apart) -> list[str]:
+def uncovered_notes(event_store: EventStore, found: Apart) -> list[str]:
     """What to say about a move: what it does not take back, and what it does not do again."""
     told: Mapping[str, Steps] = {"not undone": found.left, "not done again": found.taken}
-    return [f"{what}: {effects}" for what, steps in told.items() if steps and (effects := _said(journal, steps))]
+    return [f"{what}: {effects}" for what, steps in told.items() if steps and (effects := _said(event_store, steps))]
 
 
 SOURCE: Final = "move"  # of the action that is one
@@ -422,7 +422,7 @@ def made(session: Session, move: Move, author: Author, asked_at: str) -> str:
         before = session.head
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
     found = Apart({}, {}) if move.name else apart(session.repo, before, session.head)
-    notes = uncovered_notes(Journal(session.repo.store), found)
+    notes = uncovered_notes(EventStore(session.repo.store), found)
     names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
     return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])
 

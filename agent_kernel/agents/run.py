@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import deciding, elsewhere, running_step
-from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.course import Course, Wait
+from agent_kernel.agents import approval, elsewhere, running_step
+from agent_kernel.agents.event_log import short_run, usage_of
 from agent_kernel.agents.events import Action, Cancelled, Clarify, Error, Event, Fail, Resumed, Usage
-from agent_kernel.agents.journal import short_run, usage_of
+from agent_kernel.agents.executor import RunExecutor, Wait
 from agent_kernel.agents.listing import Events
+from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import (
     RunBusyError,
@@ -31,8 +31,8 @@ from agent_kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Going
-    from agent_kernel.agents.journal import Journal, State
+    from agent_kernel.agents.event_log import EventStore, State
+    from agent_kernel.agents.executor import RunItems
     from agent_kernel.agents.models import Delta
 
 __all__ = ["Outcome", "Run", "drive", "drive_async", "drive_together"]
@@ -43,32 +43,32 @@ __all__ = ["Outcome", "Run", "drive", "drive_async", "drive_together"]
 _NAP_S = 0.2
 
 
-def drive(course: Going, first: BaseException | None = None) -> Iterator[Event | Delta]:
+def drive(run_executor: RunItems, first: BaseException | None = None) -> Iterator[Event | Delta]:
     """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so.
 
     Args:
         first: is raised in the course, where it stands.
     """
-    item = _advance(course.send, None) if first is None else _advance(course.throw, first)
+    item = _advance(run_executor.send, None) if first is None else _advance(run_executor.throw, first)
     while item is not None:
         if isinstance(item, Wait):
             try:
                 found = _waited(item.future)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(course.throw, error)
+                item = _advance(run_executor.throw, error)
             else:
-                item = _advance(course.send, found)
+                item = _advance(run_executor.send, found)
         else:
             yield item
-            item = _advance(course.send, None)
+            item = _advance(run_executor.send, None)
 
 
-async def drive_async(course: Going) -> AsyncIterator[Event | Delta]:
+async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
     """The same in an event loop. Code still runs on this thread, and blocks the loop as it does in a cell.
 
     Where the task is cancelled the run is stopped, so that it can be resumed, and the cancellation goes on.
     """
-    item = _advance(course.send, None)
+    item = _advance(run_executor.send, None)
     cancelled: asyncio.CancelledError | None = None
     while item is not None:
         if isinstance(item, Wait):
@@ -76,16 +76,16 @@ async def drive_async(course: Going) -> AsyncIterator[Event | Delta]:
                 found: Any = await asyncio.wrap_future(item.future)
             except asyncio.CancelledError as error:
                 cancelled = error
-                item = _advance(course.throw, KeyboardInterrupt())
+                item = _advance(run_executor.throw, KeyboardInterrupt())
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(course.throw, error)
+                item = _advance(run_executor.throw, error)
             else:
                 with _interruptible():
-                    item = _advance(course.send, found)
+                    item = _advance(run_executor.send, found)
         else:
             yield item
             with _interruptible():
-                item = _advance(course.send, None)
+                item = _advance(run_executor.send, None)
     if cancelled is not None:
         raise cancelled
 
@@ -100,36 +100,40 @@ def _waited(future: Future[Any]) -> Any:
                 return future.result()
 
 
-def drive_together(courses: Iterable[Going], at_once: int) -> None:
+def drive_together(courses: Iterable[RunItems], at_once: int) -> None:
     """Drive several runs to their ends on this thread: while some wait for their models, one goes on.
 
     An interrupt stops all that were begun.
     """
     left = iter(courses)
-    waiting: dict[Future[Any], Going] = {}
+    waiting: dict[Future[Any], RunItems] = {}
     try:
         while True:
-            while len(waiting) < max(1, at_once) and (course := next(left, None)) is not None:
-                _until_wait(course, _advance(course.send, None), waiting)
+            while len(waiting) < max(1, at_once) and (run_executor := next(left, None)) is not None:
+                _until_wait(run_executor, _advance(run_executor.send, None), waiting)
             if not waiting:
                 return
             done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_waited` does
             for future in done:
-                course = waiting.pop(future)
+                run_executor = waiting.pop(future)
                 error = future.exception()
-                item = _advance(course.throw, error) if error is not None else _advance(course.send, future.result())
-                _until_wait(course, item, waiting)
+                item = (
+                    _advance(run_executor.throw, error)
+                    if error is not None
+                    else _advance(run_executor.send, future.result())
+                )
+                _until_wait(run_executor, item, waiting)
     except KeyboardInterrupt:
-        for course in waiting.values():
-            _until_wait(course, _advance(course.throw, KeyboardInterrupt()), {})
+        for run_executor in waiting.values():
+            _until_wait(run_executor, _advance(run_executor.throw, KeyboardInterrupt()), {})
         raise
 
 
-def _until_wait(course: Going, item: object, waiting: dict[Future[Any], Going]) -> None:
+def _until_wait(run_executor: RunItems, item: object, waiting: dict[Future[Any], RunItems]) -> None:
     while item is not None and not isinstance(item, Wait):
-        item = _advance(course.send, None)
+        item = _advance(run_executor.send, None)
     if isinstance(item, Wait):
-        waiting[item.future] = course
+        waiting[item.future] = run_executor
 
 
 def _advance(step: Any, value: Any) -> Any:
@@ -175,9 +179,9 @@ class Outcome(msgspec.Struct, frozen=True):
 class Run(Generic[T]):
     """A task on its way. Its code runs on the thread that drives it: iterates, awaits, or asks for the result."""
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
-        self._going: Going | None = None
+    def __init__(self, run_executor: RunExecutor) -> None:
+        self._run_executor = run_executor
+        self._going: RunItems | None = None
         self._loops = 0  # that drive it from here
         self._thread = 0  # on which the first of them does
 
@@ -186,58 +190,58 @@ class Run(Generic[T]):
 
     def _standing(self) -> str:
         """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
-        log = self._course.log
+        log = self._run_executor.log
         try:
-            stands = log.state if log.is_held else deciding.standing(log.journal, log.events)
+            stands = log.state if log.is_held else approval.standing(log.event_store, log.events)
         except StoreError:  # a repr never fails
             stands = log.state
         has_begun = any(isinstance(event, Action | Error | Cancelled) for event in log.events)
-        return deciding.said_of(stands) if has_begun or stands != "stopped" else "not begun"
+        return approval.said_of(stands) if has_begun or stands != "stopped" else "not begun"
 
     @property
     def id(self) -> str:
         """Unique; people see and type its last five digits."""
-        return self._course.log.run
+        return self._run_executor.log.run
 
     @property
     def agent(self) -> str:
         """The name of the agent whose run it is."""
-        return self._course.log.start.agent
+        return self._run_executor.log.start.agent
 
     @property
     def task(self) -> str:
         """What it was given to do."""
-        return self._course.log.start.task
+        return self._run_executor.log.start.task
 
     @property
     def model(self) -> str:
         """The name of the model that it began with."""
-        return self._course.log.start.model
+        return self._run_executor.log.start.model
 
     @property
     def events(self) -> Events:
         """All that happened so far; of its sub-agents `agent_kernel.events(run)` tells too."""
-        return Events(self._course.log.events)
+        return Events(self._run_executor.log.events)
 
     @property
-    def journal(self) -> Journal:
+    def event_store(self) -> EventStore:
         """Where its events are kept."""
-        return self._course.log.journal
+        return self._run_executor.log.event_store
 
     @property
     def status(self) -> State:
         """Where it stands, judging from its events; `running` is also said of one that nobody drives."""
-        return self._course.log.state
+        return self._run_executor.log.state
 
     @property
     def usage(self) -> Usage:
         """What the model took so far."""
-        return usage_of(self._course.log.events)
+        return usage_of(self._run_executor.log.events)
 
     @property
     def outcome(self) -> Outcome:
         """How it stands; never raises, drives nothing."""
-        events = self._course.log.events
+        events = self._run_executor.log.events
         last = events[-1]
         reason = ""
         for event in reversed(events):
@@ -250,18 +254,18 @@ class Run(Generic[T]):
             break
         limit = last.limit if isinstance(last, Fail) else ""
         commit = next((event.after for event in reversed(events) if event.after), "")
-        return Outcome(self.status, self._course.value, reason, limit, commit, self.usage)
+        return Outcome(self.status, self._run_executor.value, reason, limit, commit, self.usage)
 
     def is_current(self) -> bool:
         """Whether nobody else went on with it: the stored events are those that are known here."""
-        log = self._course.log
-        return next(log.journal.of(self.id, len(log.events) - 1), None) is None
+        log = self._run_executor.log
+        return next(log.event_store.of(self.id, len(log.events) - 1), None) is None
 
     # -- driving
 
     def __iter__(self) -> Iterator[Event]:
         """Drive it, and see each event once it is stored; those of before first. Leaving the loop only pauses it."""
-        yield from tuple(self._course.log.events)
+        yield from tuple(self._run_executor.log.events)
         for item in self.stream():
             if isinstance(item, Event):
                 yield item
@@ -280,7 +284,7 @@ class Run(Generic[T]):
             yield from self.halt()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        for event in tuple(self._course.log.events):
+        for event in tuple(self._run_executor.log.events):
             yield event
         async for item in self._stream_async():
             if isinstance(item, Event):
@@ -329,12 +333,12 @@ class Run(Generic[T]):
             case "clarify":
                 raise TaskClarifyError(outcome.reason, self.id)
             case "pending":
-                action, _ = open_action(self._course.log.events)
+                action, _ = open_action(self._run_executor.log.events)
                 raise TaskPendingError(self.id, (action.code or "") if action else "")
             case _:
                 raise TaskInterruptedError(self.id, outcome.reason)
 
-    def held_going(self) -> Going:
+    def held_going(self) -> RunItems:
         """What is driven together with other runs (`driving.drive_together`)."""
         with self._held():
             yield from self.going()
@@ -342,11 +346,11 @@ class Run(Generic[T]):
     @contextmanager
     def _held(self, *, goes_on: bool = True) -> Generator[None]:
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
-        log, arguments = self._course.log, self._course.arguments
+        log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
             if elsewhere.is_next_a_step(log.events):
-                elsewhere.refuse(self._course.place.session, log.events)
+                elsewhere.refuse(self._run_executor.place.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
@@ -361,7 +365,7 @@ class Run(Generic[T]):
                 arguments.pause()
                 log.let_go()
 
-    def going(self) -> Going:
+    def going(self) -> RunItems:
         """What is driven (`driving`): one at a time, and again as long as it is not done.
 
         Raises:
@@ -372,7 +376,7 @@ class Run(Generic[T]):
                 return _nothing()
             raise RunBusyError(self.id, _HERE if self._thread == threading.get_ident() else _BESIDE)
         if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
-            self._going = self._course.go()
+            self._going = self._run_executor.go()
         return self._going
 
     # -- a person's part
@@ -388,19 +392,19 @@ class Run(Generic[T]):
             WithinStepError: code of a step resumes a run that it has not begun.
         """
         self._refuse_within_others("resume a run")
-        if is_race(self._course.log.start):  # it has no conversation of its own: only candidates ask a model
+        if is_race(self._run_executor.log.start):  # it has no conversation of its own: only candidates ask a model
             raise RunStateError(self.id, "a race", "resumed; run its cell again")
         status = self.status
         if status == "running":
-            deciding.refuse_driven(self._course.log, force=force)
+            approval.refuse_driven(self._run_executor.log, force=force)
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
-            raise RunStateError(self.id, deciding.said_of(status), "resumed")
-        self._course.stopped = ""
+            raise RunStateError(self.id, approval.said_of(status), "resumed")
+        self._run_executor.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
-            self._course.log.note(Resumed(sent=self._course.place.redactor.masked(sent), by=by))
+            self._run_executor.log.note(Resumed(sent=self._run_executor.place.redactor.masked(sent), by=by))
         return self._going_on()
 
     def approve(self, *, by: str = "") -> Run[T]:
@@ -422,19 +426,19 @@ class Run(Generic[T]):
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
-            self._course.log.read_again()
-            elsewhere.refuse(self._course.place.session, self._course.log.events)
-        deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
+            self._run_executor.log.read_again()
+            elsewhere.refuse(self._run_executor.place.session, self._run_executor.log.events)
+        approval.decide(self._run_executor.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
 
     def _refuse_within_others(self, what: str) -> None:
-        parent = running_step.running_course()
-        if parent is None or self._course.log.start.parent_run != parent.log.run:
+        parent = running_step.running_executor()
+        if parent is None or self._run_executor.log.start.parent_run != parent.log.run:
             running_step.refuse(what)
 
     def _going_on(self) -> Run[T]:
         if self._loops:  # decided within the loop that drives it: that goes on
-            self._course.log.hold()
+            self._run_executor.log.hold()
         return self
 
     def halt(self) -> tuple[Event, ...]:
@@ -444,22 +448,22 @@ class Run(Generic[T]):
         with self._held(goes_on=False):
             going = self.going()
             if inspect.getgeneratorstate(going) == inspect.GEN_CREATED:
-                return self._course.interrupted()
+                return self._run_executor.interrupted()
             return tuple(one for one in drive(going, KeyboardInterrupt()) if isinstance(one, Event))
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
-        self._course.stop(reason)
+        self._run_executor.stop(reason)
 
     def abandon(self, reason: str = "given up") -> None:
         """Give it up for good, where it stands. Raises: RunStateError: it is done. RunBusyError: somebody else drives it."""
         self._refuse_within_others("give up a run")
         if self.status in ("completed", "failed", "cancelled"):
-            raise RunStateError(self.id, deciding.said_of(self.status), "given up")
-        deciding.refuse_driven(self._course.log)
-        self._course.forget_preview()
-        self._course.log.note(Cancelled(during="pause", reason=reason, final=True))
+            raise RunStateError(self.id, approval.said_of(self.status), "given up")
+        approval.refuse_driven(self._run_executor.log)
+        self._run_executor.forget_preview()
+        self._run_executor.log.note(Cancelled(during="pause", reason=reason, final=True))
 
 
-def _nothing() -> Going:
+def _nothing() -> RunItems:
     yield from ()

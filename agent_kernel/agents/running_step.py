@@ -15,36 +15,45 @@ from agent_kernel.errors import WithinStepError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.course import Course
+    from agent_kernel.agents.executor import RunExecutor
 
-__all__ = ["entered", "is_within", "may_change", "parent_course", "refuse", "running_course", "was_changed", "was_made"]
+__all__ = [
+    "entered",
+    "is_within",
+    "may_change",
+    "parent_executor",
+    "refuse",
+    "running_executor",
+    "was_changed",
+    "was_made",
+]
 
 # Code of a step can read every context variable, so this one says nothing by itself.
 _key: ContextVar[str] = ContextVar("agent_kernel_step", default="")
-_courses: dict[str, Course] = {}
+_executors: dict[str, RunExecutor] = {}
 _made: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()  # agents that a step made, by the key of the step
 
 
 @contextmanager
-def entered(course: Course) -> Generator[rights.PutBack]:
+def entered(run_executor: RunExecutor) -> Generator[rights.PutBack]:
     """While code of a step of this run runs. What it gives puts back the rights that it changed, and says whether it did."""
     key = secrets.token_hex(8)
-    _courses[key] = course
+    _executors[key] = run_executor
     token = _key.set(key)
     try:
         with rights.held() as put_back:
             yield put_back
     finally:
         _key.reset(token)
-        del _courses[key]
+        del _executors[key]
 
 
-def running_course() -> Course | None:
+def running_executor() -> RunExecutor | None:
     """The run whose step runs right here."""
-    return _courses.get(_key.get())
+    return _executors.get(_key.get())
 
 
-def parent_course(what: str) -> Course | None:
+def parent_executor(what: str) -> RunExecutor | None:
     """The run whose sub-agent begins here, if one does.
 
     Args:
@@ -56,15 +65,15 @@ def parent_course(what: str) -> Course | None:
     """
     if is_within() and rights.put_back():
         raise WithinStepError("change an agent")
-    course = running_course()
-    if course is None and (is_within() or gate_here() is not None):
+    run_executor = running_executor()
+    if run_executor is None and (is_within() or gate_here() is not None):
         raise RuntimeError(f"{what}: call it on the step's own thread, one after the other")
-    return course
+    return run_executor
 
 
 def is_within() -> bool:
     """Whether this is code of a step, also on a thread that it started."""
-    return running_course() is not None or is_on_a_steps_thread()
+    return running_executor() is not None or is_on_a_steps_thread()
 
 
 def _whose() -> str:

@@ -8,16 +8,16 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from agent_kernel.agents import context, earlier, leftovers, returning
-from agent_kernel.agents.allowing import MODES
+from agent_kernel.agents import cleanup, messages, return_types
+from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
-from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.current import Nowhere
+from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
-from agent_kernel.agents.journal import OVER, Journal, Listener, Log, new_run_id
+from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.executor import RunExecutor, Setup
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
-from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
@@ -37,7 +37,7 @@ __all__ = ["Inputs", "Options", "State", "model_of_run", "place_of", "reopened",
 _own_models: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by the run that began with it
 _DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
 
-State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
+State: TypeAlias = "ExecutionContext | Versioned | Live | Session | dict[str, object] | None"
 Inputs: TypeAlias = Mapping[str, object]
 
 
@@ -64,13 +64,13 @@ class Options(TypedDict, total=False):
 def started(
     agent: Agent,
     task: str,
-    place: Place,
+    place: ExecutionContext,
     *,
     returns: object = None,
     inputs: Inputs | None = None,
     listeners: Sequence[Listener] = (),
     can_ask: bool = True,
-    parent: Course | None = None,
+    parent: RunExecutor | None = None,
     fork: Fork | None = None,
     run: str = "",
     parent_run: str = "",
@@ -94,10 +94,10 @@ def started(
     """
     above = parent.log.start if parent is not None else None
     if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
-        leftovers.tidy(place.session.repo, place.journal, place.session)
+        cleanup.tidy(place.session.repo, place.event_store, place.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
-    before = earlier.runs_before(place, named) if parent is None else ()  # a function remembers nothing
-    heard = earlier.messages(place.journal, before)
+    before = messages.runs_before(place, named) if parent is None else ()  # a function remembers nothing
+    heard = messages.messages(place.event_store, before)
     made = _setup(agent, place, returns, options, parent, heard, can_ask=can_ask)
     run = run or new_run_id()
     if fork is not None:
@@ -105,7 +105,7 @@ def started(
     else:
         arguments = Arguments.put(place, agent.name, run, inputs or {}, kept=parent is None)
     log = Log(
-        place.journal,
+        place.event_store,
         run,
         listeners=_listeners(agent, options, parent, listeners),
         agent=agent.name,
@@ -121,18 +121,18 @@ def started(
         if own:
             _own_models[run] = _object_of(made.model)
         log.note(structs.replace(start, model=called, own_model=own), before=place.head)
-        left_out = earlier.too_many(heard)
+        left_out = messages.too_many(heard)
         if left_out is not None:
             log.note(left_out, before=place.head)
         if options.get("setup"):
             log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
-        course = Course(made, place, log, arguments)
-        return Run(course) if parent is None else ChildRun(course, parent, fork)
+        run_executor = RunExecutor(made, place, log, arguments)
+        return Run(run_executor) if parent is None else ChildRun(run_executor, parent, fork)
     except KeyboardInterrupt as error:
         if not log.events:
             arguments.take_away()
             raise
-        Course(made, place, log, arguments).interrupted()
+        RunExecutor(made, place, log, arguments).interrupted()
         if parent is not None:  # the whole is meant
             raise
         raise TaskInterruptedError(run) from error
@@ -142,7 +142,7 @@ def started(
 
 
 def started_within(
-    parent: Course, agent: Agent, task: str, returns: object, inputs: Inputs, options: Options
+    parent: RunExecutor, agent: Agent, task: str, returns: object, inputs: Inputs, options: Options
 ) -> Run[Any]:
     """A run that the step of another begins. Without a state of its own it acts on a fork of its parent's.
 
@@ -173,7 +173,7 @@ def started_within(
 
 
 def reopened(
-    place: Place,
+    place: ExecutionContext,
     run: str,
     *,
     agent: Agent | None = None,
@@ -191,8 +191,8 @@ def reopened(
         RunNotFoundError: no run has this id. UntrustedStoreError: its code, its model and what was allowed come from a store
             that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not available.
     """
-    run = place.journal.find(run)
-    start = place.journal.first(run)
+    run = place.event_store.find(run)
+    start = place.event_store.first(run)
     if place.session is not None:
         trust.require(place.session.repo)
     place.policy = start.context
@@ -202,9 +202,9 @@ def reopened(
         model=model_named(model, place.namespace, place.stored()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
-        returns=returning.named(start.returns, place.namespace) if returns is None else returns,
+        returns=return_types.named(start.returns, place.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
-        earlier=tuple(earlier.messages(place.journal, start.earlier)),
+        earlier=tuple(messages.messages(place.event_store, start.earlier)),
         can_ask=can_ask,
         offers={} if agent is None else agent.registry.objects,
         allowed=frozenset() if agent is None else agent.registry.allowed,
@@ -212,15 +212,15 @@ def reopened(
         preview=options.get("preview", start.preview),
     )
     log = Log(
-        place.journal,
+        place.event_store,
         run,
-        tuple(place.journal.of(run)),
+        tuple(place.event_store.of(run)),
         _listeners(agent, options, None, listeners),
         agent=start.agent,
         namespace=start.namespace,
         parent_run=start.parent_run,
     )
-    return Run(Course(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
+    return Run(RunExecutor(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
 
 
 def model_of_run(start: TaskStart, agent: Agent | None) -> object:
@@ -242,29 +242,29 @@ def model_of_run(start: TaskStart, agent: Agent | None) -> object:
     return model
 
 
-def place_of(state: State) -> Place:
+def place_of(state: State) -> ExecutionContext:
     """Where a run with this state acts. Raises: NotBoundError: it acts in the notebook, and no notebook is bound."""
-    if isinstance(state, Place):
+    if isinstance(state, ExecutionContext):
         return state
     if state is None:
-        return Place({"__name__": "__agent__"})
+        return ExecutionContext({"__name__": "__agent__"})
     if isinstance(state, Versioned):
-        return Place(state.session.namespace, state.session)
+        return ExecutionContext(state.session.namespace, state.session)
     if isinstance(state, Live):
-        return Place(state.namespace, journal=Journal(state.beside))
+        return ExecutionContext(state.namespace, event_store=EventStore(state.beside))
     if isinstance(state, dict):
-        return Place(state)
+        return ExecutionContext(state)
     if isinstance(cast("object", state), Nowhere):
         raise NotBoundError
-    return Place(state.namespace, state)
+    return ExecutionContext(state.namespace, state)
 
 
 def _setup(
     agent: Agent,
-    place: Place,
+    place: ExecutionContext,
     returns: object,
     options: Options,
-    parent: Course | None,
+    parent: RunExecutor | None,
     heard: Sequence[Message],
     *,
     can_ask: bool,
@@ -272,7 +272,7 @@ def _setup(
     approve = options.get("approve", "") or agent.approve or "auto"
     if approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
-    returning.check(returns)
+    return_types.check(returns)
     limits = options.get("limits") or agent.limits
     limits = limits if parent is None else limits_within(parent, limits)
     model = model_named(options.get("model") or agent.model, place.namespace)
@@ -293,7 +293,7 @@ def _setup(
 
 
 def _listeners(
-    agent: Agent | None, options: Options, parent: Course | None, more: Sequence[Listener]
+    agent: Agent | None, options: Options, parent: RunExecutor | None, more: Sequence[Listener]
 ) -> list[Listener]:
     """Who is told of the events, each once: the agent's own, the task's, and those of the run that began it."""
     own = [agent.on_event if agent is not None else None, options.get("on_event")]
@@ -306,19 +306,24 @@ def _listeners(
 
 
 def _task_start(
-    agent: Agent, task: str, place: Place, made: Setup, before: tuple[tuple[str, int], ...], arguments: Arguments
+    agent: Agent,
+    task: str,
+    place: ExecutionContext,
+    made: Setup,
+    before: tuple[tuple[str, int], ...],
+    arguments: Arguments,
 ) -> TaskStart:
-    wanted = returning.type_text(made.returns)
+    wanted = return_types.type_text(made.returns)
     cell, number = place.cell()
     named = [name for name in arguments.given if not place.hidden(name)]
     given = f"Given as variables: {', '.join(named)}." if named else ""
     said = "\n\n".join(filter(None, (place.redactor.masked(task.strip()), given)))
-    room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
+    room = agent.context_tokens * messages.CHARS_A_TOKEN - len(said) - 2
     told = agent.registry.text(agent.context_tokens)
     return TaskStart(
         task=place.redactor.masked(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
-        instructions=context.instructions(
+        instructions=messages.instructions(
             wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []
         ),
         inputs={name: place.summary(name) for name in named},
@@ -341,7 +346,7 @@ def _task_start(
     )
 
 
-def _name_of(model: Model, named: object, place: Place) -> str:
+def _name_of(model: Model, named: object, place: ExecutionContext) -> str:
     """What finds the model again: where a variable was named that holds it, that one."""
     held = place.namespace.get(named) if isinstance(named, str) else None
     return cast("str", named) if held is not None and (held is model or held is _object_of(model)) else model.name

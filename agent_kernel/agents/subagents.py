@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from agent_kernel.agents.event_log import short_run, taken_up, usage_of
 from agent_kernel.agents.events import Cancelled, SubRun
-from agent_kernel.agents.journal import short_run, taken_up, usage_of
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.repository import Author, Holder
@@ -24,8 +24,8 @@ from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.session import Session
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Course
     from agent_kernel.agents.events import Event
+    from agent_kernel.agents.executor import RunExecutor
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.models import Delta
     from agent_kernel.repository import ObjectId
@@ -36,12 +36,12 @@ T = TypeVar("T")
 _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
 
 
-def limits_within(parent: Course, own: Limits) -> Limits:
+def limits_within(parent: RunExecutor, own: Limits) -> Limits:
     """A sub-agent's limits: its own, no more steps than its parent may take, and of the rest no more than that has left."""
     return own.bounded(parent.setup.limits, usage_of(taken_up(parent.log.events)), parent.seconds)
 
 
-def approval_within(parent: Course, own: str) -> str:
+def approval_within(parent: RunExecutor, own: str) -> str:
     """A sub-agent's approval: the stricter one of its own and its parent's.
 
     Nobody can be asked within a step, so what would ask is denied. Where each of the parent's steps is asked about, this one was: what is risky in it is asked about no less.
@@ -50,9 +50,9 @@ def approval_within(parent: Course, own: str) -> str:
     return max(above, own, key=_STRICTNESS.index)
 
 
-def beside(parent: Place, namespace: dict[str, object], session: Session | None = None) -> Place:
+def beside(parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None) -> ExecutionContext:
     """A place for a sub-agent: what its parent's model is not told, its own is not told either."""
-    place = Place(namespace, session, journal=parent.journal, hidden=parent.hidden)
+    place = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.hidden)
     place.policy, place.redactor = parent.policy, parent.redactor
     return place
 
@@ -60,7 +60,9 @@ def beside(parent: Place, namespace: dict[str, object], session: Session | None 
 class Fork:
     """A branch of a sub-agent's own, from where its parent's step is."""
 
-    def __init__(self, parent: Place, session: Session, agent: str, run: str, inputs: Mapping[str, object]) -> None:
+    def __init__(
+        self, parent: ExecutionContext, session: Session, agent: str, run: str, inputs: Mapping[str, object]
+    ) -> None:
         at = session.save_step()
         self.branch = f"{agent}-{short_run(run)}"
         aside = ASIDE + secrets.token_hex(4)
@@ -105,7 +107,7 @@ class Fork:
         A merge alone would let the branch win: it began after the parent's change.
         """
         from agent_kernel.repository import Conflict
-        from agent_kernel.session.merging import conflict_of
+        from agent_kernel.session.merge import conflict_of
 
         repo = self._parent.repo
         was, ours, theirs = map(repo.tree_at, (self._outer.began, self._at, self.session.head))
@@ -127,8 +129,8 @@ class Fork:
 class ChildRun(Run[T]):
     """The run of a sub-agent. As it ends, what it made comes to its parent."""
 
-    def __init__(self, course: Course, parent: Course, fork: Fork | None) -> None:
-        super().__init__(course)
+    def __init__(self, run_executor: RunExecutor, parent: RunExecutor, fork: Fork | None) -> None:
+        super().__init__(run_executor)
         self._parent = parent
         self._fork = fork
         self._is_open = True
@@ -186,14 +188,14 @@ class ChildRun(Run[T]):
             return
         if self._fork is not None:
             self._fork.leave()
-        self._course.log.let_go()  # a loop over it that was left halfway may still be there
+        self._run_executor.log.let_go()  # a loop over it that was left halfway may still be there
         if self.status == "running":  # it was begun, and never driven to where it rests
-            self._course.log.note(Cancelled(during="pause", reason="the step that began it has ended"))
+            self._run_executor.log.note(Cancelled(during="pause", reason="the step that began it has ended"))
         self._close(self.status)
 
     def _close(self, status: str) -> None:
         self._is_open = False
-        self._course.log.let_go()
+        self._run_executor.log.let_go()
         self._parent.children.remove(self)
         self._tell(status)
 

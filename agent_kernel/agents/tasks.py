@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from agent_kernel.agents import returning
+from agent_kernel.agents import return_types
 from agent_kernel.agents.run import drive_together
-from agent_kernel.agents.running_step import parent_course
+from agent_kernel.agents.running_step import parent_executor
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from agent_kernel.agents.agent import Agent, Options, State
+    from agent_kernel.agents.event_log import Listener
     from agent_kernel.agents.events import Event
-    from agent_kernel.agents.journal import Listener
     from agent_kernel.agents.models import Delta
     from agent_kernel.agents.run import Run
 
@@ -141,7 +141,7 @@ class Task(Generic[P, C, R]):
         Raises:
             RuntimeError: it is called on a thread that the step started. There nobody would know whose sub-agent it is.
         """
-        parent_course(f"{self.__name__}() is an agent's task")
+        parent_executor(f"{self.__name__}() is an agent's task")
         return self._start(args, kwargs, self._options).result()
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options) -> Run[R]:
@@ -174,12 +174,12 @@ class Task(Generic[P, C, R]):
         kind = self._signature.parameters[name].kind
         try:
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                return tuple(returning.fitted(one, wanted) for one in value)
+                return tuple(return_types.fitted(one, wanted) for one in value)
             if kind is inspect.Parameter.VAR_KEYWORD:
-                return {key: returning.fitted(one, wanted) for key, one in value.items()}
+                return {key: return_types.fitted(one, wanted) for key, one in value.items()}
             default = self._signature.parameters[name].default
-            return value if value is default else returning.fitted(value, wanted)
-        except returning.Misfit as misfit:
+            return value if value is default else return_types.fitted(value, wanted)
+        except return_types.Misfit as misfit:
             raise TypeError(f"{self.__name__}(): argument {name!r} does not fit: {misfit}") from None
 
 

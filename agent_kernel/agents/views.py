@@ -14,7 +14,7 @@ from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session import Live, Session, Snapshot
 
 __all__ = ["Focus", "View", "view"]
@@ -40,7 +40,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def view(
-    of: Agent | Place | Live | Session | Snapshot | Mapping[str, object] | None = None,
+    of: Agent | ExecutionContext | Live | Session | Snapshot | Mapping[str, object] | None = None,
     *,
     focus: Focus = "recent",
     full: bool = False,
@@ -75,8 +75,8 @@ def _agent(agent: Agent, *, full: bool) -> View:
     return _shown(f"{agent!r}", [*told, *given])
 
 
-def _state(of: Place | Live | Session | Mapping[str, object], focus: Focus) -> View:
-    from agent_kernel.agents.place import Place
+def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: Focus) -> View:
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
 
@@ -84,11 +84,11 @@ def _state(of: Place | Live | Session | Mapping[str, object], focus: Focus) -> V
         return _versioned(of.session, of.session.workspace.bindings.names(of.namespace), focus)
     if isinstance(of, Session):
         return _versioned(of, of.workspace.bindings.names(of.namespace), focus)
-    if isinstance(of, Place) and of.session is not None:
+    if isinstance(of, ExecutionContext) and of.session is not None:
         return _versioned(of.session, of.names(), focus)
-    namespace = of.namespace if isinstance(of, Place | Live) else of
+    namespace = of.namespace if isinstance(of, ExecutionContext | Live) else of
     names = sorted(name for name in namespace if not name.startswith("__"))
-    last = _last_run(of) if isinstance(of, Place | Live) and focus == "recent" else None
+    last = _last_run(of) if isinstance(of, ExecutionContext | Live) and focus == "recent" else None
     if last is None:
         return _shown(f"{len(names)} variables", _lines(namespace, names))
     return _shown(f"what run {last[0][-5:]} changed", _changes(namespace, last[1]))
@@ -114,7 +114,7 @@ def _versioned(session: Session, names: Iterable[str], focus: Focus) -> View:
     return _shown(f"{title}, on {where}", _changes(session.namespace, changed))
 
 
-def _last_run(of: Place | Live) -> tuple[str, dict[str, str]] | None:
+def _last_run(of: ExecutionContext | Live) -> tuple[str, dict[str, str]] | None:
     """The run that acted here last, and what it changed."""
     from agent_kernel.agents.listing import events
 

@@ -29,9 +29,9 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
+from agent_kernel.agents.event_log import EventStore, State, state_of, usage_of
 from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, packed
 from agent_kernel.agents.events import Cancelled as CancelledEvent
-from agent_kernel.agents.journal import Journal, State, state_of, usage_of
 from agent_kernel.agents.limits import Limits
 from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder, ObjectId
@@ -151,9 +151,9 @@ def pickled(value: object) -> bytes | None:
     return found if len(found) <= _LARGEST_VALUE else None
 
 
-def looked_up(candidate: Candidate, repo: Repository, journal: Journal) -> Candidate:
+def looked_up(candidate: Candidate, repo: Repository, event_store: EventStore) -> Candidate:
     """The candidate with all that the store knows of it: its events, and its branch against where it began."""
-    events = tuple(journal.of(candidate.run))
+    events = tuple(event_store.of(candidate.run))
     found: dict[str, Any] = {}
     tip = repo.branches().get(candidate.branch)
     if tip is not None:
@@ -342,7 +342,7 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
     import cloudpickle
 
     from agent_kernel.agents.agent import started
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session.session import Session
 
     wanted = job.candidate
@@ -360,7 +360,7 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
         run = started(
             asked.agent,
             asked.task,
-            Place(namespace, session),
+            ExecutionContext(namespace, session),
             returns=returns,
             inputs=asked.inputs,
             model=model_of(asked.agent),
@@ -404,7 +404,7 @@ def _is_over(job: Job, repo: Repository) -> bool:
     """Whether its race has ended. An executor may begin a job long after it was cancelled."""
     if repo.setting(stop_key(job.race)) is not None:
         return True
-    events = tuple(Journal(repo.store).of(job.race))
+    events = tuple(EventStore(repo.store).of(job.race))
     return bool(events) and state_of(events) != "running"
 
 

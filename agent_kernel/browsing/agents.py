@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import ast
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.deciding import asked_by, waiting
+from agent_kernel.agents.approval import asked_by, waiting
+from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -22,28 +26,427 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal, seconds_taken, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
-from agent_kernel.browsing.arguments import OfRun
-from agent_kernel.browsing.asking import Asks, asks_of
-from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.listing import changed_by, chips_of, code_line, growth, status_of, stopped_of
 from agent_kernel.browsing.lists import node_of, why
-from agent_kernel.browsing.wording import cleaned, prompts, subject_of
-from agent_kernel.errors import RunNotFoundError
-from agent_kernel.repository import hex_of
+from agent_kernel.browsing.questions import OfRun
+from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.text_diff import html_of, pieces_of
+from agent_kernel.browsing.wording import called, cleaned, prompts, subject_of
+from agent_kernel.errors import RunNotFoundError, StoreError
+from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, ranks
-from agent_kernel.verbs.text import clean_lines
+from agent_kernel.verbs.output import clean_lines, plural
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.events import Event
-    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.agents.events import Event, Finding
+    from agent_kernel.repository import Commit
     from agent_kernel.verbs.timeline import Record
 
-__all__ = ["RaceCandidate", "RaceRow", "RaceStanding", "RunDetails", "RunQuestion", "RunStep", "race", "run"]
+__all__ = [
+    "Asks",
+    "Happened",
+    "RaceCandidate",
+    "RaceRow",
+    "RaceStanding",
+    "ReportRow",
+    "RunDetails",
+    "RunQuestion",
+    "RunStep",
+    "asks_of",
+    "card_faces",
+    "happened",
+    "keeps",
+    "note_of",
+    "question_faces",
+    "race",
+    "report_of",
+    "run",
+]
+
+
+# -- what a person is asked before a step runs: its code, and a report of what it would reach, write, import, read, delete
+#
+# What leaves the machine comes first, then files, then the harmless. The five kinds that everybody asks about always have a
+# row, so that it is seen where there is nothing; the others only where something was found.
+
+# -- what a person is told of a step that was tried on a fork before they were asked: what it did there, and what accepting does
+
+_MOST: Final = 40
+_READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
+_KEEPS: Final = (
+    "Accepting takes on what it changed there, and does not run it again, unless the same variables are changed here "
+    "meanwhile. Files and mail are real already."
+)
+_ENDED: Final = {
+    "ok": "ran to its end",
+    "failed": "failed",
+    "interrupted": "was interrupted",
+    "timeout": "ran too long and was ended",
+    "killed": "ran too long and was ended",
+    "crashed": "crashed; the kernel is unharmed",
+    "stopped": "was ended",
+}
+_ENDS: Final = {"success": "Returned", "fail": "Gave up", "clarify": "Asked"}
+
+Happened = tuple[str, str, str, str]  # a word, the sign of a change or "", what, a remark
+
+
+def keeps(asked: ApprovalRequested) -> bool:
+    """Whether approving takes on what the fork did, so that the code does not run again."""
+    return bool(asked.branch) and not asked.told
+
+
+def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
+    """What to know before one says yes, in whole sentences."""
+    told = cleaned(summaries.mask_text(asked.told, hidden), 500)
+    told = f"{told[:1].upper()}{told[1:]}." if told else ""
+    if asked.stopped and not asked.preview:
+        return told
+    if not asked.preview:
+        return _READ
+    if asked.preview == "refused":
+        return f"Not tried. {told} {_READ}"
+    seen = f"It {_ENDED.get(asked.preview, 'ended')} in a process of its own."
+    if keeps(asked):
+        return f"{seen} {_KEEPS}"
+    return f"{seen} {told} {_READ}"
+
+
+def happened(
+    book: Book, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
+) -> tuple[Happened, ...]:
+    """What it changed on the fork, showed, did outside and ended its run with."""
+    return tuple(_happened(book, asked, before, hidden))
+
+
+def _happened(
+    book: Book, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
+) -> Iterator[Happened]:
+    def masked(text: str) -> str:
+        return cleaned(summaries.mask_text(text, hidden), 200)
+
+    for how, name, now in asked.changed[:_MOST]:
+        was = _was(book, before, name) if how == "~" else ""
+        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "there"
+    if len(asked.changed) > _MOST:
+        yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
+    lines = [line for line in asked.output.splitlines() if line.strip()]
+    if lines:
+        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "there"
+    for what, target, count in asked.effects[:_MOST]:
+        yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
+    if asked.settled:
+        yield _ENDS.get(asked.settled, "Ended with"), "", masked(asked.result) or "nothing", "ends the run"
+
+
+def _was(book: Book, before: ObjectId | None, name: str) -> str:
+    if before is None:
+        return ""
+    try:
+        summary = summary_of(book.repo, book.repo.tree_at(before).get(name))
+    except StoreError:  # damaged: what it is now can still be said
+        return ""
+    return "" if summary is None else cleaned(summaries.line(summary), 200)
+
+
+def _became(was: str, now: str) -> str:
+    """`DataFrame 4 × 2, 32 B → 4 × 3, 48 B`: what both begin with is said once."""
+    if not was or not now:
+        return now
+    if was == now:
+        return f"{now}: contents differ"
+    kind, _, rest = now.partition(" ")
+    return f"{was} → {rest if rest[:1].isdigit() and was.startswith(f'{kind} ') else now}"
+
+
+_MOST_CODE: Final = 100_000
+_MOST_ITEMS: Final = 40
+_DELETING: Final = ("deletes ", "remove", "unlink", "rmdir", "rmtree", "truncate")
+# Which findings of a review stand in which row; rows that stay also where nothing was found come with what is said then.
+_ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
+    ("Reaches", frozenset({"network", "database", "browser", "clipboard"}), True),
+    ("Takes back", frozenset({"goes back"}), False),
+    ("Starts", frozenset({"processes", "shell", "process state", "kernel"}), False),
+    ("Writes", frozenset({"files"}), True),
+    ("Hides", frozenset({"dynamic", "dunder", "unreadable"}), False),
+    ("Uses", frozenset({"magic", "person", "history", "agent"}), False),
+    ("Imports", frozenset({"imports"}), True),
+    ("Changes", frozenset({"changes"}), False),
+    ("Sets", frozenset({"writes"}), False),
+)
+_NOTES: Final = {
+    "Reaches": "may send data out",
+    "Takes back": "what others did",
+    "Starts": "beyond this notebook",
+    "Writes": "outside the variables",
+    "Hides": "what it does cannot be read",
+    "Deletes": "gone when it has run",
+}
+
+
+class ReportRow(msgspec.Struct, frozen=True):
+    """One kind of thing that the code would do. No items: nothing of the kind was found."""
+
+    word: str
+    items: tuple[str, ...]
+    risky: bool
+    note: str
+
+
+class Asks(msgspec.Struct, frozen=True):
+    """A step that waits. `tried`: what it did where it was tried on a fork first; `keeps`: approving takes that on."""
+
+    step: int
+    code: tuple[tuple[str, str], ...]  # in pieces, each with its kind: keyword, string, number, comment or none
+    source: str  # the same as one text, to be changed
+    branch: str | None
+    after: str
+    asked_ms: int
+    report: tuple[ReportRow, ...]
+    tried: tuple[Happened, ...]
+    keeps: bool
+    note: str
+
+
+def asks_of(book: Book, asked: ApprovalRequested) -> Asks:
+    """The question as a panel shows it; what looks like a secret is masked."""
+    code, hidden = summaries.mask_code(asked.code)
+    code = clean_lines(code)[:_MOST_CODE]
+    before = _known(book, asked.before)
+    head = book.spread().view.head
+    return Asks(
+        step=asked.step or 0,
+        code=tuple(pieces_of(code)),
+        source=code,
+        branch=None if head.branch is None else cleaned(head.branch, 200),
+        after=_called(book, before),
+        asked_ms=asked.time_ns // 1_000_000,
+        report=report_of(asked, _names_at(book, before), hidden),
+        tried=happened(book, asked, before, hidden),
+        keeps=keeps(asked),
+        note=note_of(asked, hidden),
+    )
+
+
+def _known(book: Book, id: str) -> ObjectId | None:
+    """The commit, where it is still there."""
+    found = ObjectId(bytes.fromhex(id) + b"\x01") if id else None
+    return found if found is not None and found in book.spread().view.places else None
+
+
+def _called(book: Book, before: ObjectId | None) -> str:
+    if before is None:
+        return ""
+    commit = book.repo.commit_at(before)
+    prompt = called(commit)
+    return f"{prompt[:-1]}.{commit.step}]" if commit.run and commit.step and prompt.startswith("[") else prompt
+
+
+def _names_at(book: Book, before: ObjectId | None) -> frozenset[str]:
+    """The variables there are when the step begins."""
+    if before is None:
+        return frozenset()
+    return frozenset(book.repo.tree_at(before).names())
+
+
+def report_of(
+    asked: ApprovalRequested, names: frozenset[str], hidden: frozenset[str] = frozenset()
+) -> tuple[ReportRow, ...]:
+    """The rows, the gravest first.
+
+    Args:
+        names: variables there are, of which those that the code reads are told.
+    """
+    deletes = [one for one in asked.findings if _deletes(one)]
+    rest = [one for one in asked.findings if not _deletes(one)]
+    rows = [
+        _row(word, [one for one in rest if one.kind in kinds], hidden)
+        for word, kinds, stays in _ROWS
+        if stays or any(one.kind in kinds for one in rest)
+    ]
+    read = tuple(sorted(_reads(asked.code) & names))
+    rows.append(ReportRow("Reads", read[:_MOST_ITEMS], False, plural(len(read), "name") if read else ""))
+    gone = _row("Deletes", deletes, hidden)
+    rows.insert(0 if gone.risky else len(rows), gone)
+    return tuple(sorted(rows, key=_rank))
+
+
+def _rank(row: ReportRow) -> int:
+    """What leaves the machine first; a row that needs a look before one that does not."""
+    order = ["Reaches", "Takes back", "Starts", "Deletes", "Writes", "Hides", "Uses"]
+    if row.word == "Deletes" and not row.risky:
+        return 99
+    return order.index(row.word) if row.word in order else 50
+
+
+def _row(word: str, found: Sequence[Finding], hidden: frozenset[str]) -> ReportRow:
+    items = dict.fromkeys(cleaned(summaries.mask_text(one.what, hidden), 200) for one in found)
+    risky = any(one.risky for one in found)
+    note = (
+        _NOTES.get(word, "") if risky else plural(len(items), "name") if word in ("Changes", "Sets") and items else ""
+    )
+    return ReportRow(word, tuple(items)[:_MOST_ITEMS], risky, note)
+
+
+def _deletes(one: Finding) -> bool:
+    return one.kind == "deletes" or (
+        one.kind == "files" and any(word in one.what.partition("(")[0] for word in _DELETING)
+    )
+
+
+def _reads(code: str) -> set[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse("\n".join(_python_lines(code.splitlines())))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
+
+
+def _python_lines(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield "pass" if line.startswith(("%", "!")) else line
+
+
+# -- what a run asks, as it stands in a notebook without a panel: what would run, what it would do, what to type
+#
+# The question about a step is an output of the cell that gave the task, and the code in it is what that cell is about to run: it stays, masked.
+# Once it is decided, the same place says what was decided.
+
+_LINE: Final = "1px solid rgba(128,128,128,.35)"
+_MUTED: Final = "opacity:.7"
+_CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
+_RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
+_ANSWERS: Final = "%agent resume ANSWER"
+_SIGN: Final = {"-": "−"}
+# What the rows are about of which nothing was found.
+_ABOUT: Final = {
+    "Reaches": "network",
+    "Writes": "files",
+    "Imports": "imports",
+    "Reads": "variables read",
+    "Deletes": "deletions",
+}
+_CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
+_SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
+
+Details = Mapping[str, Any]
+
+
+def card_faces(run: Details, step: int) -> dict[str, str]:
+    """The faces by MIME type.
+
+    Args:
+        run: the answer to `run`.
+    """
+    asks = run["asks"]
+    if asks is None or asks["step"] != step:
+        said = _decided(run, step)
+        return {"text/plain": said, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(said)}</div>'}
+    return {"text/plain": _text(run, asks), "text/html": _html(run, asks)}
+
+
+def question_faces(run: Details, number: int) -> dict[str, str]:
+    """The same of what the agent asks in words: the question and the line to type, then the answer.
+
+    Args:
+        run: the answer to `run`.
+    """
+    name, asked = run["author"]["name"], run["questions"][number - 1]
+    if asked["answered"]:
+        said = [f"{name} asked: {asked['text']}", f"{asked['answered_by'] or 'answered'}: {asked['answer']}"]
+        lines = "<br>".join(map(escape, said))
+        return {"text/plain": "\n".join(said), "text/html": f'<div style="font-size:13px;{_MUTED}">{lines}</div>'}
+    title = f"{name} asks: {asked['text']}"
+    return {"text/plain": f"{title}\n{_ANSWERS} goes on", "text/html": _question(title)}
+
+
+def _question(title: str) -> str:
+    said = escape(title).replace("\n", "<br>")
+    return (
+        f'<div class="agent-kernel" style="font-size:13px;line-height:20px;padding-left:14px"><b>{said}</b>'
+        f'<br><code style="{_CODE};background:none;color:inherit">{_ANSWERS}</code> goes on</div>'
+    )
+
+
+def _decided(run: Details, step: int) -> str:
+    found: Sequence[Details] = [one for one in run["steps"] if one["prompt"] == f".{step}"]
+    how = _SAID.get(found[-1]["decided"], "") if found else ""
+    by = f" by {found[-1]['decided_by']}" if how and found[-1]["decided_by"] else ""
+    why = f": {found[-1]['reason']}" if how and found[-1]["reason"] else ""
+    return f"{run['author']['name']}: step {step} was {how}{by}{why}" if how else f"step {step} does not wait any more"
+
+
+def _title(run: Details, asks: Details) -> str:
+    if asks["keeps"]:
+        return f"{run['author']['name']} tried step {asks['step']} beforehand"
+    return f"{run['author']['name']} wants to run step {asks['step']}"
+
+
+def _ways(run: Details) -> list[str]:
+    short = run["short"]
+    return [f"%agent approve --run {short}", f"%agent edit --run {short}", f"%agent deny REASON --run {short}"]
+
+
+def _text(run: Details, asks: Details) -> str:
+    code = [f"    {line}" for line in asks["source"].splitlines()]
+    rows = [f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _found(asks)]
+    rows += [f"    {line}" for line in _nothing(asks)]
+    tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
+    return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_ways(run)])
+
+
+def _html(run: Details, asks: Details) -> str:
+    pad = "padding:6px 12px"
+    code = html_of(asks["code"])
+    nothing = [f'<tr><td colspan="4" style="{_CELL};{_MUTED}">{line}</td></tr>' for line in _nothing(asks)]
+    rows = "".join([*map(_html_row, _found(asks)), *map(_tried, asks["tried"]), *nothing])
+    table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
+    ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
+    task = escape(run["task"].strip().partition("\n")[0])
+    return (
+        f'<div class="agent-kernel-card" style="border:{_LINE};border-radius:2px;font-size:13px;max-width:900px">'
+        f'<div style="{pad}"><b>{escape(_title(run, asks))}</b><br><span style="{_MUTED}">Task: {task}</span></div>'
+        f'<pre style="margin:0;{pad};border-top:{_LINE};border-bottom:{_LINE};background:rgba(128,128,128,.08);'
+        f'color:inherit;line-height:20px;overflow-x:auto;{_CODE}">{code}</pre>'
+        f'<div style="{pad}">{table}</div>'
+        f'<div style="{pad};padding-top:0;{_MUTED}">{escape(asks["note"])}</div>'
+        f'<div style="{pad};border-top:{_LINE}">{ways}</div></div>'
+    )
+
+
+def _found(asks: Details) -> list[Details]:
+    return [row for row in asks["report"] if row["items"] or row["risky"]]
+
+
+def _nothing(asks: Details) -> list[str]:
+    """All that was not found, in one line: `No network, files or deletions`."""
+    missing: list[str] = [row["word"] for row in asks["report"] if not row["items"] and not row["risky"]]
+    words = [_ABOUT.get(word, word.lower()) for word in missing]
+    return [f"No {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
+
+
+def _html_row(row: Details) -> str:
+    mark, style = ("⚠", _RISKY) if row["risky"] else ("✓", _MUTED)
+    items = ", ".join(f'<span style="{_CODE}">{escape(item)}</span>' for item in row["items"])
+    return (
+        f'<tr style="background:none"><td style="{_CELL};{style}">{mark}</td><td style="{_CELL}">{escape(row["word"])}</td>'
+        f'<td style="{_CELL}">{items}</td><td style="{_CELL};{_MUTED}">{escape(row["note"])}</td></tr>'
+    )
+
+
+def _tried(one: Sequence[str]) -> str:
+    word, how, what, remark = one
+    return (
+        f'<tr style="background:none"><td style="{_CELL};{_MUTED}">⑂</td><td style="{_CELL}">{escape(word)}</td>'
+        f'<td style="{_CELL}"><span style="{_CODE}">{escape(_SIGN.get(how, how) + what)}</span></td>'
+        f'<td style="{_CELL};{_MUTED}">{escape(remark)}</td></tr>'
+    )
 
 
 Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "denied", "running"]
@@ -139,9 +542,9 @@ def run(book: Book, args: OfRun) -> RunDetails:
     """
     spread = book.spread()
     records = [record for record in spread.view.order if record.run == args.id]
-    journal = Journal(book.repo.store)
+    event_store = EventStore(book.repo.store)
     try:
-        events = tuple(journal.of(journal.find(args.id)))
+        events = tuple(event_store.of(event_store.find(args.id)))
     except RunNotFoundError:
         if not records:
             raise
@@ -330,5 +733,5 @@ def race(book: Book, args: OfRun) -> RaceStanding:
         RunNotFoundError: no run has this id.
     """
     head = book.spread().view.head.commit
-    found = told(book.repo, Journal(book.repo.store), args.id, head)
+    found = told(book.repo, EventStore(book.repo.store), args.id, head)
     return msgspec.convert(data_of(found, book.repo), RaceStanding)

@@ -9,17 +9,17 @@ from typing import Literal
 import msgspec
 
 from agent_kernel.browsing.answers import Author, Ref, Sign
-from agent_kernel.browsing.arguments import At, Between
-from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import Change, changes_of
-from agent_kernel.browsing.lines import Budget, DiffLine, count_of, diff_lines, words_of
 from agent_kernel.browsing.listing import sign_of
+from agent_kernel.browsing.questions import At, Between
+from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
 from agent_kernel.browsing.wording import called, cleaned, step_called, subject_of
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.comparing import differing, environment_changes, environment_facts, environment_of
-from agent_kernel.verbs.text import clean_lines
+from agent_kernel.verbs.output import clean_lines
 from agent_kernel.verbs.timeline import Record, reached
 
 __all__ = [

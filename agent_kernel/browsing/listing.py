@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import elsewhere
-from agent_kernel.agents.conversation import begun, open_action
-from agent_kernel.agents.deciding import standing
+from agent_kernel.agents.approval import standing
+from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -29,7 +29,7 @@ from agent_kernel.agents.events import (
     StepStart,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
+from agent_kernel.agents.messages import begun, open_action
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.answers import (
     Author,
@@ -49,12 +49,12 @@ from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
-from agent_kernel.verbs.text import plural
+from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.timeline import NOTHING, Record, View
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
-    from agent_kernel.browsing.book import Book, Spread
+    from agent_kernel.browsing.reader import Book, Spread
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.storage import Store
     from agent_kernel.values.summaries import Summary
@@ -604,7 +604,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
     """The row of a run, whose steps follow where it is open."""
     commits = [book.repo.commit_at(record.id) for record in fold.members]
     own = [commit for commit in commits if commit.run == fold.run] or commits
-    events = tuple(Journal(book.repo.store).of(fold.run))
+    events = tuple(EventStore(book.repo.store).of(fold.run))
     usage = usage_of(events)
     changed = changed_by(reversed(commits))
     chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0])))
@@ -641,7 +641,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
 
 def stopped_row(book: Book, run: str, graph: Graph) -> WaitRow:
     """The row of a run that stopped before its first commit."""
-    events = tuple(Journal(book.repo.store).of(run))
+    events = tuple(EventStore(book.repo.store).of(run))
     start = events[0]
     number = start.number if isinstance(start, TaskStart) else None
     return WaitRow(
@@ -661,7 +661,7 @@ def stopped_row(book: Book, run: str, graph: Graph) -> WaitRow:
 
 def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
     """Where a run stopped that can go on; None: it did not stop."""
-    said, step = where_stopped(Journal(book.repo.store), events)
+    said, step = where_stopped(EventStore(book.repo.store), events)
     if not said:
         return None
     away = elsewhere.away(book.position(), events)
@@ -672,15 +672,15 @@ def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
         done=sum(event.status not in _NOT_DONE for event in done),
         refused="" if away is None else f"{away.lies}: {away.way}",
         at=events[-1].seq,
-        died=standing(Journal(book.repo.store), events) == "stopped",
+        died=standing(EventStore(book.repo.store), events) == "stopped",
     )
 
 
-def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int | None]:
+def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str, int | None]:
     """Where a run stopped, in words, and in which step; "": it is done, waits, goes on, or belongs to one that can go on."""
     if not events or events[0].parent_run or is_race(events[0]):
         return "", None
-    state = standing(journal, events)
+    state = standing(event_store, events)
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
         return (f"stopped at a limit: {failed.reason}" if failed.limit else ""), None
@@ -694,13 +694,13 @@ def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int |
         return "", None
     last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
     if state == "stopped":
-        last = Cancelled(during="model", reason=_end_of_process(journal, events[0]))  # nobody noted where
+        last = Cancelled(during="model", reason=_end_of_process(event_store, events[0]))  # nobody noted where
     return f"stopped {_moment(last, step, since)}{f' ({last.reason})' if last.reason else ''}", step or last.step
 
 
-def _end_of_process(journal: Journal, start: Event) -> str:
+def _end_of_process(event_store: EventStore, start: Event) -> str:
     """That the process ended which drove a run; "" where it let the run go."""
-    if not journal.is_left_behind(start.run):
+    if not event_store.is_left_behind(start.run):
         return ""
     return "the kernel ended" if isinstance(start, TaskStart) and start.cell else "its process ended"
 
@@ -727,7 +727,7 @@ def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) ->
     """How a run stands. One that is not done and that nobody drives was interrupted: its process died, if nothing else."""
     if not events:
         return "completed"  # they were forgotten, its commits were not
-    found = standing(Journal(store), events, undone)
+    found = standing(EventStore(store), events, undone)
     return "interrupted" if found == "stopped" else found
 
 
@@ -740,7 +740,7 @@ def wait_row(book: Book, run: str, asked: ApprovalRequested | Clarify, graph: Gr
     is_step = isinstance(asked, ApprovalRequested)
     said, is_code = code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_masked(asked.question), False)
     if not depth and is_step:
-        said, is_code = task_of((Journal(book.repo.store).first(run),)), False
+        said, is_code = task_of((EventStore(book.repo.store).first(run),)), False
     return WaitRow(
         id=f"w{run}",
         run=run,

@@ -23,17 +23,17 @@ from agent_kernel.browsing.answers import (
     Row,
     State,
 )
-from agent_kernel.browsing.arguments import Listed, Nothing, Opened
-from agent_kernel.browsing.arguments import Located as Sought
-from agent_kernel.browsing.book import Book, Query, Spread, store_id
 from agent_kernel.browsing.listing import Fold, Item, Listing, chips_of, counts_of, run_row, stopped_row, wait_row
+from agent_kernel.browsing.questions import Listed, Nothing, Opened
+from agent_kernel.browsing.questions import Located as Sought
+from agent_kernel.browsing.reader import Book, Query, Spread, store_id
 from agent_kernel.browsing.wording import called, cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.describe import by_name, ranks_of
+from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.showing import page_of
-from agent_kernel.verbs.text import plural
 from agent_kernel.verbs.timeline import reached
 
 if TYPE_CHECKING:

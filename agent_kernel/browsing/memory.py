@@ -21,7 +21,7 @@ from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call, Name, calls
 from agent_kernel.values.summaries import MASK, Summary
-from agent_kernel.values.summaries.masking import labels_a_secret, speaks_of_secrets
+from agent_kernel.values.summaries.redaction import labels_a_secret, speaks_of_secrets
 from agent_kernel.verbs.contents import (
     ARRAY,
     OBJECTS,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.arguments import Planned
-from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.details import Side, side_of
+from agent_kernel.browsing.questions import Planned
+from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (
     DamagedObjectError,
@@ -23,9 +23,9 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.living import is_of_session, remedy_for, told_now
-from agent_kernel.session.merging import described, start
-from agent_kernel.session.unloaded import commits_of_cells
+from agent_kernel.session.live_objects import is_of_session, remedy_for, told_now
+from agent_kernel.session.load_failures import commits_of_cells
+from agent_kernel.session.merge import described, start
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout, losses_of
 from agent_kernel.verbs.comparing import details_of

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
+from blake3 import blake3
 
-from agent_kernel.browsing import arguments as ask_for
-from agent_kernel.browsing.book import Book
+from agent_kernel.agents.approval import asked_by
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.temporary_branches import among, candidate
+from agent_kernel.browsing import questions as ask_for
+from agent_kernel.browsing.answers import Author, Ref
+from agent_kernel.browsing.listing import Colours, Listing, colours_of, listing_of, where_stopped
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (
     AgentKernelError,
@@ -23,12 +29,184 @@ from agent_kernel.errors import (
     StoreUnavailableError,
     TooLargeError,
 )
+from agent_kernel.repository import Commit, ObjectId
+from agent_kernel.session.branches import person
 from agent_kernel.values import summaries
+from agent_kernel.verbs.timeline import Finder, Timeline, View
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.events import ApprovalRequested, Clarify
     from agent_kernel.session import Repository
 
-__all__ = ["Code", "Failure", "Reader", "failure"]
+__all__ = ["Book", "Code", "Failure", "Query", "Reader", "Spread", "failure", "refs_by_commit", "store_id"]
+
+
+# -- what answers have in common: the repository, whose HEAD counts, and what was worked out of the history before
+
+# -- the names that point at commits
+
+_MOST_REFS = 20  # at one commit, HEAD's first
+
+
+def refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
+    """The names that point at each commit: HEAD's branch first, then branches, tags, and one label for what agents have there.
+
+    Args:
+        asides: the branches that nobody named, each in words.
+    """
+    found: dict[ObjectId, list[Ref]] = {}
+    beside: dict[ObjectId, dict[str, str]] = {}
+    head = view.head
+    if head.commit is not None and head.branch is None:
+        found[head.commit] = [Ref("head", "HEAD", True, None)]
+    for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
+        if name != head.branch and name in asides:
+            beside.setdefault(at, {})[name] = asides[name]
+            continue
+        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
+        found.setdefault(at, []).append(ref)
+    for name, at in sorted(view.tags.items()):
+        found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
+    found = {at: refs[:_MOST_REFS] for at, refs in found.items()}
+    for at, said in beside.items():
+        first = next(iter(said))
+        names = cleaned(", ".join(said), 200)
+        found.setdefault(at, []).append(Ref("aside", _together(said), False, colours.branches[first], names))
+    return {at: tuple(refs) for at, refs in found.items()}
+
+
+def _together(said: Mapping[str, str]) -> str:
+    """Several branches that nobody named in a few words: all of a race begin at one commit, and it has its own subject."""
+    if len(said) == 1:
+        return next(iter(said.values()))
+    races = {candidate(name)[0] for name in said}
+    (race,) = races if len(races) == 1 else ("",)
+    return f"{len(said)} candidates of race {race}" if race else f"{len(said)} branches of agents"
+
+
+_MOST_LISTS = 4  # of one version that are kept
+
+
+class Query(Protocol):
+    """Which rows are listed."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def show(self) -> str: ...
+    @property
+    def tz_s(self) -> int: ...
+    @property
+    def unfolded(self) -> tuple[str, ...]: ...
+
+
+class Position(NamedTuple):
+    """Where the reader is (`elsewhere.Position`)."""
+
+    repo: Repository
+    id: str
+    head: ObjectId | None
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """One version of the history, laid open."""
+
+    view: View
+    colours: Colours
+    refs: Mapping[ObjectId, tuple[Ref, ...]]
+    lists: dict[tuple[object, ...], Listing]
+    waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
+    stopped: Mapping[str, int] = {}  # when each run stopped that made no commit and can go on, in nanoseconds
+    asides: Mapping[str, str] = {}  # the branches that agents have for a while, in words
+
+
+class Book:
+    """One repository as one session sees it."""
+
+    def __init__(self, repo: Repository, session_id: str) -> None:
+        self.repo = repo
+        self.session_id = session_id
+        self.me = person().name
+        self.lock = threading.RLock()
+        self._timeline = Timeline(repo, session_id)
+        self._finder = Finder(repo)
+        self._spread: Spread | None = None
+
+    def resolve(self, rev: str) -> tuple[ObjectId, Commit]:
+        """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
+        id = self.repo.resolve(rev, self.session_id)
+        return id, self.repo.commit_at(id)
+
+    def author(self, commit: Commit) -> Author:
+        """Who wrote a commit."""
+        name, is_agent = cleaned(commit.author.name), commit.author.kind == "agent"
+        return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
+
+    def position(self) -> Position:
+        """Where the reader is now."""
+        return Position(self.repo, self.session_id, self.spread().view.head.commit)
+
+    def version(self) -> str:
+        """Of the history now; it is laid out only once somebody asks for it."""
+        with self.lock:
+            return self._timeline.version()
+
+    def spread(self) -> Spread:
+        """The history as it is now."""
+        with self.lock:
+            view = self._timeline.now()
+            if self._spread is None or self._spread.view is not view:
+                if self._spread is not None and self._spread.view.epoch != view.epoch:
+                    self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
+                colours = colours_of(view)
+                waiting = dict(filter(None, map(self._asked, view.waiting)))
+                asides = among(self.repo, EventStore(self.repo.store))
+                refs = refs_by_commit(view, colours, asides)
+                stopped = dict(self._stopped(view))
+                self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
+            return self._spread
+
+    def _stopped(self, view: View) -> Iterator[tuple[str, int]]:
+        event_store = EventStore(self.repo.store)
+        without = set(event_store.stopped()) - {record.run for record in view.order}
+        for run in without:
+            events = tuple(event_store.of(run))
+            if where_stopped(event_store, events)[0]:
+                yield run, events[-1].time_ns
+
+    def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
+        found = asked_by(tuple(EventStore(self.repo.store).of(run)))
+        return None if found is None else (run, found)
+
+    def listing(self, query: Query) -> tuple[Spread, Listing]:
+        """The rows of a query, and the history that they are of."""
+        with self.lock:
+            spread = self.spread()
+            key = (query.text, query.show, query.tz_s, query.unfolded)
+            found = spread.lists.pop(key, None)
+            if found is None:
+                matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
+                asked_ns = {run: asked.time_ns for run, asked in spread.waiting.items()}
+                unfolded = frozenset(query.unfolded)
+                found = listing_of(
+                    spread.view,
+                    spread.colours,
+                    matching,
+                    query.tz_s,
+                    unfolded,
+                    asked_ns=asked_ns,
+                    stopped_ns=spread.stopped,
+                )
+            spread.lists[key] = found  # the one used last stands last
+            for oldest in list(spread.lists)[:-_MOST_LISTS]:
+                del spread.lists[oldest]
+            return spread, found
+
+
+def store_id(repo: Repository) -> str:
+    """What a store is called where its place must not be told: the same wherever it is moved to."""
+    secret = repo.setting("secret")
+    return blake3(b"agent-kernel store\0" + (secret or repo.store.url.encode())).hexdigest(16)
 
 
 class Question(NamedTuple):

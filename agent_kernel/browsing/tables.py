@@ -6,19 +6,501 @@ here, its cells stay empty, and of a table that is not read at all the first row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
 
 import msgspec
+from xxhash import xxh3_128_digest
 
-from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow
-from agent_kernel.browsing.memory import UNREAD, Frame, differ
-from agent_kernel.browsing.moved_rows import FEWEST, SHOWN, SOME, UNKNOWN, MovedRows, Rows, rows_of
+from agent_kernel.browsing.changes import Cell, Column, Mark, TableFace, TableRow
+from agent_kernel.browsing.memory import UNREAD, Chained, Elements, Frame, Numbers, Steps, all_of, differ, values_of
 from agent_kernel.browsing.wording import PLAIN, Style, cleaned, style_of, text_of
 from agent_kernel.values import summaries
-from agent_kernel.values.summaries.masking import names_its_neighbours
-from agent_kernel.verbs.text import plural
+from agent_kernel.values.summaries.redaction import names_its_neighbours
+from agent_kernel.verbs.contents import same, same_column, unlike_column
+from agent_kernel.verbs.output import plural
 
-__all__ = ["series_face", "summary_face", "table_face"]
+__all__ = [
+    "FEWEST",
+    "SHOWN",
+    "SOME",
+    "UNKNOWN",
+    "MovedRows",
+    "Rows",
+    "match_rows",
+    "rows_of",
+    "series_face",
+    "summary_face",
+    "table_face",
+]
+
+
+# -- which row of a table is which row of its next version, by what they hold: for tables whose rows were numbered anew
+#
+# A patience diff, as git and bzr have it: rows that stand once on either side, in the same order, belong together; what lies
+# between them is matched outward from these, and again within what is left, and rows that repeat themselves by Myers' diff, as far as few of them differ. Rows
+# are compared by digests of their stored memory. A million rows take seconds, and where it would be more, some stay unmatched.
+
+_MOST_ROWS: Final = 2_000_000  # of both sides together
+_MOST_BYTES: Final = 128_000_000  # of the columns of one side
+_BLOCK: Final = 16_384  # rows that are put together at once
+_VISITS: Final = 12  # looks at each row, all in all
+_MOST_EDITS: Final = 256  # rows that differ among some that repeat themselves
+_MOST_PAIRS: Final = 10_000  # of a rest whose rows are compared with each other
+_ALIKE: Final = 0.5  # share of the cells by which a row is taken for the same row, changed
+
+Read: TypeAlias = Callable[[int, int], bytes]
+
+
+class MovedRows(msgspec.Struct):
+    """Where each row of the new version stood.
+
+    Attributes:
+        mates: for each new row the place of the old one, -1: it is new.
+        changed: pairs of which some cells differ.
+        moved: how many stand on another side of rows that stayed in order.
+        removed, added: places on their own side.
+        columns: those that were compared.
+    """
+
+    mates: list[int]
+    changed: list[tuple[int, int]]
+    moved: int
+    removed: list[int]
+    added: list[int]
+    columns: frozenset[str]
+
+    @property
+    def cost(self) -> float:
+        """How much there is to say: a row that moved as it was is half a change."""
+        return len(self.changed) + len(self.removed) + len(self.added) + self.moved / 2
+
+
+def match_rows(before: Frame, after: Frame) -> MovedRows | None:
+    """Match the rows by their contents; None where these cannot be read, or are too many."""
+    if not before.rows or not after.rows or before.rows + after.rows > _MOST_ROWS:
+        return None
+    columns = dict(_columns_of_rows(before, after))
+    if not columns:
+        return None
+    ids: dict[bytes, int] = {}
+    old = _rows([(width, read) for width, read, _ in columns.values()], before.rows, ids)
+    new = _rows([(width, read) for width, _, read in columns.values()], after.rows, ids)
+    mates = _Patience(old, new).mates()
+    gaps = list(_gaps(mates, before.rows))
+    moved = _move(old, new, mates)
+    taken = set(mates)
+    changed: list[tuple[int, int]] = []
+    for gone, come in gaps:
+        left = [place for place in gone if place not in taken], [place for place in come if mates[place] < 0]
+        changed += _alike(before, after, sorted(columns), *left)
+    for was, now in changed:
+        mates[now] = was
+    taken = set(mates)
+    removed = [place for place in range(before.rows) if place not in taken]
+    return MovedRows(
+        mates, changed, moved, removed, [at for at, was in enumerate(mates) if was < 0], frozenset(columns)
+    )
+
+
+# Rows as numbers ------------------------------------------------------------------------------------------------------
+
+
+def _columns_of_rows(before: Frame, after: Frame) -> Iterator[tuple[str, tuple[int, Read, Read]]]:
+    """Of each column that both have and that can be read: bytes of an item, and what reads them on either side."""
+    room = _MOST_BYTES
+    for name in after.names:
+        old, new = before.columns.get(name), after.columns.get(name)
+        if old is None or new is None or old.count < before.rows or new.count < after.rows:
+            continue
+        found = _readers(old, new)
+        if found is None:
+            continue
+        room -= found[0] * max(before.rows, after.rows)
+        if room < 0:
+            return
+        yield name, found
+
+
+def _readers(old: Elements, new: Elements) -> tuple[int, Read, Read] | None:
+    if isinstance(old, Numbers) and isinstance(new, Numbers) and old.form == new.form:
+        return old.item, old.raw, new.raw
+    was, now = values_of(old), values_of(new)
+    if was is None or now is None:
+        return None
+    numbers: dict[object, int] = {}
+    try:
+        sides = [array("I", [numbers.setdefault(value, len(numbers)) for value in side]) for side in (was, now)]
+    except TypeError:  # what has no hash
+        return None
+    return sides[0].itemsize, _reader(sides[0]), _reader(sides[1])
+
+
+def _reader(codes: array[int]) -> Read:
+    return lambda place, count: codes[place : place + count].tobytes()
+
+
+def _rows(columns: Sequence[tuple[int, Read]], count: int, ids: dict[bytes, int]) -> list[int]:
+    """A number for each row, the same for rows that hold the same."""
+    found: list[int] = []
+    width = sum(item for item, _ in columns)
+    for start in range(0, count, _BLOCK):
+        many = min(_BLOCK, count - start)
+        block, at = bytearray(many * width), 0
+        for item, read in columns:
+            content = read(start, many)
+            for byte in range(item):  # one byte of all rows at a time: a loop over rows would take far longer
+                block[at + byte :: width] = content[byte::item]
+            at += item
+        rows = bytes(block)
+        found += [
+            ids.setdefault(xxh3_128_digest(rows[place : place + width]), len(ids))
+            for place in range(0, many * width, width)
+        ]
+    return found
+
+
+# Matching -------------------------------------------------------------------------------------------------------------
+
+
+class _Patience:
+    """Two sequences of numbers, matched in order."""
+
+    def __init__(self, old: Sequence[int], new: Sequence[int]) -> None:
+        self._old, self._new = old, new
+        self._mates = [-1] * len(new)
+        self._visits = _VISITS * (len(old) + len(new)) + 1_000
+
+    def mates(self) -> list[int]:
+        """For each of the new ones the place of its mate, -1: none."""
+        stack = [(0, len(self._old), 0, len(self._new))]
+        while stack:
+            alo, ahi, blo, bhi = self._trim(*stack.pop())
+            self._visits -= ahi - alo + bhi - blo
+            if alo == ahi or blo == bhi or self._visits < 0:
+                continue
+            anchors = self._anchors(alo, ahi, blo, bhi)
+            if not anchors:
+                self._match_rest(alo, ahi, blo, bhi)
+            for was, now in anchors:
+                self._mates[now] = was
+                stack.append((alo, was, blo, now))
+                alo, blo = was + 1, now + 1
+            if anchors:
+                stack.append((alo, ahi, blo, bhi))
+        return self._mates
+
+    def _trim(self, alo: int, ahi: int, blo: int, bhi: int) -> tuple[int, int, int, int]:
+        """Match what is the same at both ends."""
+        old, new, mates = self._old, self._new, self._mates
+        while alo < ahi and blo < bhi and old[alo] == new[blo]:
+            mates[blo] = alo
+            alo, blo = alo + 1, blo + 1
+        while alo < ahi and blo < bhi and old[ahi - 1] == new[bhi - 1]:
+            ahi, bhi = ahi - 1, bhi - 1
+            mates[bhi] = ahi
+        return alo, ahi, blo, bhi
+
+    def _anchors(self, alo: int, ahi: int, blo: int, bhi: int) -> list[tuple[int, int]]:
+        """What stands once on either side, as far as it is in the same order."""
+        was, now = _once(self._old, alo, ahi), _once(self._new, blo, bhi)
+        return _in_order([(was[one], place) for one, place in now.items() if place >= 0 and was.get(one, -1) >= 0])
+
+    def _match_rest(self, alo: int, ahi: int, blo: int, bhi: int) -> None:
+        """Rows that stand there several times: the shortest way from the old to the new ones (Myers, 1986)."""
+        old, new, high, wide = self._old, self._new, ahi - alo, bhi - blo
+        if abs(high - wide) > _MOST_EDITS or set(old[alo:ahi]).isdisjoint(new[blo:bhi]):
+            return
+        far, trace = {1: 0}, list[dict[int, int]]()  # how far each diagonal reaches, with so many edits
+        for edits in range(_MOST_EDITS):
+            trace.append(dict(far))
+            for line in range(-edits, edits + 1, 2):
+                down = line == -edits or (line != edits and far[line - 1] < far[line + 1])
+                first = x = far[line + 1] if down else far[line - 1] + 1
+                while x < high and x - line < wide and old[alo + x] == new[blo + x - line]:
+                    x += 1
+                far[line] = x
+                self._visits -= x - first + 1
+                if x >= high and x - line >= wide:
+                    self._take_back(trace, alo, blo, line, x)
+                    return
+            if self._visits < 0:
+                return
+
+    def _take_back(self, trace: list[dict[int, int]], alo: int, blo: int, line: int, x: int) -> None:
+        """Walk the way back, and match what is the same along it."""
+        for edits in range(len(trace) - 1, -1, -1):
+            far = trace[edits]
+            down = line == -edits or (line != edits and far[line - 1] < far[line + 1])
+            before = line + 1 if down else line - 1
+            start = far[before] if down else far[before] + 1
+            for place in range(start if edits else 0, x):
+                self._mates[blo + place - line] = alo + place
+            line, x = before, far[before]
+
+
+def _once(numbers: Sequence[int], start: int, stop: int) -> dict[int, int]:
+    """Where each stands; -1: in several places."""
+    found: dict[int, int] = {}
+    for place in range(start, stop):
+        one = numbers[place]
+        found[one] = -1 if one in found else place
+    return found
+
+
+def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs, sorted by their second places, whose first places grow too (patience sorting)."""
+    tops: list[int] = []  # the smallest end of a run of each length
+    ends: list[int] = []
+    before: list[int] = []
+    for number, (place, _) in enumerate(pairs):
+        at = len(tops) if not tops or place > tops[-1] else bisect_left(tops, place)
+        tops[at : at + 1] = [place]
+        ends[at : at + 1] = [number]
+        before.append(ends[at - 1] if at else -1)
+    found: list[tuple[int, int]] = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _gaps(mates: Sequence[int], rows: int) -> Iterator[tuple[range, range]]:
+    """What lies between rows that are the same, on either side."""
+    was = now = 0
+    for place, mate in enumerate([*mates, rows]):
+        if mate < 0:
+            continue
+        if mate > was and place > now:
+            yield range(was, mate), range(now, place)
+        was, now = mate + 1, place + 1
+
+
+def _move(old: Sequence[int], new: Sequence[int], mates: list[int]) -> int:
+    """Match rows that stand elsewhere as they were, and count them."""
+    taken, left = set(mates), defaultdict[int, list[int]](list)
+    for place in range(len(old) - 1, -1, -1):
+        if place not in taken:
+            left[old[place]].append(place)
+    moved = 0
+    for place, mate in enumerate(mates):
+        if mate < 0 and left.get(new[place]):
+            mates[place] = left[new[place]].pop()
+            moved += 1
+    return moved
+
+
+def _alike(
+    before: Frame, after: Frame, columns: Sequence[str], gone: Sequence[int], come: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Which of the rows that went is which of those that came in its place, with other cells, in order."""
+    if len(columns) == 1:  # then nothing of a row is left where a cell changed
+        yield from zip(gone, come, strict=False) if len(gone) == len(come) else ()
+        return
+    if len(gone) == len(come):
+        yield from (pair for pair in zip(gone, come, strict=True) if _share(before, after, columns, *pair) >= _ALIKE)
+        return
+    if len(gone) * len(come) > _MOST_PAIRS:
+        return
+    first = 0
+    for was in gone:
+        shares = [_share(before, after, columns, was, now) for now in come[first:]]
+        best = max(shares, default=0.0)
+        if best >= _ALIKE:
+            now = first + shares.index(best)
+            yield was, come[now]
+            first = now + 1
+
+
+def _share(before: Frame, after: Frame, columns: Sequence[str], was: int, now: int) -> float:
+    """The share of the cells that are the same, of the first columns."""
+    names = columns[:32]
+    return sum(not differ(_at(before, name, was), _at(after, name, now)) for name in names) / len(names)
+
+
+def _at(frame: Frame, name: str, place: int) -> object:
+    column = frame.columns[name]
+    return None if column is None else column.at(place)
+
+
+# -- which rows of two versions of a table belong together, and which of them differ
+#
+# Where the labels are the same, each row stands where it stood, and pieces of memory that are stored once are not even
+# read. Otherwise rows are told apart by their labels, or by what they hold where the labels are numbers that were given anew.
+
+SHOWN = 12  # rows that changed
+FEWEST = 5
+_MOST_LABELS = 100_000  # rows of tables whose labels are compared
+_SAMPLE = 64  # places at which it is seen whether a column varies
+_MOST_COMPARED = 128_000_000  # of columns that are compared
+_MOST_CELLS = 1_000_000  # of all columns that are compared one by one
+SOME, UNKNOWN = -1, -2  # changed cells of a column: nobody knows how many, or whether there are any
+
+
+class Rows(msgspec.Struct):
+    """Which rows to show: their places on either side, -1 for a missing row."""
+
+    changed: list[tuple[int, int]]
+    others: list[tuple[int, int]]
+    cells: dict[str, int]  # changed cells by column, or one of the two below
+    added: int = 0
+    removed: int = 0
+    why_not: str = ""  # they cannot be compared
+    many: int = 0  # rows that changed, in all
+    matched: MovedRows | None = None  # where they were told apart by what they hold
+
+
+def rows_of(before: Frame | None, after: Frame | None) -> Rows:
+    first = before or after
+    if before is None or after is None:
+        count = first.rows if first is not None else 0
+        places = range(min(count, FEWEST))
+        return Rows([], [(-1, at) if before is None else (at, -1) for at in places], {})
+    is_same = before.rows == after.rows and same(before.stored, after.stored, before.axis, after.axis)
+    found = _by_place(before, after) if is_same else _by_label(before, after)
+    if _may_be_renumbered(before, after, found) and not (is_same and _has_a_column_in_place(before, after, found)):
+        return _by_content(before, after, found)
+    return found
+
+
+def _may_be_renumbered(before: Frame, after: Frame, found: Rows) -> bool:
+    """Whether the labels may be other ones for the same rows: they count from 0, and much changed as they tell it."""
+    old, new = before.labels, after.labels
+    if not isinstance(new, Steps) or (after.rows and new.at(0) != 0) or (after.rows > 1 and new.at(1) != 1):
+        return False
+    if not isinstance(old, Steps) and not (isinstance(old, Numbers) and old.is_number):
+        return False
+    return bool(found.why_not) or found.many > 1 or (found.added > 0 and found.removed > 0)
+
+
+def _has_a_column_in_place(before: Frame, after: Frame, found: Rows) -> bool:
+    """Whether a column that is not the same all the way down is as it was: then the rows stand where they stood."""
+    kept = (after.columns[name] for name in after.names if name in before.parts and name not in found.cells)
+    return any(column is not None and _varies(column) for column in kept)
+
+
+def _varies(column: Elements) -> bool:
+    first = column.at(0) if column.count else None
+    step = max(1, column.count // _SAMPLE)
+    return any(differ(column.at(place), first) for place in range(0, column.count, step))
+
+
+def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
+    """Rows are told apart by what they hold, if that leaves less to say than their labels do."""
+    match = match_rows(before, after)
+    said = found.many + found.added + found.removed
+    if match is None or (not found.why_not and match.cost >= said):
+        return found
+    names = [name for name in after.names if name in before.parts]
+    cells: dict[str, int] = {}
+    for name in names:
+        many = _cells_of(before, after, name, match)
+        if many:
+            cells[name] = many
+    half, changed = SHOWN // 3, set(match.changed)
+    first = [
+        *match.changed[:half],
+        *((-1, place) for place in match.added[:half]),
+        *((place, -1) for place in match.removed[:half]),
+    ]
+    pairs = ((mate, place) for place, mate in enumerate(match.mates) if mate >= 0)
+    others = list(islice((pair for pair in pairs if pair not in changed), SHOWN + FEWEST))
+    gone, come, many = len(match.removed), len(match.added), len(match.changed)
+    return Rows(first, others, cells, come, gone, many=many, matched=match)
+
+
+def _cells_of(before: Frame, after: Frame, name: str, match: MovedRows) -> int:
+    old, new = before.columns[name], after.columns[name]
+    if name not in match.columns or old is None or new is None or len(match.changed) > _MOST_LABELS:
+        return UNKNOWN
+    return sum(differ(old.at(was), new.at(now)) for was, now in match.changed)
+
+
+def _by_place(before: Frame, after: Frame) -> Rows:
+    """The labels are the same, so each row stands where it stood."""
+    changed: dict[int, None] = {}
+    cells: dict[str, int] = {}
+    room = _MOST_COMPARED
+    for name in after.names:
+        if name not in before.parts or same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
+            continue
+        room -= 16 * after.rows
+        many, places = _changed_in(before, after, name) if room > 0 else (UNKNOWN, [])
+        if many:
+            cells[name] = many
+        changed.update(dict.fromkeys(places))
+    places = sorted(changed)
+    others = [(at, at) for at in range(min(after.rows, SHOWN + FEWEST)) if at not in changed]
+    many = after.rows if SOME in cells.values() or UNKNOWN in cells.values() else len(places)
+    return Rows([(at, at) for at in places], others, cells, many=many)
+
+
+def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
+    """How many rows of a column differ, and the first of them."""
+    found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
+    if found is not None:
+        return SOME if found.left else found.many, found.places
+    old, new = before.columns[name], after.columns[name]
+    if isinstance(old, Numbers) and isinstance(new, Numbers):  # it lies elsewhere among other columns now
+        places = old.unlike(new)
+        if places is not None:
+            return len(places), places
+    many, pairs = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
+    if many == UNKNOWN and isinstance(old, Chained) and isinstance(new, Chained):
+        many = SOME  # memory of its own, which is another one
+    return many, [at for at, _ in pairs]
+
+
+def _pairs(
+    before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]
+) -> tuple[int, list[tuple[int, int]]]:
+    """How many cells of a column differ, and where; UNKNOWN where some cannot be read, or not in a moment."""
+    old, new = before.columns[name], after.columns[name]
+    was, now = None if old is None else all_of(old), None if new is None else all_of(new)
+    if was is None or now is None or len(was) < before.rows or len(now) < after.rows:
+        return UNKNOWN, []
+    found = [pair for pair in places if differ(was[pair[0]], now[pair[1]])]
+    is_sure = not any(was[one] is UNREAD and now[other] is UNREAD for one, other in places)
+    return len(found) if is_sure else SOME if found else UNKNOWN, found
+
+
+def _by_label(before: Frame, after: Frame) -> Rows:
+    """Rows are told apart by their labels."""
+    if max(before.rows, after.rows) > _MOST_LABELS:
+        return Rows([], [], {}, why_not="There are too many rows to compare them by their labels.")
+    old, new = _places(before), _places(after)
+    if old is None or new is None:
+        return Rows([], [], {}, why_not="The rows of the two versions cannot be told apart by their labels.")
+    shared = [(old[label], place) for label, place in new.items() if label in old]
+    added = [(-1, place) for label, place in new.items() if label not in old]
+    removed = [(place, -1) for label, place in old.items() if label not in new]
+    cells: dict[str, int] = {}
+    changed: dict[tuple[int, int], None] = {}
+    names = [name for name in after.names if name in before.parts]
+    for name in names[: max(1, _MOST_CELLS // max(1, len(shared)))]:
+        many, found = _pairs(before, after, name, shared)
+        if many:
+            cells[name] = many
+        changed.update(dict.fromkeys(found))
+    cells |= dict.fromkeys(names[max(1, _MOST_CELLS // max(1, len(shared))) :], UNKNOWN)
+    half = SHOWN // 3
+    first = [*islice(changed, half), *added[:half], *removed[:half]]
+    rest = [pair for pair in shared[: SHOWN + FEWEST] if pair not in changed]
+    return Rows(first, rest, cells, len(added), len(removed), many=len(changed))
+
+
+def _places(frame: Frame) -> dict[object, int] | None:
+    """Where each label stands; None where one stands for several rows, or they cannot be read."""
+    labels = None if frame.labels is None else all_of(frame.labels)
+    if labels is None or len(labels) < frame.rows:
+        return None
+    found = {label: place for place, label in enumerate(labels[: frame.rows])}
+    return found if len(found) == frame.rows and UNREAD not in found else None
 
 
 _COLUMNS = 12  # that are shown, those that changed before others

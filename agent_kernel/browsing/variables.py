@@ -9,11 +9,7 @@ from math import inf, isfinite, prod, sqrt
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
-from agent_kernel.browsing.arguments import OfVariable
-from agent_kernel.browsing.book import Book
-from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.details import before_of
-from agent_kernel.browsing.faces import (
+from agent_kernel.browsing.changes import (
     ArrayFace,
     ArrayRow,
     Face,
@@ -24,8 +20,9 @@ from agent_kernel.browsing.faces import (
     TextFace,
     attribute_rows,
     key_rows,
+    summary_of,
 )
-from agent_kernel.browsing.lines import diff_lines
+from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import (
     Elements,
@@ -37,8 +34,11 @@ from agent_kernel.browsing.memory import (
     is_named_a_secret,
     may_name_a_secret,
 )
-from agent_kernel.browsing.shown import picture_of
+from agent_kernel.browsing.outputs import picture_of
+from agent_kernel.browsing.questions import OfVariable
+from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.tables import series_face, summary_face, table_face
+from agent_kernel.browsing.text_diff import diff_lines
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NameNotFoundError, StoreError
 from agent_kernel.repository import Entry, ObjectId

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from agent_kernel.errors import InvalidRefNameError
-from agent_kernel.magics.cells import has_agent_header
+from agent_kernel.magics.notebook import has_agent_header
 from agent_kernel.magics.prose import Reading, is_python, read
 from agent_kernel.repository.refs import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem, amount, count

@@ -24,10 +24,11 @@ from agent_kernel.magics.outputs.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
 from agent_kernel.session import Report, Repository, Session
 from agent_kernel.session import bind as bind_session
-from agent_kernel.session.touching import Syntax
+from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.values.quiet import ModulesSpared
+from agent_kernel.verbs.output import clean, clock, place_text, plural
 from agent_kernel.verbs.places import (
     bound_elsewhere,
     default_place,
@@ -37,14 +38,13 @@ from agent_kernel.verbs.places import (
     remember,
     what_is_new,
 )
-from agent_kernel.verbs.text import clean, clock, place_text, plural
 
 if TYPE_CHECKING:
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
     from agent_kernel.verbs.output import Result
@@ -306,7 +306,7 @@ class Binding:
         store = open_store(place, create=create, durability=self._options.durability)
         try:
             if origin:
-                from agent_kernel.verbs.adoption import copy_store
+                from agent_kernel.verbs.places import copy_store
 
                 here = self.session if self.repo is not None and self.repo.store.url == store.url else None
                 copy_store(origin, store, here)
@@ -490,7 +490,7 @@ class Places:
             return str(own), (f"{why}; %agent bind PLACE puts it elsewhere",)
         if chosen is not None or notebook is None or not adopts:
             return str(chosen or own), ()
-        from agent_kernel.verbs.adoption import adopt
+        from agent_kernel.verbs.places import adopt
 
         return str(own), adopt(notebook)
 

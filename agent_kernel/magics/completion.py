@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agent_kernel.agents.asides import among
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
 from agent_kernel.verbs.parsing import Kind, Parser, UsageProblem
@@ -79,7 +79,7 @@ def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
 
 def _branches(scope: Scope, last: str) -> Iterable[str]:
     """Those that agents have for a while are offered to those who typed how they begin, and no person's begins."""
-    asides = among(scope.repo, Journal(scope.repo.store))
+    asides = among(scope.repo, EventStore(scope.repo.store))
     mine = [name for name in scope.repo.branches() if name not in asides]
     return mine if not last or any(name.startswith(last) for name in mine) else asides
 

@@ -21,13 +21,12 @@ from traitlets.config import Configurable
 
 from agent_kernel.agents.current import stands_here
 from agent_kernel.magics.binding import Nothing
-from agent_kernel.magics.cells import CellHooks
 from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp, open_conflicts
-from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
+from agent_kernel.magics.notebook import CellHooks, LiveNotebook, starts_with_the_kernel
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.magics.binding import MakesBeside, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
@@ -140,7 +139,7 @@ class AgentKernel(Configurable):
         self._end()
         self._of.pop(shell, None)
 
-    def _here(self) -> Place:
+    def _here(self) -> ExecutionContext:
         self.notebook.bind_first()
         return self.notebook.tasks.place()
 

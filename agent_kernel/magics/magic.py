@@ -21,7 +21,7 @@ from IPython.core.inputtransformer2 import TokenTransformBase
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from agent_kernel.errors import AgentKernelError, MergeConflictError
-from agent_kernel.magics.cells import has_agent_header
+from agent_kernel.magics.notebook import has_agent_header
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo

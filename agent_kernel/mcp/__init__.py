@@ -13,6 +13,6 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str]) -> int:
     """Serve until the client leaves, and return the exit status of the command."""
-    from agent_kernel.mcp.command import main as run
+    from agent_kernel.mcp.serving import main as run
 
     return run(argv)

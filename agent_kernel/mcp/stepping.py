@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.agents import allowing, deciding
+from agent_kernel.agents import approval
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.current import here
+from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
-from agent_kernel.agents.journal import short_run, state_of
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings, outside
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError, NotBoundError, RunNotFoundError
@@ -24,8 +24,8 @@ from agent_kernel.mcp.tools import Told, Tools
 from agent_kernel.repository import Author
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.moves import Move
-    from agent_kernel.agents.place import Place
     from agent_kernel.agents.run import Run
 
 __all__ = ["Answer", "Asked", "Steps", "answered", "without_input"]
@@ -50,14 +50,14 @@ class Steps:
     """
 
     def __init__(
-        self, place: Callable[[], Place], *, agent: str, approve: str, step_s: float | None, decides: str
+        self, place: Callable[[], ExecutionContext], *, agent: str, approve: str, step_s: float | None, decides: str
     ) -> None:
         self._place = place
         self._agent = Agent(agent, approve=approve, limits=Limits(step_s=step_s), context_tokens=0)
         self._decides = decides
         self._running: Run[Any] | None = None
 
-    def opened(self) -> Place:
+    def opened(self) -> ExecutionContext:
         """The namespace, opened now if it was not."""
         return self._place()
 
@@ -77,7 +77,7 @@ class Steps:
         if place.session is None:
             return ""
         found = findings(place.session, move, self.author)
-        verdict = allowing.verdict_on(self._agent.approve, found, can_ask=True)
+        verdict = approval.verdict_on(self._agent.approve, found, can_ask=True)
         if verdict == "deny":
             raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
         if verdict == "run":
@@ -85,7 +85,7 @@ class Steps:
         task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
         run = started(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
-        deciding.log_of(place.journal, run).note(action, step=1, before=place.head)
+        approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
         return self._driven(reopened(place, run))
 
     @property
@@ -100,12 +100,12 @@ class Steps:
             RunNotFoundError: there is no such run of this agent.
         """
         place = self._place()
-        found = place.journal.find(run)
-        if place.journal.first(found).model != outside(self._agent.name).name:
+        found = place.event_store.find(run)
+        if place.event_store.first(found).model != outside(self._agent.name).name:
             raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
-        if state_of(tuple(place.journal.of(found))) == "running":
+        if state_of(tuple(place.event_store.of(found))) == "running":
             return self._driven(reopened(place, found))
-        return self._told(tuple(place.journal.of(found)))
+        return self._told(tuple(place.event_store.of(found)))
 
     def stop(self) -> None:
         """Interrupt the code that runs, if any does; from any thread."""
@@ -126,7 +126,7 @@ class Steps:
 
     def _told(self, events: Sequence[Event]) -> str:
         """The last step: what it showed and changed, and what it did that going back does not cover."""
-        asked = deciding.waiting(events)
+        asked = approval.waiting(events)
         if asked is not None:
             return self._asks(asked)
         output = next((event for event in reversed(events) if isinstance(event, Output)), None)

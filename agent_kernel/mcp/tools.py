@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import context
+from agent_kernel.agents import messages
 from agent_kernel.agents.moves import Move, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import spelled_out
+from agent_kernel.verbs.checkout import spelled_out
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.mcp.stepping import Steps
     from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
@@ -56,7 +56,7 @@ class Tools:
     def __init__(
         self,
         repo: Repository | None,
-        live: Callable[[], Place | None],
+        live: Callable[[], ExecutionContext | None],
         steps: Steps,
     ) -> None:
         self._repo = repo
@@ -212,7 +212,7 @@ class Tools:
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = context.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
+        shown = messages.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 
@@ -230,7 +230,7 @@ TOOLS: Final = (
 )
 
 
-def _live_line(place: Place, name: str) -> str:
+def _live_line(place: ExecutionContext, name: str) -> str:
     """A live variable, and that it is not saved, where that is so of what HEAD has of it."""
     line = place.summary(name)
     if place.session is None or place.session.head is None:

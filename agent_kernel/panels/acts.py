@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, cast
 
 import msgspec
 
-from agent_kernel.agents.deciding import is_decided, waiting
+from agent_kernel.agents.approval import is_decided, waiting
+from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import ApprovalDecided
-from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
-from agent_kernel.browsing.arguments import in_words
+from agent_kernel.browsing.questions import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NotFoundError, RequestError
 from agent_kernel.panels.desk import GoneError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
+from agent_kernel.verbs.output import clean, spelled
 from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
     from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.panels.hub import Reply
+    from agent_kernel.panels.server import Reply
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.operations import Operation
     from agent_kernel.verbs.scope import Scope
@@ -259,7 +259,7 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
         with desk.inside() as (repo, _):
-            agent = cleaned(Journal(repo.store).first(found.run).agent)
+            agent = cleaned(EventStore(repo.store).first(found.run).agent)
         of_run = f"run {short_run(found.run)} of {agent}"
         return Act(op, found, f"the answer to {agent}" if found.answer else f"resuming {of_run}")
     return Act(op, found, "")
@@ -268,7 +268,7 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
 def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
     with desk.inside() as (repo, _):
-        events = tuple(Journal(repo.store).of(args.run))
+        events = tuple(EventStore(repo.store).of(args.run))
     asked = waiting(events)
     if asked is None or asked.step != args.step:
         raise RequestError("", _why_not(events, args.step))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, cast
 import msgspec
 
 from agent_kernel.browsing import Reader
-from agent_kernel.browsing.book import store_id
+from agent_kernel.browsing.reader import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository.pointers import EPOCH
 from agent_kernel.session.notebooks import NotebookCell, page_of
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.channels import Comm
+    from agent_kernel.panels.widget import Comm
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.verbs.scope import Scope

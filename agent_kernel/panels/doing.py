@@ -35,16 +35,16 @@ from agent_kernel.panels.acts import (
 )
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import redo, told, undo
+from agent_kernel.verbs.checkout import redo, told, undo
+from agent_kernel.verbs.output import clean, plural
 from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.text import clean, plural
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer, Desk, Notebook
     from agent_kernel.repository import Change, ObjectId
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
-    from agent_kernel.verbs.moving import Moved
+    from agent_kernel.verbs.checkout import Moved
     from agent_kernel.verbs.scope import Scope
 
 __all__ = ["check", "counted", "do", "planned", "tag", "write_notebook"]
@@ -113,7 +113,7 @@ def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
 
 
 def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
-    from agent_kernel.verbs.merging import merge
+    from agent_kernel.verbs.checkout import merge
 
     args = _args(act, Merged)
     options = Namespace(rev=args.branch, **_choices(args))

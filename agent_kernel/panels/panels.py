@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.turns import Turns
+from agent_kernel.panels.server import Turns
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.panels.asking import Card
-    from agent_kernel.panels.channels import Comm
+    from agent_kernel.panels.cards import Card
     from agent_kernel.panels.desk import Notebook
-    from agent_kernel.panels.hub import Hub
-    from agent_kernel.panels.widget import HistoryPanel
+    from agent_kernel.panels.server import Hub
+    from agent_kernel.panels.widget import Comm, HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
     from agent_kernel.verbs.output import Opens, Result
@@ -156,7 +155,7 @@ class Panels:
             return False
         if not self._is_rich():
             return False
-        from agent_kernel.panels.footer import footer
+        from agent_kernel.panels.cards import footer
 
         undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
         try:
@@ -183,7 +182,7 @@ class Panels:
             self._hub.leave(_LEFT)
 
     def asks(self, run: str) -> bool:
-        from agent_kernel.panels.asking import Card
+        from agent_kernel.panels.cards import Card
 
         self.decided(run)  # what it asked before, which the run went on from
         try:
@@ -209,7 +208,7 @@ class Panels:
 
         These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
         """
-        from agent_kernel.panels.asking import faces_of_race, race_panel
+        from agent_kernel.panels.cards import faces_of_race, race_panel
 
         if not self._is_rich():
             return faces_of_race(race), {}
@@ -229,7 +228,7 @@ class Panels:
         session = self._notebook.session
         if session is None:
             return False
-        from agent_kernel.panels.footer import run_footer
+        from agent_kernel.panels.cards import run_footer
 
         try:
             told = self.hub().desk().ask("run", {"id": run})
@@ -246,7 +245,7 @@ class Panels:
     def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         if not self._is_rich():
             return False
-        from agent_kernel.panels.asking import Offer
+        from agent_kernel.panels.cards import Offer
 
         try:
             self._shell.display_pub.publish(Offer(self._turns, question, choices).bundle())
@@ -258,7 +257,7 @@ class Panels:
     def chooses(self, conflict: MergeConflictError) -> bool:
         if not self._is_rich():
             return False
-        from agent_kernel.verbs.merging import ToChoose
+        from agent_kernel.verbs.checkout import ToChoose
 
         try:
             result = ToChoose(conflict)
@@ -310,7 +309,7 @@ class Panels:
         """What answers the panels, made when the first one is there."""
         with self._lock:  # comms are opened on other threads too
             if self._hub is None:
-                from agent_kernel.panels.hub import Hub
+                from agent_kernel.panels.server import Hub
 
                 self._hub = Hub(self._notebook, self._turns)
             return self._hub
@@ -325,7 +324,7 @@ class Panels:
         return str(cast("dict[str, object]", metadata).get("cellId") or "") if isinstance(metadata, dict) else ""
 
     def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.channels import Channel
+        from agent_kernel.panels.widget import Channel
 
         self._bind_ahead()
         self._channels.append(Channel(self.hub(), comm, self._hung_up))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.blobs import store_list as store_list
     from agent_kernel.repository.blobs import stream_cuts as stream_cuts
-    from agent_kernel.repository.collecting import GcReport as GcReport
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
     from agent_kernel.repository.commits import Blob as Blob
@@ -28,20 +27,22 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Commit as Commit
     from agent_kernel.repository.commits import Document as Document
     from agent_kernel.repository.commits import Entry as Entry
+    from agent_kernel.repository.commits import Kind as Kind
     from agent_kernel.repository.commits import Manifest as Manifest
+    from agent_kernel.repository.commits import ObjectId as ObjectId
     from agent_kernel.repository.commits import Unsaved as Unsaved
+    from agent_kernel.repository.commits import address as address
     from agent_kernel.repository.commits import decode_manifest as decode_manifest
     from agent_kernel.repository.commits import encode as encode
-    from agent_kernel.repository.ids import Kind as Kind
-    from agent_kernel.repository.ids import ObjectId as ObjectId
-    from agent_kernel.repository.ids import address as address
-    from agent_kernel.repository.ids import hex_of as hex_of
-    from agent_kernel.repository.ids import short as short
+    from agent_kernel.repository.commits import hex_of as hex_of
+    from agent_kernel.repository.commits import short as short
+    from agent_kernel.repository.garbage_collection import GcReport as GcReport
     from agent_kernel.repository.leases import Holder as Holder
-    from agent_kernel.repository.merging import Conflict as Conflict
-    from agent_kernel.repository.merging import TreeMerge as TreeMerge
+    from agent_kernel.repository.merge import Conflict as Conflict
+    from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
+    from agent_kernel.repository.objects import Writer as Writer
     from agent_kernel.repository.outputs import Face as Face
     from agent_kernel.repository.outputs import Output as Output
     from agent_kernel.repository.outputs import Outputs as Outputs
@@ -56,14 +57,13 @@ if TYPE_CHECKING:
     from agent_kernel.repository.repository import NameDiff as NameDiff
     from agent_kernel.repository.repository import Repository as Repository
     from agent_kernel.repository.revisions import split_path as split_path
-    from agent_kernel.repository.rewriting import ForgetReport as ForgetReport
-    from agent_kernel.repository.rewriting import PruneReport as PruneReport
-    from agent_kernel.repository.rewriting import Retention as Retention
+    from agent_kernel.repository.rewrite import ForgetReport as ForgetReport
+    from agent_kernel.repository.rewrite import PruneReport as PruneReport
+    from agent_kernel.repository.rewrite import Retention as Retention
     from agent_kernel.repository.tree import Tree as Tree
-    from agent_kernel.repository.verifying import Problem as Problem
-    from agent_kernel.repository.verifying import Stats as Stats
-    from agent_kernel.repository.verifying import VerifyReport as VerifyReport
-    from agent_kernel.repository.writer import Writer as Writer
+    from agent_kernel.repository.verification import Problem as Problem
+    from agent_kernel.repository.verification import Stats as Stats
+    from agent_kernel.repository.verification import VerifyReport as VerifyReport
 
 __all__ = [
     "ASIDE",
@@ -137,7 +137,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "store_list",
         "stream_cuts",
     ),
-    "collecting": ("GcReport",),
     "commits": (
         "Author",
         "Blob",
@@ -146,27 +145,35 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Commit",
         "Document",
         "Entry",
+        "Kind",
         "Manifest",
         "NO_CHAT",
+        "ObjectId",
         "Unsaved",
+        "address",
         "decode_manifest",
         "encode",
-    ),
-    "ids": (
-        "Kind",
-        "ObjectId",
-        "address",
         "hex_of",
         "short",
     ),
+    "garbage_collection": ("GcReport",),
     "leases": ("Holder",),
-    "merging": (
+    "merge": (
         "Conflict",
         "TreeMerge",
     ),
     "objects": (
         "AtHand",
         "Objects",
+        "Writer",
+    ),
+    "outputs": (
+        "Face",
+        "Output",
+        "Outputs",
+        "read_face",
+        "read_outputs",
+        "store_outputs",
     ),
     "refs": (
         "ASIDE",
@@ -179,20 +186,18 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "NameDiff",
         "Repository",
     ),
-    "outputs": ("Face", "Output", "Outputs", "read_face", "read_outputs", "store_outputs"),
-    "rewriting": (
+    "revisions": ("split_path",),
+    "rewrite": (
         "ForgetReport",
         "PruneReport",
         "Retention",
     ),
-    "revisions": ("split_path",),
     "tree": ("Tree",),
-    "verifying": (
+    "verification": (
         "Problem",
         "Stats",
         "VerifyReport",
     ),
-    "writer": ("Writer",),
 }
 _HOME = {name: f"{_PACKAGE}.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -13,15 +13,13 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
-from agent_kernel.repository.commits import ENCODER, Blob
-from agent_kernel.repository.ids import ID_SIZE, Kind, ObjectId, address, hex_of
+from agent_kernel.repository.commits import ENCODER, ID_SIZE, Blob, Kind, ObjectId, address, hex_of
 from agent_kernel.repository.tree import spans, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent_kernel.repository.objects import AtHand, Objects
-    from agent_kernel.repository.writer import Writer
+    from agent_kernel.repository.objects import AtHand, Objects, Writer
     from agent_kernel.storage import Buffer
 
 

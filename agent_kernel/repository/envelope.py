@@ -21,7 +21,7 @@ from blake3 import blake3
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository.ids import ID_SIZE, KIND_NAMES, Kind, ObjectId, hex_of, id_of, kind_of
+from agent_kernel.repository.commits import ID_SIZE, KIND_NAMES, Kind, ObjectId, hex_of, id_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

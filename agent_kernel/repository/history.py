@@ -10,8 +10,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from agent_kernel.repository.commits import Commit, decode_commit
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Commit, Kind, ObjectId, decode_commit
 from agent_kernel.repository.tree import Tree
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchInUseError
-from agent_kernel.repository.ids import address
+from agent_kernel.repository.commits import address
 from agent_kernel.repository.pointers import LEASES, Move, Pointers
 from agent_kernel.storage.protocol import SupportsLiveness
 

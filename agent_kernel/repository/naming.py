@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.repository.commits import Commit
+from agent_kernel.repository.commits import Commit, ObjectId
 from agent_kernel.repository.history import History
-from agent_kernel.repository.ids import ObjectId
 from agent_kernel.repository.leases import Holder, Leases
-from agent_kernel.repository.objects import Objects
+from agent_kernel.repository.objects import Objects, Presence
 from agent_kernel.repository.pointers import RESERVED_SETTINGS, SETTINGS, Move, Pointers
 from agent_kernel.repository.refs import Head, ReflogEntry, Refs, head_log
-from agent_kernel.repository.writer import Presence
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store

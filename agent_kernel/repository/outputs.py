@@ -17,12 +17,10 @@ import msgspec
 
 from agent_kernel.errors import NewerFormatError
 from agent_kernel.repository.blobs import INLINE, digest_pieces, plan_cuts, read_blob, store_blob
-from agent_kernel.repository.commits import Blob, encode
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Blob, Kind, ObjectId, encode
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.objects import Objects
-    from agent_kernel.repository.writer import Writer
+    from agent_kernel.repository.objects import Objects, Writer
 
 VERSION: Final = 1
 

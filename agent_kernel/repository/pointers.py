@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, NewerFormatError, StoreUnavailableError
-from agent_kernel.repository.ids import ObjectId
+from agent_kernel.repository.commits import ObjectId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchMovedError, StoreUnavailableError
-from agent_kernel.repository.commits import Commit, encode
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Commit, Kind, ObjectId, encode
 from agent_kernel.repository.pointers import EPOCH, FORMAT, HEADS, HeadRecord, Move, Ref
 from agent_kernel.repository.refs import Head, branch_key, check_ref_name, head_key, head_log, set_head
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.objects import Writer
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.writer import Writer
 
 
 def publish(
@@ -89,7 +88,7 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     if epoch == writer.epoch:
         return
     repo.presence.at(epoch)
-    from agent_kernel.repository.collecting import missing_for
+    from agent_kernel.repository.garbage_collection import missing_for
 
     repo.objects.forget_cached()
     writer.put_back(epoch, ())

@@ -20,7 +20,7 @@ from agent_kernel.errors import (
     RefNotFoundError,
     UnmergedBranchError,
 )
-from agent_kernel.repository.ids import Kind, ObjectId, hex_of
+from agent_kernel.repository.commits import Kind, ObjectId, hex_of
 from agent_kernel.repository.leases import carry_lease, refuse_leased
 from agent_kernel.repository.pointers import (
     BRANCHES,

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NotAStoreError, StoreUnavailableError
-from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, ObjectId, decode_manifest, summary_id
 from agent_kernel.repository.naming import Naming
+from agent_kernel.repository.objects import Presence, Writer
 from agent_kernel.repository.pointers import EPOCH, FORMAT, LOGS, LogRecord, Move, Stamp, refuse_newer
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.tree import Tree
-from agent_kernel.repository.writer import Presence, Writer
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.collecting import GcReport, Progress
-    from agent_kernel.repository.merging import TreeMerge
-    from agent_kernel.repository.rewriting import ForgetReport, Mask, PruneReport, Retention, Traces
-    from agent_kernel.repository.verifying import Stats, VerifyReport
+    from agent_kernel.repository.garbage_collection import GcReport, Progress
+    from agent_kernel.repository.merge import TreeMerge
+    from agent_kernel.repository.rewrite import ForgetReport, Mask, PruneReport, Retention, Traces
+    from agent_kernel.repository.verification import Stats, VerifyReport
     from agent_kernel.storage import Store
 
 _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
@@ -196,7 +195,7 @@ class Repository(Naming):
         Raises:
             MergeChoiceError: of names that move together, both sides were chosen.
         """
-        from agent_kernel.repository.merging import merge_trees
+        from agent_kernel.repository.merge import merge_trees
 
         return merge_trees(self, base, ours, theirs, choose_ours=choose_ours, choose_theirs=choose_theirs)
 
@@ -213,7 +212,7 @@ class Repository(Naming):
             BranchInUseError: another living process holds a branch, and the grace is 0.
             DamagedObjectError: it cannot be told what is reachable. Nothing more was deleted; run verify.
         """
-        from agent_kernel.repository.collecting import collect
+        from agent_kernel.repository.garbage_collection import collect
 
         return collect(self, grace_s, dry_run, progress)
 
@@ -224,9 +223,9 @@ class Repository(Naming):
             StoreUnavailableError: the file of the store is damaged, and reading it could end this process, or what is
                 damaged holds nothing that is reachable.
         """
-        from agent_kernel.repository.collecting import commit_keys
-        from agent_kernel.repository.rewriting import tips
-        from agent_kernel.repository.verifying import Verifier
+        from agent_kernel.repository.garbage_collection import commit_keys
+        from agent_kernel.repository.rewrite import tips
+        from agent_kernel.repository.verification import Verifier
 
         damage = self._damage()
         logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
@@ -249,7 +248,7 @@ class Repository(Naming):
 
     def stats(self, session: str = "") -> Stats:
         """Counts and sizes."""
-        from agent_kernel.repository.verifying import measure
+        from agent_kernel.repository.verification import measure
 
         return measure(self, self.head(session).commit)
 
@@ -262,7 +261,7 @@ class Repository(Naming):
         Raises:
             BranchInUseError: another living process works in this store. Nothing was changed.
         """
-        from agent_kernel.repository.rewriting import prune
+        from agent_kernel.repository.rewrite import prune
 
         return prune(self, policy, dry_run)
 
@@ -288,25 +287,25 @@ class Repository(Naming):
             BranchInUseError: another living process works in this store. Nothing was changed.
             StoreFullError: there is no room for the new history. Nothing was changed.
         """
-        from agent_kernel.repository.rewriting import forget
+        from agent_kernel.repository.rewrite import forget
 
         return forget(self, names, commits, mask, settings)
 
     def masked_names(self) -> frozenset[str]:
         """The variables that were forgotten with a mask: later commits mask what code says of them."""
-        from agent_kernel.repository.rewriting import masked_names
+        from agent_kernel.repository.rewrite import masked_names
 
         return masked_names(self)
 
     def mask_from_now_on(self, names: Collection[str]) -> None:
         """Let later commits mask what code says of these variables, and of no others."""
-        from agent_kernel.repository.rewriting import set_masked
+        from agent_kernel.repository.rewrite import set_masked
 
         set_masked(self, names)
 
     def traces_of(self, names: Collection[str], mask: Mask | None = None) -> Traces:
         """What forgetting some names would find. Nothing is changed."""
-        from agent_kernel.repository.rewriting import redaction_of, traces_of
+        from agent_kernel.repository.rewrite import redaction_of, traces_of
 
         return traces_of(self, names, None if mask is None else redaction_of(self, names, mask))
 

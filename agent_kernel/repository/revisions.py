@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
-from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of, short
+from agent_kernel.repository.commits import ALGORITHM, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.refs import branch_key, tag_key
 
 if TYPE_CHECKING:

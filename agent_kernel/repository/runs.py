@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.repository.ids import ObjectId, hex_of
+from agent_kernel.repository.commits import ObjectId, hex_of
 from agent_kernel.repository.leases import Holder
 
 if TYPE_CHECKING:
     from agent_kernel.repository.pointers import Move
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.rewriting import Redaction
+    from agent_kernel.repository.rewrite import Redaction
 
 __all__ = [
     "EVENTS",

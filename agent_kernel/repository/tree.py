@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from agent_kernel.repository.commits import ENCODER, Entry, decode_entry, encode
-from agent_kernel.repository.ids import ID_SIZE, Kind, ObjectId
+from agent_kernel.repository.commits import ENCODER, ID_SIZE, Entry, Kind, ObjectId, decode_entry, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_kernel.repository.objects import Objects
-    from agent_kernel.repository.writer import Writer
+    from agent_kernel.repository.objects import Objects, Writer
 
 
 # -- the nodes of a tree as bytes: leaves hold rows, inner nodes hold references to nodes one level down

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.operations import Report as Report
     from agent_kernel.session.operations import Status as Status
     from agent_kernel.session.session import Session as Session

@@ -33,7 +33,8 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
-from agent_kernel.session import branches, carrying, growth, pyplot, trust
+from agent_kernel.session import branches, history, library_state, not_loaded, trust
+from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
     LooseRecorder,
@@ -47,7 +48,6 @@ from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import Operation, Operations, Position, Report, Status
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.session.watching import Touched
 from agent_kernel.session.workspace import Workspace
 from agent_kernel.values.quiet import seldom_collected
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from agent_kernel.repository import Outputs
-    from agent_kernel.session.dumping import Staged
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.session.serialization import Staged
 
 
 # -- where a session stands: its namespace, its branch and HEAD, and what the branch holds that memory does not
@@ -131,7 +131,7 @@ class Standing:
         self._operations = Operations()
         self._closed = False
         self._given_up = False
-        self._growth = growth.Growth()
+        self._growth = history.Growth()
         self.branch: str | None
         self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
@@ -139,11 +139,11 @@ class Standing:
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.
-        self._carried_now, self._absent = carrying.NOTHING, carrying.NOTHING_CARRIED
+        self._carried_now, self._absent = not_loaded.NOTHING, not_loaded.NOTHING_CARRIED
         self._carried = frozenset(self._tree.names())
-        self._carried_at: dict[ObjectId, carrying.Carried] = {}
+        self._carried_at: dict[ObjectId, not_loaded.Carried] = {}
         self._bound_at = self.head
-        self._restarted = any(name not in namespace for name in carrying.variables(self._carried))
+        self._restarted = any(name not in namespace for name in not_loaded.variables(self._carried))
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
@@ -221,7 +221,7 @@ class Standing:
         """Variables that the branch holds and memory does not, because a restart took them and nobody brought them back."""
         return [
             name
-            for name in carrying.variables(self._carried)
+            for name in not_loaded.variables(self._carried)
             if name not in self.namespace and name not in self.ignoring
         ]
 
@@ -272,7 +272,7 @@ class Standing:
         self._closed = True
         self.workspace.monitor.close()
         self.workspace.living.rest()
-        pyplot.leave_figures()
+        library_state.leave_figures()
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
                 self.repo.release_lease(self.branch, self._holder)
@@ -431,11 +431,11 @@ class Committing(Standing):
         carried = self._carried
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
-            entries, carried = carrying.beside(
+            entries, carried = not_loaded.beside(
                 self.repo, self._tree, carried, staged.entries, self.ignoring.among(carried)
             )
         # Before the tree is edited: its nodes are at hand until then.
-        draft.changed = carrying.told(self._tree, self._carried, entries, staged.changes)
+        draft.changed = not_loaded.told(self._tree, self._carried, entries, staged.changes)
         tree = self._tree.edit(writer, entries) if entries else self._tree
         unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
@@ -450,7 +450,7 @@ class Committing(Standing):
         return report
 
     def _record(
-        self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = carrying.NOTHING
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = not_loaded.NOTHING
     ) -> Report:
         """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads.
 

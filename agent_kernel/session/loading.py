@@ -26,11 +26,11 @@ from agent_kernel.repository import (
     read_blob_into,
 )
 from agent_kernel.session import saving
-from agent_kernel.session.carrying import class_groups, needed_classes
 from agent_kernel.session.components import Components, roots_of
-from agent_kernel.session.living import Living
+from agent_kernel.session.live_objects import Living
+from agent_kernel.session.load_failures import Failed
+from agent_kernel.session.not_loaded import class_groups, needed_classes
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
-from agent_kernel.session.unloaded import Failed
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.dump import MemoryUse

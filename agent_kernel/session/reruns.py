@@ -27,7 +27,7 @@ from agent_kernel.values.summaries.reading import (
 )
 
 if TYPE_CHECKING:
-    from agent_kernel.session.living import Living
+    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.tracking import Group, Tracking
 
 

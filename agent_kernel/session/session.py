@@ -12,7 +12,7 @@ import msgspec
 
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
-from agent_kernel.session import carrying, randomness, trust
+from agent_kernel.session import library_state, not_loaded, trust
 from agent_kernel.session.committing import Stepping
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
@@ -25,8 +25,8 @@ from agent_kernel.values.lost import name_losses
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
-    from agent_kernel.session.chats import Talk
-    from agent_kernel.session.merging import Choices, Resolver
+    from agent_kernel.session.merge import Choices, Resolver
+    from agent_kernel.session.operations import Talk
 
 
 # -- take another state on: the namespace becomes what it was at another commit
@@ -62,9 +62,9 @@ class Moving(Stepping):
         before = self._position
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=then is None and bool(self._carried))
-        generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
+        generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         carried = loaded.carried(target)
-        changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
+        changed = not_loaded.live_changes(self.repo, self._tree, target, self._carried, carried)
         with self._taking_on(loaded):
             self._go(Head(to.branch, to.commit), message)
             self._tree, self._carried = target, carried
@@ -89,18 +89,18 @@ class Moving(Stepping):
         Args:
             is_here: what is checked out is the branch that the session is on, so all of it comes.
         """
-        stay = carrying.NOTHING if is_here else self._staying(target)
-        return carrying.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
+        stay = not_loaded.NOTHING if is_here else self._staying(target)
+        return not_loaded.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
 
     def foreseen_undo(self, operation: Operation) -> tuple[Change, ...]:
         """What undoing it would change among the live variables. Nothing is loaded."""
         to = self._as_it_is_now(operation.before) if operation.moved else operation.before
         target = self.repo.tree_at(to.commit)
-        return carrying.live_changes(self.repo, self._tree, target, self._carried, to.carried)
+        return not_loaded.live_changes(self.repo, self._tree, target, self._carried, to.carried)
 
     def _staying(self, commit: ObjectId | None) -> frozenset[str]:
         then = self._carried_at.get(commit) if commit is not None and self._carried else None
-        return carrying.NOTHING if then is None else self._carried & then.names()
+        return not_loaded.NOTHING if then is None else self._carried & then.names()
 
     def _as_it_is_now(self, to: Position) -> Position:
         """The branch may have moved since the position was noted, by an undo for one; or be gone."""
@@ -145,9 +145,9 @@ class Moving(Stepping):
         saved = self._save_uncommitted()
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
-        generators, note = randomness.prepare(self.repo, target, keep=keep_random, partial=partial)
+        generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
         carried = loaded.carried(tree)
-        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        live = not_loaded.live_changes(self.repo, self._tree, tree, self._carried, carried)
         draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.told
         draft.restores = target
@@ -201,11 +201,13 @@ class Moving(Stepping):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, carried = carrying.beside(self.repo, self._tree, self._carried, live, self.ignoring.among(self._carried))
+        edits, carried = not_loaded.beside(
+            self.repo, self._tree, self._carried, live, self.ignoring.among(self._carried)
+        )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)
-        changed = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._carried, carried)
         with self._taking_on(loaded):
             report = self._record(writer, tree, draft, began, carried)
             self.workspace.accept(rest)
@@ -342,7 +344,7 @@ class Joining(Moving):
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
             LoadError: nothing was changed.
         """
-        from agent_kernel.session.merging import Choices
+        from agent_kernel.session.merge import Choices
 
         choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
         draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
@@ -352,7 +354,7 @@ class Joining(Moving):
 
     def _merge(self, rev: str, choices: Choices, draft: Draft) -> Report:
         """See `merge`. `draft`: what the commit says, if there is one."""
-        from agent_kernel.session import merging
+        from agent_kernel.session import merge
 
         self._require_open()
         other = self.repo.resolve(rev, self.id)
@@ -360,7 +362,7 @@ class Joining(Moving):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
+        outcome = merge.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         loaded = self._load_joined(writer, outcome.tree, draft, other, partial=choices.partial)
@@ -378,11 +380,11 @@ class Joining(Moving):
         Raises:
             MergeConflictError, LoadError: nothing was changed.
         """
-        from agent_kernel.session.merging import Choices
+        from agent_kernel.session.merge import Choices
 
         before = len(self._operations.done)
         # What it drew is drawn: whatever draws next goes on from there.
-        generators, _ = randomness.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
+        generators, _ = library_state.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
@@ -425,8 +427,8 @@ class Joining(Moving):
             MergeCommitError: the commit has several parents. MergeConflictError: both changed the same variables.
             LoadError: nothing was changed.
         """
-        from agent_kernel.session import merging
-        from agent_kernel.session.merging import Choices
+        from agent_kernel.session import merge
+        from agent_kernel.session.merge import Choices
 
         self._require_open()
         picked = self.repo.resolve(rev, self.id)
@@ -436,7 +438,7 @@ class Joining(Moving):
         writer = self.repo.writer()
         choices = Choices(frozenset(ours), frozenset(theirs), partial=partial)
         with _to_be_asked_again(rev, choices, message, picks=True):
-            outcome = merging.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
+            outcome = merge.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         commit = self.repo.commit_at(picked)
@@ -525,20 +527,20 @@ class Session(Joining):
             return self._checkout_last(keep_random=keep_random, partial=partial)
         branch = self.repo.branch_meant(rev, self.id)
         target = self.repo.branches().get(branch or "") or self.repo.resolve(rev, self.id)
-        stay = carrying.NOTHING if branch is not None and branch == self.branch else None
+        stay = not_loaded.NOTHING if branch is not None and branch == self.branch else None
         to = Position(branch, target)
         return self._move(to, f"checkout: moving to {branch or rev}", stay, keep_random=keep_random, partial=partial)
 
     def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
         if self.branch is None and self._carried and self.head == self._bound_at:  # restarted on no branch
-            return self._move(Position(None, self.head), "checkout: bring back", carrying.NOTHING, partial=partial)
+            return self._move(Position(None, self.head), "checkout: bring back", not_loaded.NOTHING, partial=partial)
         branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
         if tip is None:
             raise RefNotFoundError(branch, tuple(self.repo.branches()))
         to = Position(branch, tip)
         message = f"checkout: moving to {branch}"
-        return self._move(to, message, carrying.NOTHING, keep_random=keep_random, partial=partial)
+        return self._move(to, message, not_loaded.NOTHING, keep_random=keep_random, partial=partial)
 
     def bring_back(self, *, partial: bool = False) -> Report:
         """`checkout` as a session begins: part of beginning, so nothing that undo could take back."""
@@ -556,7 +558,7 @@ class Session(Joining):
         if not self._carried:
             return Report(None, None, self.branch)
         began = time.perf_counter()
-        names = carrying.variables(self._carried)
+        names = not_loaded.variables(self._carried)
         draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
         draft.chat = NO_CHAT
         draft.changed = tuple(Change(name, "-", 0) for name in names)
@@ -687,7 +689,7 @@ class Session(Joining):
 
     def last_talk(self, begun: Mapping[str, str] = _NONE) -> Talk | None:
         """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
-        from agent_kernel.session.chats import last_talk
+        from agent_kernel.session.operations import last_talk
 
         return last_talk(self.repo, self.head, begun, self.restarted_at)
 

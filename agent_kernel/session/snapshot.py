@@ -11,7 +11,7 @@ from agent_kernel import repository
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
-from agent_kernel.session.living import Living
+from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values import summaries
 from agent_kernel.values.entries import CLASS_PREFIX
@@ -115,7 +115,7 @@ class Snapshot(Mapping[str, object]):
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
-        from agent_kernel.session import loading, unloaded
+        from agent_kernel.session import load_failures, loading
 
         empty = self.repo.tree(None)
         plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
@@ -125,7 +125,7 @@ class Snapshot(Mapping[str, object]):
         built = loading.build(self.repo, self._living, self._namespace, plan)
         failed = [one for one in built.failed if name in one.members]
         if failed:
-            raise unloaded.load_error(failed)
+            raise load_failures.load_error(failed)
         self._classes |= built.classes
         name_losses(built.values)
         for found, value in built.values.items():

@@ -79,7 +79,7 @@ def look_first(place: str | Path) -> None:
     # As stores write their own place: reached by a link, a trusted one is not read through again each time.
     folder = Path(os.path.realpath(Path(str(place).removeprefix("lmdb://")).expanduser()))
     if (folder / "data.mdb").is_file() and f"lmdb://{folder}" not in _places():
-        from agent_kernel.storage.probe import probe
+        from agent_kernel.storage.urls import probe
 
         probe(folder)
 

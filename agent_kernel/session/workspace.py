@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
-from agent_kernel.session import pyplot
+from agent_kernel.session import library_state
+from agent_kernel.session.detector import Watching
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
-from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.lost import name_losses
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
 
 if TYPE_CHECKING:
-    from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.load_failures import Failed
     from agent_kernel.session.loading import Built, Plan
-    from agent_kernel.session.unloaded import Failed
+    from agent_kernel.session.serialization import Staged
     from agent_kernel.values.surface import Held
 
 
@@ -56,7 +56,7 @@ class Workspace(Watching):
             LoadError: values could not be loaded. Nothing was changed.
             DamagedObjectError: it cannot be told which names there are. Nothing was changed.
         """
-        from agent_kernel.session import loading, unloaded
+        from agent_kernel.session import load_failures, loading
 
         plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         live = {id(group): group for name in plan.entries if (group := self.tracking.groups.get(name)) is not None}
@@ -65,13 +65,13 @@ class Workspace(Watching):
         )
         self.after_load()
         commits = [source for source in sources if source is not None]
-        built.failed = [unloaded.with_folder(self.repo, one, commits) for one in built.failed]
+        built.failed = [load_failures.with_folder(self.repo, one, commits) for one in built.failed]
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
         if news and not partial and not (restarted and self._leaves_nothing(plan, news)):
-            raise unloaded.load_error(news, unloaded.WAY_ON)
+            raise load_failures.load_error(news, load_failures.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
-        groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
+        groups = load_failures.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
         parted = self._parted(plan, built) if names is None else {}
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
         return Loaded(*made, parted, built.pinned)
@@ -223,7 +223,7 @@ class Workspace(Watching):
                 self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
             for group in loaded.unloaded:
                 self._stand_in(group)
-            pyplot.replace_figures(figures)
+            library_state.replace_figures(figures)
             self.bindings.note(self.namespace)
 
     def _register(self, loaded: Loaded) -> None:
@@ -256,7 +256,7 @@ class Workspace(Watching):
 
     def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
         """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""
-        still_open = pyplot.open_figures()
+        still_open = library_state.open_figures()
         if not still_open:
             return {}
         from agent_kernel.values.reducers.figures import root_below

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agent_kernel.errors import DamagedObjectError, RefExistsError
-from agent_kernel.repository.commits import Author, Commit, Entry, Manifest, encode
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Author, Commit, Entry, Kind, Manifest, ObjectId, encode
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import MemoryStore, Store

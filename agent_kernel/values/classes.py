@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values.addresses import ATOM_IDS
-from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
+from agent_kernel.values.restore.classes import is_made_again
 from agent_kernel.values.summaries.reading import module_name
 from agent_kernel.values.surface import called_at_death
 

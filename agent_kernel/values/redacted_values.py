@@ -35,9 +35,8 @@ from typing import Any, Final, cast
 from agent_kernel.values import decoding, summaries
 from agent_kernel.values.encoded_texts import has_encoded, spans
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.known import ExactTypes
-from agent_kernel.values.summaries.masking import labels_a_secret, names_its_neighbours
 from agent_kernel.values.summaries.reading import (
+    ExactTypes,
     bases_of,
     class_dict,
     derives_from,
@@ -49,6 +48,7 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
+from agent_kernel.values.summaries.redaction import labels_a_secret, names_its_neighbours
 
 __all__ = [
     "DATABASE_MODULES",

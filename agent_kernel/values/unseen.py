@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from agent_kernel.values.summaries.known import TypeCache
-from agent_kernel.values.summaries.reading import class_dict, derives_from, loaded
+from agent_kernel.values.summaries.reading import TypeCache, class_dict, derives_from, loaded
 
 Unseen = Callable[[Any, dict[str, object], int], list[object]]
 
@@ -98,7 +97,7 @@ def _of_traceback(traceback: types.TracebackType, namespace: dict[str, object], 
 
 def _of_database(connection: Any, namespace: dict[str, object], _: int) -> list[object]:
     """Functions that queries call, if it has any."""
-    from agent_kernel.values.callbacks import unseen_callbacks
+    from agent_kernel.values.definitions import unseen_callbacks
     from agent_kernel.values.reducers.databases import names_of_functions
 
     names = names_of_functions(connection)

@@ -7,18 +7,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents import deciding, elsewhere, leftovers
+from agent_kernel.agents import approval, cleanup, elsewhere
+from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
-from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
 from agent_kernel.agents.moves import DENIED, is_outside, undone_since
 from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table, clean, clean_lines, clock, cut
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean, clean_lines, clock, cut
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
@@ -68,7 +67,7 @@ class Asked:
     @classmethod
     def of(cls, events: Sequence[Event]) -> Asked | None:
         """What a run asks, if it waits."""
-        asked, start = deciding.asked_by(events), events[0]
+        asked, start = approval.asked_by(events), events[0]
         if asked is None:
             return None
         comes = isinstance(start, TaskStart) and is_outside(start.model)
@@ -140,16 +139,18 @@ _WAYS = {
 
 def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
     """The runs that go on only when a person says so, the newest first: the id, how it stands, and that in a sentence."""
-    journal = Journal(repo.store)
+    event_store = EventStore(repo.store)
     found: list[tuple[str, str, str]] = []
     # No mark says that a run is decided, so it is looked for among the newest ones.
-    for run in sorted({*journal.waiting(), *journal.stopped(), *journal.runs()[-_MOST_NEWEST:]}, reverse=True):
-        events = tuple(journal.of(run))
+    for run in sorted(
+        {*event_store.waiting(), *event_store.stopped(), *event_store.runs()[-_MOST_NEWEST:]}, reverse=True
+    ):
+        events = tuple(event_store.of(run))
         if not events or events[0].parent_run or is_race(events[0]):
             continue
-        state = deciding.standing(journal, events)
+        state = approval.standing(event_store, events)
         if state in _WAYS:
-            named = _named(journal, run)
+            named = _named(event_store, run)
             found.append((run, state, f"{named[:1].upper()}{named[1:]} {_WAYS[state]}"))
     return tuple(found)
 
@@ -183,46 +184,48 @@ def edit(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     run = _waiting(scope, options.run)
-    asked = deciding.waiting(tuple(Journal(scope.repo.store).of(run)))
+    asked = approval.waiting(tuple(EventStore(scope.repo.store).of(run)))
     assert asked is not None
     notebook.tasks.offer_edit(run, asked.code)
     return Said((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
 
 
 def _waiting(scope: Scope, run: str) -> str:
-    journal = Journal(scope.repo.store)
+    event_store = EventStore(scope.repo.store)
     if run:
-        return journal.find(run)
-    found = deciding.all_waiting(journal, "pending")
+        return event_store.find(run)
+    found = approval.all_waiting(event_store, "pending")
     if not found:
         # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
-        lies = next((elsewhere.away(scope.session, tuple(journal.of(one))) for one in journal.runs()[-1:]), None)
-        decided = deciding.newest(journal, ["decided"])
-        way = f"; {_named(journal, decided)} is decided already: %agent resume lets it go on" if decided else ""
+        lies = next(
+            (elsewhere.away(scope.session, tuple(event_store.of(one))) for one in event_store.runs()[-1:]), None
+        )
+        decided = approval.newest(event_store, ["decided"])
+        way = f"; {_named(event_store, decided)} is decided already: %agent resume lets it go on" if decided else ""
         raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else way}")
-    return _only(journal, found, "wait for approval")
+    return _only(event_store, found, "wait for approval")
 
 
-def _only(journal: Journal, runs: Sequence[str], what: str) -> str:
+def _only(event_store: EventStore, runs: Sequence[str], what: str) -> str:
     """The run that is meant where none is named. Raises: UsageProblem: there are several."""
     if len(runs) == 1:
         return runs[0]
-    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _asked(journal, run))]
+    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _asked(event_store, run))]
     more = f" and {len(runs) - _MOST} more" if len(runs) > _MOST else ""
     raise UsageProblem(f"{len(runs)} runs {what}: {', '.join(each[:_MOST])}{more}; --run RUN says which one")
 
 
-def _asked(journal: Journal, run: str) -> Asked | None:
-    return Asked.of(tuple(journal.of(run)))
+def _asked(event_store: EventStore, run: str) -> Asked | None:
+    return Asked.of(tuple(event_store.of(run)))
 
 
 def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     found = _waiting(scope, run)
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
-    log = deciding.log_of(Journal(scope.repo.store), found)
+    log = approval.log_of(EventStore(scope.repo.store), found)
     asked = Asked.of(log.events)
-    deciding.decide(log, decision, reason=reason, by=person().name)
+    approval.decide(log, decision, reason=reason, by=person().name)
     assert asked is not None  # else there was nothing to decide
     return Decided(asked, decision)
 
@@ -237,30 +240,30 @@ def resume_arguments(parser: Parser) -> None:
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
 
 
-def _resting(journal: Journal) -> str:
+def _resting(event_store: EventStore) -> str:
     """The newest run that stopped or asks; without one, that which failed, where it was the last that was begun.
 
     Raises:
         UsageProblem: one was begun behind the failed one that is done, goes on or waits: which is meant nobody can tell.
     """
-    found = deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
+    found = approval.newest(event_store, ("interrupted", "clarify", "stopped", "decided"))
     if found:
         return found
-    failed = deciding.newest(journal, ["failed"])
-    newer = deciding.newest(journal, ["pending", "running", "completed"])
+    failed = approval.newest(event_store, ["failed"])
+    newer = approval.newest(event_store, ["pending", "running", "completed"])
     if failed and newer > failed:  # the ids of runs are in the order in which they began
-        state = deciding.standing(journal, tuple(journal.of(newer)))
-        ended = deciding.said_of("failed", tuple(journal.of(failed)))
-        what = "is done" if state == "completed" else f"is {deciding.said_of(state)}"
+        state = approval.standing(event_store, tuple(event_store.of(newer)))
+        ended = approval.said_of("failed", tuple(event_store.of(failed)))
+        what = "is done" if state == "completed" else f"is {approval.said_of(state)}"
         raise UsageProblem(
-            f"{_named(journal, failed)} {ended}, and behind it {_named(journal, newer)} {what}: "
+            f"{_named(event_store, failed)} {ended}, and behind it {_named(event_store, newer)} {what}: "
             f"%agent resume --run {short_run(failed)} tries it once more"
         )
     return failed
 
 
-def _named(journal: Journal, run: str) -> str:
-    start = journal.first(run)
+def _named(event_store: EventStore, run: str) -> str:
+    start = event_store.first(run)
     task = cut(clean(start.task.strip().partition("\n")[0]), _MOST_TASK)
     return f"run {short_run(run)} ({': '.join(filter(None, (clean(start.agent), task)))})"
 
@@ -268,18 +271,18 @@ def _named(journal: Journal, run: str) -> str:
 def resume(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
-    journal = Journal(scope.repo.store)
-    run = journal.find(options.run) if options.run else _resting(journal)
+    event_store = EventStore(scope.repo.store)
+    run = event_store.find(options.run) if options.run else _resting(event_store)
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)
-    asked = _asked(journal, run)
+    asked = _asked(event_store, run)
     if answer and not options.run and asked is not None:
-        run = _only(journal, deciding.all_waiting(journal, "clarify"), "ask something")
+        run = _only(event_store, approval.all_waiting(event_store, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     try:
-        says = "" if options.run else f"going on with {_named(journal, run)}"
+        says = "" if options.run else f"going on with {_named(event_store, run)}"
         return notebook.tasks.resume(run, answer, force=options.force, model=options.model, says=says)
     except ModelError as error:
         own = f"AGENT.reopen({short_run(run)!r}) has the agent's own"
@@ -323,12 +326,12 @@ def _positive(text: str) -> int:
 
 
 def runs(scope: Scope, options: Namespace) -> Result:
-    journal = Journal(scope.repo.store)
-    known = journal.runs()
-    found = [tuple(journal.of(run)) for run in reversed(known[-options.n :])]
+    event_store = EventStore(scope.repo.store)
+    known = event_store.runs()
+    found = [tuple(event_store.of(run)) for run in reversed(known[-options.n :])]
     head = scope.head().commit
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
-    each = tuple(_Listed.of(scope.repo, journal, events, undone, head) for events in found)
+    each = tuple(_Listed.of(scope.repo, event_store, events, undone, head) for events in found)
     return Runs(each, scope.now_ns, len(known) - len(each), scope.command)
 
 
@@ -337,7 +340,7 @@ class _Listed:
     run: str
     agent: str
     task: str
-    state: deciding.Standing
+    state: approval.Standing
     steps: int
     tokens: int
     cost: float | None
@@ -348,7 +351,7 @@ class _Listed:
     model: str = ""
     raced: Raced | None = None
     picked: int = 0  # the candidate of it from which the variables go on
-    left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
+    left: tuple[cleanup.Partial, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
     stands: str = ""  # the state in words
 
@@ -356,7 +359,7 @@ class _Listed:
     def of(
         cls,
         repo: Repository,
-        journal: Journal,
+        event_store: EventStore,
         events: Sequence[Event],
         undone: Collection[str],
         head: ObjectId | None,
@@ -364,15 +367,15 @@ class _Listed:
         start = events[0]
         race = raced(events) if is_race(start) else None
         # A race has taken what its candidates have.
-        taken = [*events, *(event for run in race.runs.values() for event in journal.of(run))] if race else events
+        taken = [*events, *(event for run in race.runs.values() for event in event_store.of(run))] if race else events
         usage = usage_of(taken)
         steps = steps_in(taken)
         task, model = (start.task, start.model) if isinstance(start, TaskStart) else ("", "")
-        number = candidate_of(journal, start)
+        number = candidate_of(event_store, start)
         took = usage.tokens, usage.cost
-        state = deciding.standing(journal, events, undone)
+        state = approval.standing(event_store, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
-        left = tuple(one for one in leftovers.partial(repo, journal, events) if one.has_work) if rests else ()
+        left = tuple(one for one in cleanup.partial(repo, event_store, events) if one.has_work) if rests else ()
         return cls(
             start.run,
             start.agent,
@@ -389,7 +392,7 @@ class _Listed:
             race.picked(repo, head) if race else 0,
             left,
             _denied(events) if state == "cancelled" else "",
-            deciding.said_of(state, events),
+            approval.said_of(state, events),
         )
 
     @property

@@ -24,7 +24,7 @@ from agent_kernel.session import Repository
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
-from agent_kernel.verbs.text import clean, plural
+from agent_kernel.verbs.output import clean, plural
 
 __all__ = [
     "ARRAY",

@@ -6,15 +6,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_kernel.agents.asides import among
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table, clean, clock, plural
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean, clock, plural
 
 __all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]
 
@@ -92,7 +91,7 @@ def _rename(scope: Scope, name: str, new: str | None) -> Said:
 
 def _branches(scope: Scope, *, is_all: bool) -> RefList:
     head = scope.head()
-    asides = among(scope.repo, Journal(scope.repo.store))
+    asides = among(scope.repo, EventStore(scope.repo.store))
     found = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
     rows = [row for row in found if row.name not in asides or row.current]
     if head.branch is None and head.commit is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.journal import MOVED, WAITING, Journal
+from agent_kernel.agents.event_log import MOVED, WAITING, EventStore
 from agent_kernel.agents.moves import goes_on_from, undone_in
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
@@ -128,7 +128,7 @@ class Timeline:
         tips = frozenset([*branches.values(), *tags.values(), *heads])
         order = self._ordered(tips)
         places = {record.id: place for place, record in enumerate(order)}
-        waiting = tuple(Journal(self._repo.store).waiting())
+        waiting = tuple(EventStore(self._repo.store).waiting())
         undone = _undone(order, [*branches.values(), *heads])
         head = self._repo.head(self._session_id)
         self._view = View(version, epoch, head, branches, tags, order, places, waiting, undone)

@@ -10,9 +10,8 @@ import msgspec
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table, clean, plural, size_text
 from agent_kernel.verbs.parsing import Parser, Question, UsageProblem, count, days
-from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -107,10 +106,10 @@ def gc(scope: Scope, options: Namespace) -> Result:
 
 def _tidied(scope: Scope) -> tuple[str, ...]:
     """Delete the branches of agents whose process died, where nobody needs them."""
-    from agent_kernel.agents.journal import Journal
-    from agent_kernel.agents.leftovers import tidy
+    from agent_kernel.agents.cleanup import tidy
+    from agent_kernel.agents.event_log import EventStore
 
-    return tidy(scope.repo, Journal(scope.repo.store), scope.session)
+    return tidy(scope.repo, EventStore(scope.repo.store), scope.session)
 
 
 def collected(report: GcReport, *, dry_run: bool = False) -> str:

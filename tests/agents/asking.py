@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from agent_kernel.agents.models import Answer, Delta, Model, Request, Told
+from agent_kernel.agents.models import Answer, Delta, Model, Request, UserMessage
 from agent_kernel.agents.models.naming import model_named
 from agent_kernel.errors import ModelError
 from tests.agents.openai_server import OpenAIServer, Reply
 
-QUESTION = Request("Work.", (Told("Do it."),))
+QUESTION = Request("Work.", (UserMessage("Do it."),))
 
 
 def asked(model: Model, request: Request = QUESTION) -> tuple[list[Delta], Answer]:

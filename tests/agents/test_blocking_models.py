@@ -251,7 +251,7 @@ def test_what_blocked_does_nothing_any_more_once_its_call_returns() -> None:
         time.sleep(0.6)  # it is told a moment after the run has ended
         model.let_go.set()
         assert model.ended.wait(10)
-        assert (wrote, len(list(run.journal.of(run.id)))) == ([], events)
+        assert (wrote, len(list(run.event_store.of(run.id)))) == ([], events)
 
 
 def test_loops_that_were_left_end_with_what_ran_there() -> None:

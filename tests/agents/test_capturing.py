@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from agent_kernel.agents.effects import threads_followed
-from agent_kernel.agents.executing import PlainExecutor, captured
+from agent_kernel.agents.execution import PlainExecutor, captured
 
 
 def test_each_thread_has_what_it_printed() -> None:
@@ -163,7 +163,7 @@ def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_print
 
 def test_nothing_is_said_as_a_process_ends_whose_own_stream_is_closed_by_then() -> None:
     code = (
-        "import io, os, sys\nfrom agent_kernel.agents.executing import captured\nsys.stdout = own = open(os.devnull, 'w')\n"
+        "import io, os, sys\nfrom agent_kernel.agents.execution import captured\nsys.stdout = own = open(os.devnull, 'w')\n"
         "with captured(io.StringIO()): print(1)\nown.close()\nsys.stdout = sys.__stdout__"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

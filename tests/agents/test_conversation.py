@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents import Agent, FunctionModel, Turn, earlier
+from agent_kernel.agents import Agent, FunctionModel, Turn, messages
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Compaction, TaskStart
-from agent_kernel.agents.models import Message, Request, Returned, Said, Told
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.models import AssistantMessage, Message, Request, ToolResult, UserMessage
 from agent_kernel.errors import ModelError, NothingToUndoError
 from agent_kernel.repository import NO_CHAT, Retention, hex_of
 from agent_kernel.session import Repository, Session
@@ -39,12 +39,12 @@ class Chat:
 
     def remembers(self) -> list[str]:
         """The tasks that the model would be told of now."""
-        place = Place(self.session.namespace, self.session)
-        return tasks(earlier.messages(place.journal, earlier.runs_before(place, "ada")))
+        place = ExecutionContext(self.session.namespace, self.session)
+        return tasks(messages.messages(place.event_store, messages.runs_before(place, "ada")))
 
 
 def tasks(messages: list[Message]) -> list[str]:
-    return [message.text.splitlines()[0] for message in messages if isinstance(message, Told)]
+    return [message.text.splitlines()[0] for message in messages if isinstance(message, UserMessage)]
 
 
 def test_a_task_goes_on_with_the_tasks_before() -> None:
@@ -52,7 +52,13 @@ def test_a_task_goes_on_with_the_tasks_before() -> None:
     chat.do("first")
     chat.do("second")
     told = chat.requests[-1].messages
-    assert [type(message) for message in told] == [Told, Said, Returned, Said, Told]
+    assert [type(message) for message in told] == [
+        UserMessage,
+        AssistantMessage,
+        ToolResult,
+        AssistantMessage,
+        UserMessage,
+    ]
     assert tasks(list(told)) == ["first", "second"]
     assert told[3].text == "(done: int 1)"
 
@@ -200,7 +206,7 @@ def test_a_question_that_took_no_step_is_remembered_where_it_was_asked() -> None
     assert chat.remembers() == ["first", "what is it?"]
     chat.do("second")
     told = chat.requests[-1].messages
-    assert [message.text for message in told if isinstance(message, Said)][-1] == "It is a number."
+    assert [message.text for message in told if isinstance(message, AssistantMessage)][-1] == "It is a number."
     chat.session.undo()
     assert chat.remembers() == ["first", "what is it?"]
     chat.session.undo()
@@ -210,8 +216,8 @@ def test_a_question_that_took_no_step_is_remembered_where_it_was_asked() -> None
 def test_another_agent_remembers_other_runs() -> None:
     chat = Chat()
     chat.do("first")
-    place = Place(chat.session.namespace, chat.session)
-    assert earlier.runs_before(place, "ben") == ()
+    place = ExecutionContext(chat.session.namespace, chat.session)
+    assert messages.runs_before(place, "ben") == ()
 
 
 def test_the_conversation_survives_pruning_and_forgetting_commits() -> None:
@@ -235,19 +241,19 @@ def test_what_is_too_much_is_left_out_oldest_first_and_the_run_says_so(monkeypat
     chat = Chat()
     for number in range(6):
         chat.do(f"task {number} {'word ' * 100}")
-    monkeypatch.setattr(earlier, "MOST_CHARS", 1_500)
+    monkeypatch.setattr(messages, "MOST_CHARS", 1_500)
     chat.do("the last one")
     said = tasks(list(chat.requests[-1].messages))
     assert said[0].startswith("(Earlier parts")
     assert [line[:6] for line in said[1:]] == ["task 4", "task 5", "the la"]
     run = chat.session.repo.commit_at(chat.session.repo.resolve("HEAD")).run
-    events = list(Place({}, chat.session).journal.of(run))
+    events = list(ExecutionContext({}, chat.session).event_store.of(run))
     assert isinstance(events[1], Compaction)
     assert events[1].dropped > 0
 
 
 def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier, "MOST_CHARS", 200)
+    monkeypatch.setattr(messages, "MOST_CHARS", 200)
     with Versioned(tmp_path / "store") as state:
         chat = Chat(state.session)
         for task in ("first", "second", "third"):
@@ -259,7 +265,7 @@ def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch
                 break
         sent = chat.requests[-1]
         assert any(isinstance(event, Compaction) for event in run.events)
-    monkeypatch.setattr(earlier, "MOST_CHARS", 50_000)  # what was sent does not depend on what would be sent now
+    monkeypatch.setattr(messages, "MOST_CHARS", 50_000)  # what was sent does not depend on what would be sent now
     with Versioned(tmp_path / "store") as state:
         asked: list[Request] = []
 
@@ -267,22 +273,22 @@ def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch
             asked.append(request)
             return "task.success(3)"
 
-        again = reopened(Place(state.session.namespace, state.session), run.id, model=FunctionModel(answer))
+        again = reopened(ExecutionContext(state.session.namespace, state.session), run.id, model=FunctionModel(answer))
         list(again.stream())
         assert again.status == "completed"
         start = again.events[0]
         assert isinstance(start, TaskStart)
         assert len(start.earlier) > 0
         assert not asked  # the answer that was stored is run, not asked for again
-        assert again._course.setup.earlier
+        assert again._run_executor.setup.earlier
         rebuilt = Request(sent.instructions, tuple(_messages(again)), sent.turn, sent.timeout_s)
         assert rebuilt.messages[: len(sent.messages)] == sent.messages
 
 
 def _messages(run: Any) -> list[Message]:
-    from agent_kernel.agents.conversation import messages_of
+    from agent_kernel.agents.messages import messages_of
 
-    return messages_of(run.events, run._course.setup.earlier)
+    return messages_of(run.events, run._run_executor.setup.earlier)
 
 
 def test_each_request_begins_with_the_one_before_word_for_word() -> None:
@@ -310,7 +316,7 @@ def test_a_run_that_goes_on_is_not_told_of_its_steps_that_were_taken_back() -> N
         pass
     assert "first = 1" not in chat.requests[-1].text
     assert "This one." in chat.requests[-1].text
-    again = reopened(Place(chat.session.namespace, chat.session), run.id, agent=chat.agent)
+    again = reopened(ExecutionContext(chat.session.namespace, chat.session), run.id, agent=chat.agent)
     chat.answers = ["task.success('first' in globals())"]
     assert again.resume("The other one.").result() is False
     assert "first = 1" not in chat.requests[-1].text

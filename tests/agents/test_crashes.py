@@ -17,9 +17,9 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import Turn
 from agent_kernel.agents.agent import place_of, reopened, started
+from agent_kernel.agents.cleanup import tidy
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.leftovers import tidy
 from agent_kernel.agents.run import Run
 from agent_kernel.repository import Head, hex_of
 from agent_kernel.session import Repository
@@ -187,7 +187,7 @@ def test_where_no_fork_is_made_no_try_is_written_down(monkeypatch: pytest.Monkey
         model = ak.ScriptedModel(["x = 1"])
         run = started(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
         list(run.stream())
-        assert not any(isinstance(event, TryStart) for event in Journal(state.repo.store).of(run.id))
+        assert not any(isinstance(event, TryStart) for event in EventStore(state.repo.store).of(run.id))
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
         assert asked.told == "this system cannot fork, and a store in memory is seen by this process alone"
@@ -201,8 +201,8 @@ def quick(state: ak.Versioned) -> None:
 def test_what_a_sub_agent_had_done_is_kept_until_the_run_goes_on(tmp_path: Path) -> None:
     killed(PARENT, str(tmp_path / "store"))
     with ak.Versioned(tmp_path / "store") as state:
-        journal = Journal(state.repo.store)
-        run = next(start.run for start in journal.starts() if not start.parent_run)
+        event_store = EventStore(state.repo.store)
+        run = next(start.run for start in event_store.starts() if not start.parent_run)
         (kept,) = set(state.repo.branches()) - {"main"}
         assert state.repo.at(kept)["made"] == 5
         quick(state)
@@ -226,7 +226,7 @@ def test_what_a_sub_agent_had_done_goes_with_a_run_that_is_undone_or_given_up(tm
         quick(state)
         assert set(state.repo.branches()) == {"main"}
     with ak.Versioned(tmp_path / "other") as state:
-        run = next(start.run for start in Journal(state.repo.store).starts() if not start.parent_run)
+        run = next(start.run for start in EventStore(state.repo.store).starts() if not start.parent_run)
         reopened(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
         said = gc(Scope(state.repo, state.session), Namespace(dry_run=False)).to_text()
         assert said.startswith("Deleted 1 branch that agents left behind: child-")
@@ -237,17 +237,17 @@ def test_the_branch_of_a_sub_agent_that_a_person_is_on_or_went_on_with_stays(tmp
     killed(PARENT, str(tmp_path / "store"))
     with ak.Versioned(tmp_path / "store") as state:
         (kept,) = set(state.repo.branches()) - {"main"}
-        run = next(start.run for start in Journal(state.repo.store).starts() if not start.parent_run)
+        run = next(start.run for start in EventStore(state.repo.store).starts() if not start.parent_run)
         state.session.switch(kept)
         reopened(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
         state.session.switch("main")
         state.repo.move_head("somebody", Head(kept, None), "look at it")
-        assert tidy(state.repo, Journal(state.repo.store)) == ()
+        assert tidy(state.repo, EventStore(state.repo.store)) == ()
         state.repo.drop_head("somebody")
         state.session.switch(kept)
         state["mine"] = 1
         state.session.switch("main")
-        assert tidy(state.repo, Journal(state.repo.store)) == ()
+        assert tidy(state.repo, EventStore(state.repo.store)) == ()
         assert state.repo.at(kept)["mine"] == 1
 
 
@@ -264,7 +264,7 @@ def test_an_interrupt_says_where_that_is_which_a_sub_agent_had_done() -> None:
 
         def stop(event: object) -> None:
             if isinstance(event, Output) and event.agent == "child":
-                (working,) = run._course.children
+                (working,) = run._run_executor.children
                 threading.Timer(0.1, lambda: working.cancel("enough")).start()
 
         run = parent.start("Work", on_event=stop)
@@ -289,12 +289,12 @@ def test_a_preview_of_a_process_that_died_goes_and_one_of_a_living_one_stays(tmp
         assert child.stdin is not None
         assert child.stdout is not None
         branch = child.stdout.readline().strip()
-        assert tidy(repo, Journal(repo.store)) == ()
+        assert tidy(repo, EventStore(repo.store)) == ()
         assert branch in repo.branches()
         child.stdin.write("\n")
         child.stdin.flush()
         child.wait()
-        assert tidy(repo, Journal(repo.store)) == (branch,)
+        assert tidy(repo, EventStore(repo.store)) == (branch,)
         assert set(repo.branches()) == {"main"}
 
 
@@ -307,14 +307,14 @@ def test_a_step_that_waits_keeps_what_it_did_on_a_fork_and_one_that_was_decided_
         list(run.stream())
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
-        journal = Journal(state.repo.store)
-        assert tidy(state.repo, journal) == ()
+        event_store = EventStore(state.repo.store)
+        assert tidy(state.repo, event_store) == ()
         _ = run.approve()
-        assert tidy(state.repo, journal) == ()  # it is taken on as the run goes on
+        assert tidy(state.repo, event_store) == ()  # it is taken on as the run goes on
         run.abandon()
         state.repo.create_branch(asked.branch, "main", force=True)  # as if the process had died then
         state.repo.create_branch("preview/mine", "main")
-        assert tidy(state.repo, journal) == (asked.branch,)
+        assert tidy(state.repo, event_store) == (asked.branch,)
         assert "preview/mine" in state.repo.branches()
 
 
@@ -336,4 +336,4 @@ def test_branches_that_only_look_like_those_of_agents_are_left_alone() -> None:
         named = ["try-12345", "race/later", "race/abcde/1", "preview/of-it"]
         for name in named:
             state.repo.create_branch(name, "main")
-        assert tidy(state.repo, Journal(state.repo.store)) == ()
+        assert tidy(state.repo, EventStore(state.repo.store)) == ()

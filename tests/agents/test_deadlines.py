@@ -13,17 +13,17 @@ from textwrap import dedent
 
 import pytest
 
-from agent_kernel.agents import Agent, Limits, Run, ScriptedModel, deadlines
-from agent_kernel.agents.deadlines import Interruptible, StepTimeout, within
+from agent_kernel.agents import Agent, Limits, Run, ScriptedModel, limits
 from agent_kernel.agents.events import Output
-from agent_kernel.agents.executing import PlainExecutor
+from agent_kernel.agents.execution import PlainExecutor
+from agent_kernel.agents.limits import Interruptible, StepTimeout, within
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code is interrupted again sooner than people would have it."""
-    monkeypatch.setattr(deadlines, "_FIRST_AGAIN_S", 0.1)
-    monkeypatch.setattr(deadlines, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(limits, "_FIRST_AGAIN_S", 0.1)
+    monkeypatch.setattr(limits, "_AGAIN_S", 0.05)
 
 
 def on_thread(act: Callable[[], object]) -> None:
@@ -137,7 +137,7 @@ def lines_are_monitored() -> bool:
     if sys.version_info < (3, 12):
         return False
     monitoring = sys.monitoring
-    return any(monitoring.get_tool(tool) and monitoring.get_events(tool) for tool in deadlines._TOOLS)
+    return any(monitoring.get_tool(tool) and monitoring.get_events(tool) for tool in limits._TOOLS)
 
 
 @pytest.mark.timeout(60)
@@ -203,7 +203,7 @@ def test_steps_that_are_too_long_one_after_the_other_end_the_run() -> None:
     run = failed("kept = 1\nwhile True: pass", Limits(step_s=0.05, retries=2))
     assert run.outcome.limit == "step_s"
     assert [event.status for event in run.events if isinstance(event, Output)] == ["timeout"] * 3
-    assert run._course.place.namespace["kept"] == 1
+    assert run._run_executor.place.namespace["kept"] == 1
 
 
 def test_steps_that_show_too_much_one_after_the_other_end_the_run() -> None:
@@ -248,7 +248,7 @@ def test_nothing_of_a_deadline_stays_in_the_process() -> None:
     """Else Python looks for an interrupt at every jump of every thread, and on 3.11 nothing that is traced goes on."""
     code = """
         import sys, threading
-        from agent_kernel.agents.deadlines import StepTimeout, within
+        from agent_kernel.agents.limits import StepTimeout, within
 
         def endless():
             while True:

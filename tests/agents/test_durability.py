@@ -17,10 +17,10 @@ import pytest
 
 from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models import naming
-from agent_kernel.agents.place import Place
 from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.session.versioned import Versioned
@@ -30,7 +30,7 @@ from agent_kernel.storage import MemoryStore
 CHILD = """
 import os, signal, sys
 from agent_kernel.agents import Agent, FunctionModel, Turn
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import Place
 from agent_kernel.session.versioned import Versioned
 
 store, marks, where = sys.argv[1:]
@@ -95,7 +95,7 @@ def die(tmp_path: Path, where: str, after_s: float | None = None) -> tuple[str, 
 def taken_up(tmp_path: Path, run: str) -> tuple[Run[Any], tuple[Event, ...], Versioned]:
     """The run in this process, and its events as it was found."""
     state = Versioned(tmp_path / "store")
-    found = reopened(Place(state.session.namespace, state.session), run, model=FunctionModel(go_on))
+    found = reopened(ExecutionContext(state.session.namespace, state.session), run, model=FunctionModel(go_on))
     return found, found.events, state
 
 
@@ -155,10 +155,10 @@ def run_of(code: str | list[str], **more: Any) -> Run[Any]:
 
 def interrupting(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C once, as the place ends its first step: before its commit, or behind it."""
-    real: Callable[..., Any] = Place.end
+    real: Callable[..., Any] = ExecutionContext.end
     left = [1]
 
-    def end(self: Place, done: Any, refuses: Callable[[], bool]) -> Any:
+    def end(self: ExecutionContext, done: Any, refuses: Callable[[], bool]) -> Any:
         if left and when == "before":
             left.pop()
             real(self, done, refuses)  # the step is over for the session, but nothing of it was committed
@@ -169,7 +169,7 @@ def interrupting(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr(Place, "end", end)
+    monkeypatch.setattr(ExecutionContext, "end", end)
 
 
 def test_an_interrupt_between_the_end_of_the_code_and_its_output_keeps_the_output(
@@ -189,7 +189,7 @@ def test_an_interrupt_between_the_end_of_the_code_and_its_output_keeps_the_outpu
 
 def test_an_interrupt_that_leaves_no_commit_is_known_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting("before", monkeypatch)
-    monkeypatch.setattr("agent_kernel.agents.leftovers.commit_of", lambda *_: None)
+    monkeypatch.setattr("agent_kernel.agents.cleanup.commit_of", lambda *_: None)
     run = run_of(["x = 1", "task.success(x)"])
     with pytest.raises(TaskInterruptedError):
         run.result()
@@ -204,14 +204,14 @@ def test_an_answer_that_was_stored_but_not_begun_is_asked_about_again() -> None:
     for event in run:
         if isinstance(event, Action):
             break
-    again = reopened(Place(session.namespace, session), run.id)
+    again = reopened(ExecutionContext(session.namespace, session), run.id)
     kinds = [event.kind for event in again]
     assert kinds[-1] == "ApprovalRequested"
     assert again.outcome.status == "pending"
     assert not any(isinstance(event, StepStart | Output) for event in again.events)
     # Nor does a request that was stored change its mind.
-    assert reopened(Place(session.namespace, session), run.id).status == "pending"
-    assert sum(isinstance(event, ApprovalRequested) for event in Journal(store).of(run.id)) == 1
+    assert reopened(ExecutionContext(session.namespace, session), run.id).status == "pending"
+    assert sum(isinstance(event, ApprovalRequested) for event in EventStore(store).of(run.id)) == 1
 
 
 def test_a_step_that_ends_the_run_is_stored_with_its_end_in_one_go() -> None:
@@ -219,7 +219,7 @@ def test_a_step_that_ends_the_run_is_stored_with_its_end_in_one_go() -> None:
     for event in run:
         if isinstance(event, Output):
             break
-    stored = list(Journal(run._course.place.journal._store).of(run.id))
+    stored = list(EventStore(run._run_executor.place.event_store._store).of(run.id))
     assert [event.kind for event in stored[-2:]] == ["Output", "Success"]
 
 
@@ -252,7 +252,7 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
         with pytest.raises(
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):
-            _ = reopened(Place(later.namespace, later), run.id)
+            _ = reopened(ExecutionContext(later.namespace, later), run.id)
 
 
 def test_halves_of_characters_that_no_bytes_can_hold_are_spelled_out(tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_a_run_of_a_store_that_somebody_else_made_goes_on_only_once_it_is_truste
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
     with Repository.open(tmp_path / "store") as repo, closing(bind({}, repo)) as session:
         with pytest.raises(UntrustedStoreError):
-            _ = reopened(Place(session.namespace, session), run.id)
+            _ = reopened(ExecutionContext(session.namespace, session), run.id)
         assert "theirs" not in session.namespace
         session.trust()
-        reopened(Place(session.namespace, session), run.id).resume().result()
+        reopened(ExecutionContext(session.namespace, session), run.id).resume().result()
         assert session.namespace["theirs"] == 1

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import allowing
+from agent_kernel.agents import approval
 from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -98,7 +98,7 @@ def test_what_libraries_do_in_memory_needs_no_asking(folder: Path, way: str, app
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", as_params(EFFECTS))
 def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     before, here = seen(folder), Path.cwd()
     assert status(EFFECTS[way]) == "pending"
     assert (seen(folder), Path.cwd()) == (before, here)
@@ -127,7 +127,7 @@ def test_an_effect_of_compiled_code_is_stopped(folder: Path, monkeypatch: pytest
     for library in ("duckdb", "lmdb", "polars", "psutil", "pyarrow", "torch"):
         if library in COMPILED[way] or (library == "pyarrow" and way.startswith("pandas")):
             pytest.importorskip(library)
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     before, here = seen(folder), Path.cwd()
     assert status(COMPILED[way], "never") == "denied"
     assert (seen(folder), Path.cwd()) == (before, here)
@@ -184,7 +184,7 @@ def test_what_compiled_code_reads_and_keeps_in_memory_passes(folder: Path, monke
     for library in ("duckdb", "polars", "pyarrow"):
         pytest.importorskip(library)
     (folder / "rows.csv").write_text("a,b\n1,2\n")
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     assert status(COMPILED_READING, "never") == "completed"
 
 
@@ -194,7 +194,7 @@ def test_what_compiled_code_writes_to_a_temporary_folder_of_the_step_passes(
 ) -> None:
     duck = pytest.importorskip("duckdb").__name__
     polars = pytest.importorskip("polars").__name__
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     code = f"""
 import {duck}, {polars}, sqlite3, tempfile
 with tempfile.TemporaryDirectory() as own:

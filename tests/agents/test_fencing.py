@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.agents.conversation import messages_of, told_later
 from agent_kernel.agents.events import Action, Event, Output, Success, TaskStart
-from agent_kernel.agents.models import Said, Told
+from agent_kernel.agents.messages import messages_of, told_later
+from agent_kernel.agents.models import AssistantMessage, UserMessage
 from agent_kernel.agents.models.fencing import Fenced, split
 
 
@@ -61,12 +61,16 @@ class TestTheConversation:
 
     def test_what_came_of_it_is_told_in_words(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP, Output(sent="1")]
-        assert messages_of(events) == [Told("Do it."), Said(self.SAID), Told("What came of your code:\n1")]
+        assert messages_of(events) == [
+            UserMessage("Do it."),
+            AssistantMessage(self.SAID),
+            UserMessage("What came of your code:\n1"),
+        ]
 
     def test_a_step_that_came_to_nothing_is_not_told_later(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP]
-        assert told_later(events) == [Told("Do it."), Said("(stopped before it was done)")]
+        assert told_later(events) == [UserMessage("Do it."), AssistantMessage("(stopped before it was done)")]
 
     def test_words_at_the_end_are_the_last_thing_that_is_told_later(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP, Output(sent="1"), Action(text="One."), Success()]
-        assert told_later(events)[-1] == Said("One.")
+        assert told_later(events)[-1] == AssistantMessage("One.")

@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import allowing
+from agent_kernel.agents import approval
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
 from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
@@ -381,7 +381,7 @@ def test_a_second_stop_as_the_first_is_told_of_is_no_interrupt(
         stopped.wait(10)
         return f"{error!r} in {filename}\n" + "".join(str(number) for number in range(1000))
 
-    monkeypatch.setattr("agent_kernel.agents.executing._traceback", slowly)
+    monkeypatch.setattr("agent_kernel.agents.execution._traceback", slowly)
 
     def act(first: bool) -> None:
         if not first:
@@ -427,12 +427,12 @@ def test_compiled_code_that_nobody_installed_is_not_loaded(tmp_path: Path, monke
 
 
 def test_code_that_says_to_be_of_the_machinery_is_a_step_s(tmp_path: Path) -> None:
-    from agent_kernel.agents import course
+    from agent_kernel.agents import executor
 
     def act(text: str) -> None:
         (tmp_path / "x").write_text(text)
 
-    act.__code__ = act.__code__.replace(co_filename=course.__file__)
+    act.__code__ = act.__code__.replace(co_filename=executor.__file__)
     assert stops(lambda: act("x")) == (("writes", str(tmp_path / "x")),)
 
 
@@ -612,7 +612,7 @@ def test_a_library_logs_as_whoever_set_up_the_log_wants(book: logging.Logger, tm
 def test_nothing_is_sent_by_a_connection_that_there_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
 ) -> None:
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     (tmp_path / "text").write_text("x")
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         other, _ = server.accept()
@@ -628,7 +628,7 @@ def test_nothing_is_sent_by_a_connection_that_there_is(
 def test_nothing_is_written_to_an_open_file_by_its_number(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
 ) -> None:
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     number = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
     run = started({"number": number}, f"import os\nos.{way}")
     assert pending(run).stopped == (("writes", str(tmp_path / "x")),)
@@ -650,7 +650,7 @@ def test_temporary_files_are_where_they_were_as_the_step_began(
 
 @pytest.mark.parametrize("way", ["setgid(os.getgid())", "umask(0o77)", "nice(0)", "setpgid(0, 0)"])
 def test_the_rights_of_the_process_stay(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     assert len(pending(started({}, f"import os\nos.{way}")).stopped) == 1
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.executing import PlainExecutor
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution import PlainExecutor
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.review.bundles import active_parts
 from agent_kernel.agents.starting import started
 from tests.agents.harmless_steps import FILES, HARMLESS, MORE, NEWER
@@ -31,16 +31,16 @@ class Showing(PlainExecutor):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExecutionContext:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("matplotlib").use("Agg")
     namespace: dict[str, object] = {}
-    return Place(namespace, executor=Showing(namespace))
+    return ExecutionContext(namespace, executor=Showing(namespace))
 
 
-def asks(place: Place, step: str) -> str:
+def asks(place: ExecutionContext, step: str) -> str:
     """What a step is asked about; "": nothing."""
     from IPython.core.formatters import DisplayFormatter
 
@@ -61,7 +61,7 @@ def asks(place: Place, step: str) -> str:
     return str(active_parts(data) or "")
 
 
-def asked(place: Place, steps: Sequence[str]) -> dict[str, str]:
+def asked(place: ExecutionContext, steps: Sequence[str]) -> dict[str, str]:
     found = {step: why for step in steps if (why := asks(place, step))}
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
@@ -69,13 +69,13 @@ def asked(place: Place, steps: Sequence[str]) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_reading_and_changing_tables_is_not_asked_about(place: Place) -> None:
+def test_reading_and_changing_tables_is_not_asked_about(place: ExecutionContext) -> None:
     assert asked(place, HARMLESS[:50]) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_of_150_ordinary_steps_at_most_3_ask(place: Place) -> None:
+def test_of_150_ordinary_steps_at_most_3_ask(place: ExecutionContext) -> None:
     assert len(HARMLESS) >= 150
     found = asked(place, HARMLESS)
     assert len(found) <= 3, "\n".join(f"{step}\n    {why}" for step, why in found.items())
@@ -83,7 +83,7 @@ def test_of_150_ordinary_steps_at_most_3_ask(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_of_200_steps_of_other_kinds_at_most_2_percent_ask(place: Place) -> None:
+def test_of_200_steps_of_other_kinds_at_most_2_percent_ask(place: ExecutionContext) -> None:
     assert len(MORE) >= 200
     found = asked(place, MORE)
     assert len(found) <= 0.02 * len(MORE), "\n".join(f"{step}\n    {why}" for step, why in found.items())
@@ -91,7 +91,7 @@ def test_of_200_steps_of_other_kinds_at_most_2_percent_ask(place: Place) -> None
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_of_150_steps_with_files_of_their_own_and_models_at_most_2_percent_ask(place: Place) -> None:
+def test_of_150_steps_with_files_of_their_own_and_models_at_most_2_percent_ask(place: ExecutionContext) -> None:
     assert len(NEWER) >= 150
     found = asked(place, NEWER)
     assert len(found) <= 0.02 * len(NEWER), "\n".join(f"{step}\n    {why}" for step, why in found.items())
@@ -106,7 +106,9 @@ TEMPORARY = (
 
 
 @pytest.mark.parametrize("step", TEMPORARY)
-def test_what_a_step_does_in_a_temporary_place_of_its_own_is_not_asked_about(place: Place, step: str) -> None:
+def test_what_a_step_does_in_a_temporary_place_of_its_own_is_not_asked_about(
+    place: ExecutionContext, step: str
+) -> None:
     setup = "import os, pickle, sqlite3, tempfile\nfrom pathlib import Path\nimport pandas as pd\nsales = pd.DataFrame({'a': [1]})"
     assert asked(place, [setup, step]) == {}
 
@@ -114,7 +116,7 @@ def test_what_a_step_does_in_a_temporary_place_of_its_own_is_not_asked_about(pla
 @pytest.mark.parametrize(
     "act", ["sales.to_csv('out')", "Path('sales.csv').unlink()", "os.remove('sales.csv')", "sqlite3.connect('out')"]
 )
-def test_a_temporary_place_is_no_excuse_for_another(place: Place, act: str) -> None:
+def test_a_temporary_place_is_no_excuse_for_another(place: ExecutionContext, act: str) -> None:
     setup = (
         "import os, sqlite3, tempfile\nfrom pathlib import Path\nimport pandas as pd\nsales = pd.DataFrame({'a': [1]})"
     )

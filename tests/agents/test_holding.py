@@ -19,17 +19,17 @@ import msgspec
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import deciding, holding
+from agent_kernel.agents import approval, event_log
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.evaluation import Trial, measure
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.measuring import Trial, measure
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
-from agent_kernel.verbs.adoption import copy_store
+from agent_kernel.verbs.places import copy_store
 
 # Its model says that it is asked, and answers when it is told to.
 CHILD = """
@@ -69,13 +69,13 @@ def begun(*turns: str, state: Any = None) -> Run[Any]:
 
 def again(run: Run[Any], *turns: str) -> Run[Any]:
     """Another handle of the same run."""
-    place = Place({}, journal=run.journal)
+    place = ExecutionContext({}, event_store=run.event_store)
     return reopened(place, run.id, model=ak.ScriptedModel(["", *turns]))
 
 
 def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_is_written(tmp_path: Path) -> None:
     with driving(tmp_path) as (child, id), closing(LmdbStore(tmp_path / "store")) as store:
-        place = Place({}, journal=Journal(store))
+        place = ExecutionContext({}, event_store=EventStore(store))
         run = reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"]))
         before = store.data_version()
         who = f"is being driven by process {child.pid} on "
@@ -88,43 +88,43 @@ def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_
             lambda: run.resume("hurry up"),
             lambda: run.resume(force=True),
             lambda: run.edit("x = 2"),
-            lambda: deciding.decide(deciding.log_of(place.journal, id), "approve"),
+            lambda: approval.decide(approval.log_of(place.event_store, id), "approve"),
         ):
             with pytest.raises(ak.RunBusyError, match=who):
                 attempt()
         assert store.data_version() == before
-        assert deciding.newest(place.journal, ("interrupted", "stopped")) == ""
+        assert approval.newest(place.event_store, ("interrupted", "stopped")) == ""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write("\n\n")
         child.stdin.flush()
         assert child.stdout.read() == "asked\n1\n"
-        assert place.journal.driver(id) is None
+        assert place.event_store.driver(id) is None
 
 
 def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
     with driving(tmp_path) as (child, id):
         with closing(LmdbStore(tmp_path / "store")) as store:
-            journal = Journal(store)
-            assert deciding.standing(journal, tuple(journal.of(id))) == "running"
+            event_store = EventStore(store)
+            assert approval.standing(event_store, tuple(event_store.of(id))) == "running"
         child.send_signal(signal.SIGKILL)
         child.wait()
     with ak.Versioned(tmp_path / "store") as state:
-        journal = Journal(state.repo.store)
-        assert deciding.standing(journal, tuple(journal.of(id))) == "stopped"
-        assert deciding.newest(journal, ("interrupted", "stopped")) == id
+        event_store = EventStore(state.repo.store)
+        assert approval.standing(event_store, tuple(event_store.of(id))) == "stopped"
+        assert approval.newest(event_store, ("interrupted", "stopped")) == id
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
-            deciding.decide(deciding.log_of(journal, id), "approve")
-        place = Place(state.session.namespace, state.session)
+            approval.decide(approval.log_of(event_store, id), "approve")
+        place = ExecutionContext(state.session.namespace, state.session)
         assert reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"])).result() == "mine"
 
 
 def test_a_step_of_an_agent_outside_that_is_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
     with ak.Versioned(tmp_path / "store") as state:
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         steps = Steps(lambda: place, agent="copilot", approve="risky", step_s=None, decides="")
         steps.run("import os\nos.remove('nowhere')", "look")
-        (id,) = place.journal.waiting()
+        (id,) = place.event_store.waiting()
         first = reopened(place, id).approve()
         loop = first.stream()
         next(loop)
@@ -208,7 +208,7 @@ def test_a_loop_that_is_held_open_drives_the_run_and_one_that_was_left_does_not(
     assert other.result() == 2
     with pytest.raises(ak.RunBusyError):  # what it knows is old
         run.result()
-    assert [event.seq for event in run.journal.of(run.id)] == list(range(len(other.events)))
+    assert [event.seq for event in run.event_store.of(run.id)] == list(range(len(other.events)))
 
 
 def test_a_loop_that_was_left_goes_on_where_it_was() -> None:
@@ -216,7 +216,7 @@ def test_a_loop_that_was_left_goes_on_where_it_was() -> None:
     for event in run:
         if isinstance(event, StepStart):
             break
-    assert run.journal.driver(run.id) is None
+    assert run.event_store.driver(run.id) is None
     assert run.result() == 1
     assert [event.status for event in run.events if isinstance(event, Output)] == ["ok", "ok"]
 
@@ -247,7 +247,7 @@ def test_a_run_that_waits_is_held_by_nobody(tmp_path: Path) -> None:
     with ak.Versioned(tmp_path / "store") as state:
         run = begun("task.clarify('?')", "import os\nos.getcwd()\ntask.success(task)", state=state)
         list(run.stream())
-        assert (run.status, run.journal.driver(run.id)) == ("clarify", None)
+        assert (run.status, run.event_store.driver(run.id)) == ("clarify", None)
         assert state.repo.store.keys(b"a/") == []
 
 
@@ -258,7 +258,7 @@ def test_deciding_within_the_loop_goes_on_holding_it() -> None:
         if run.status == "pending":
             _ = run.approve()
         if run.status == "running" and len(drivers) < 3:
-            drivers.append(run.journal.driver(run.id))
+            drivers.append(run.event_store.driver(run.id))
     assert run.status == "completed"
     assert drivers[0] is None  # the event of before
     assert None not in drivers[1:]
@@ -266,12 +266,12 @@ def test_deciding_within_the_loop_goes_on_holding_it() -> None:
 
 def test_runs_that_are_driven_together_are_held() -> None:
     def answer(_: Any) -> str:
-        drivers.extend(journal.driver(run) for run in journal.runs())
+        drivers.extend(event_store.driver(run) for run in event_store.runs())
         return "task.success(1)"
 
     drivers: list[Any] = []
     state = ak.Live()
-    journal = Journal(state.beside)
+    event_store = EventStore(state.beside)
     agent = ak.Agent("ada", model=ak.FunctionModel(answer), state=state)
 
     @agent.task
@@ -290,15 +290,15 @@ def test_a_run_that_is_awaited_is_held() -> None:
     async def awaited() -> object:
         async for event in run:
             if not isinstance(event, TaskStart) and run.status == "running":
-                assert run.journal.driver(run.id) is not None
+                assert run.event_store.driver(run.id) is not None
         return await run
 
     assert asyncio.run(awaited()) == 1
 
 
 def hold_from(run: Run[Any], holder: Holder) -> None:
-    store = run.journal._store
-    assert store.swap({}, {holding.key(run.id): msgspec.msgpack.encode(holder)})
+    store = run.event_store._store
+    assert store.swap({}, {event_log.key(run.id): msgspec.msgpack.encode(holder)})
 
 
 def test_of_another_machine_nothing_is_known_and_a_person_says_that_it_has_ended() -> None:
@@ -317,7 +317,7 @@ def test_erasing_a_run_and_collecting_garbage_take_along_who_drove_it(tmp_path: 
         run = begun("task.success(1)", state=state)
         dead = Holder(Holder.here().host, "an earlier boot", 4711, "then", "loop")
         hold_from(run, dead)
-        run.journal.erase(run.id)
+        run.event_store.erase(run.id)
         assert state.repo.store.keys(b"a/") == []
         hold_from(run, dead)
         state.repo.gc()
@@ -326,7 +326,7 @@ def test_erasing_a_run_and_collecting_garbage_take_along_who_drove_it(tmp_path: 
         loop = run.stream()
         next(loop)
         state.repo.gc()
-        assert run.journal.driver(run.id) is not None
+        assert run.event_store.driver(run.id) is not None
         list(loop)
 
 
@@ -336,9 +336,9 @@ def test_a_copy_of_the_store_does_not_know_who_drives_a_run(tmp_path: Path) -> N
         loop = run.stream()
         next(loop)
         copy_store(state.repo.store.url, copy)
-        assert list(Journal(copy).of(run.id)) == list(run.events)
+        assert list(EventStore(copy).of(run.id)) == list(run.events)
         assert copy.keys(b"a/") == []
-        assert deciding.standing(Journal(copy), run.events) == "stopped"
+        assert approval.standing(EventStore(copy), run.events) == "stopped"
         list(loop)
 
 
@@ -350,7 +350,7 @@ def test_a_fork_of_the_process_does_not_let_go_of_what_its_parent_drives(tmp_pat
     if pid == 0:
         del loop
         gc.collect()
-        os._exit(0 if run.journal._store.get_many([holding.key(run.id)]) else 1)
+        os._exit(0 if run.event_store._store.get_many([event_log.key(run.id)]) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     list(loop)
 
@@ -359,7 +359,7 @@ def test_the_stopped_candidate_of_a_race_adds_nothing_any_more() -> None:
     run = begun("x = 1", "task.success(x)")
     loop = run.stream()
     next(loop)
-    run.journal.release(run.id)
+    run.event_store.release(run.id)
     with pytest.raises(ak.RunBusyError):
         list(loop)
 
@@ -379,6 +379,6 @@ def test_of_many_that_go_on_with_a_run_at_once_one_does() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(drive, range(8))) == ["2", *["busy"] * 7]
-    events = list(run.journal.of(run.id))
+    events = list(run.event_store.of(run.id))
     assert [event.seq for event in events] == list(range(len(events)))
     assert [event.kind for event in events].count("Success") == 1

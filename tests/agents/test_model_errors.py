@@ -7,8 +7,8 @@ import time
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents.event_log import seconds_taken
 from agent_kernel.agents.events import Error
-from agent_kernel.agents.journal import seconds_taken
 from agent_kernel.agents.models import Request
 
 

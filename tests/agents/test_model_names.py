@@ -160,7 +160,7 @@ def of_a_provider(key: str = "sk-own") -> Any:
 
 def server_of(run: Run[Any]) -> object:
     """The model object that a run asks."""
-    return run._course.setup.model.model  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    return run._run_executor.setup.model.model  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
 def test_a_run_that_began_with_a_model_object_goes_on_with_that_object_alone() -> None:

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.agents import Agent, FunctionModel, Limits, Turn
-from agent_kernel.agents.context import cut, describe, tokens_of
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Output, TaskStart
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.messages import cut, describe, tokens_of
 from agent_kernel.agents.models import Request
 from agent_kernel.repository import read_outputs
 from agent_kernel.session import Repository, Session
@@ -195,7 +195,7 @@ def test_a_policy_says_how_much_of_the_variables_is_told_unasked(policy: str, li
 
 def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
     from agent_kernel.agents.agent import reopened
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
 
     session = Session({"n": 5551}, Repository.open(MemoryStore()))
     model = FunctionModel(lambda request: ["n += 1", "n += 1", "task.success(1)"][request.turn])
@@ -203,7 +203,7 @@ def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
     for event in run:
         if isinstance(event, Output):
             break
-    again = reopened(Place(session.namespace, session), run.id, model=model)
+    again = reopened(ExecutionContext(session.namespace, session), run.id, model=model)
     list(again.stream())
     assert "5553" not in "".join(event.sent for event in again.events if isinstance(event, Output))
 
@@ -242,7 +242,7 @@ def test_what_is_sent_of_a_step_keeps_within_its_characters(most: int) -> None:
     run.result()
     outputs = [event for event in run.events if isinstance(event, Output)]
     assert all(len(output.sent) <= most for output in outputs)
-    assert list(Journal(session.repo.store).of(run.id))[3] == outputs[0]
+    assert list(EventStore(session.repo.store).of(run.id))[3] == outputs[0]
 
 
 def test_cutting_keeps_both_ends() -> None:

@@ -16,9 +16,9 @@ from agent_kernel import Versioned, open
 from agent_kernel.agents import Agent, Limits
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
-from agent_kernel.agents.models import Request, Returned, Said, Told
+from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage
 from agent_kernel.agents.models.naming import model_named
-from agent_kernel.agents.place import Place
 from agent_kernel.errors import TaskFailedError, TaskPendingError
 from tests.agents.asking import asked
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
@@ -96,7 +96,12 @@ class TestRuns:
         assert not any(isinstance(event, Error) for event in run.events)
 
     def test_a_conversation_with_calls_goes_on_in_words_that_take_turns(self) -> None:
-        told = (Told("Add."), Said("First:", "1 + 1", "call_7"), Returned("call_7", "2"), Told("Go on."))
+        told = (
+            UserMessage("Add."),
+            AssistantMessage("First:", "1 + 1", "call_7"),
+            ToolResult("call_7", "2"),
+            UserMessage("Go on."),
+        )
         with OpenAIServer(refuses(400, "no tools here"), says("Hi.")).running() as server:
             asked(model_named(f"openai:local@{server.address}"), Request("You work.", told))
             assert server.requests[1]["messages"][1:] == [
@@ -119,7 +124,7 @@ class TestRuns:
             start = run.events[0]
             assert isinstance(start, TaskStart)
             assert start.settings == {"temperature": 0.25}
-            again = reopened(Place(state.session.namespace, state.session), run.id)
+            again = reopened(ExecutionContext(state.session.namespace, state.session), run.id)
             assert again.resume("This one.").result() == 1
             assert [request["temperature"] for request in server.requests] == [0.25, 0.25]
 
@@ -184,7 +189,7 @@ class TestRuns:
             "import sys\n"
             "from agent_kernel import Versioned, open\n"
             "from agent_kernel.agents.agent import reopened\n"
-            "from agent_kernel.agents.place import Place\n"
+            "from agent_kernel.agents.execution_context import Place\n"
             "state = Versioned(open(sys.argv[1]))\n"
             "run = reopened(Place(state.session.namespace, state.session), sys.argv[2])\n"
             "print(run.resume('the second').result(), state['seen'])\n"

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from agent_kernel.agents import Agent, Limits
-from agent_kernel.agents.models import Request, Returned, Said, Told
+from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage
 from agent_kernel.agents.models.naming import model_named
 from agent_kernel.errors import ModelError, TaskFailedError, UnknownPriceError
 from tests.agents.asking import QUESTION, answered, asked, refused, text_of
@@ -138,7 +138,12 @@ class TestRequests:
             return server.requests[0]
 
     def test_what_was_said_before_is_sent_without_what_was_thought(self) -> None:
-        told = (Told("Add."), Said("First:", "1 + 1", "call_7"), Returned("call_7", "2"), Told("Go on."))
+        told = (
+            UserMessage("Add."),
+            AssistantMessage("First:", "1 + 1", "call_7"),
+            ToolResult("call_7", "2"),
+            UserMessage("Go on."),
+        )
         messages = self.sent(Request("You work.", told))["messages"]
         call = {
             "id": "call_7",
@@ -154,7 +159,7 @@ class TestRequests:
         ]
 
     def test_settings_go_along(self) -> None:
-        body = self.sent(Request("Work.", (Told("Do it."),), settings={"temperature": 0.25, "max_tokens": 99}))
+        body = self.sent(Request("Work.", (UserMessage("Do it."),), settings={"temperature": 0.25, "max_tokens": 99}))
         assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
 
     def test_an_unknown_server_is_sent_nothing_that_only_openai_knows(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import State
-from agent_kernel.agents.registering import Member
+from agent_kernel.agents.registry import Member
 
 
 class Index:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import returning
+from agent_kernel.agents import return_types
 from agent_kernel.agents.events import TaskStart
 
 ASKS = "import os\nos.system('true')"
@@ -77,20 +77,20 @@ def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
     ],
 )
 def test_a_type_is_found_by_its_text(wanted: object) -> None:
-    text = returning.type_text(wanted)
-    assert returning.type_text(returning.named(text, {})) == text
-    assert not isinstance(returning.named(text, {}), returning.Called)
+    text = return_types.type_text(wanted)
+    assert return_types.type_text(return_types.named(text, {})) == text
+    assert not isinstance(return_types.named(text, {}), return_types.Called)
 
 
 def test_a_type_that_is_not_to_be_found_is_held_to_its_name() -> None:
     Own = type("Own", (), {"__module__": "__main__"})
-    wanted = returning.named("Own", {})
+    wanted = return_types.named("Own", {})
     value = Own()
-    assert returning.fitted(value, wanted) is value
-    with pytest.raises(returning.Misfit):
-        returning.fitted(1, wanted)
-    assert returning.named("Own", {"Own": Own}) is Own
-    assert isinstance(returning.named("print('run')", {}), returning.Called)
+    assert return_types.fitted(value, wanted) is value
+    with pytest.raises(return_types.Misfit):
+        return_types.fitted(1, wanted)
+    assert return_types.named("Own", {"Own": Own}) is Own
+    assert isinstance(return_types.named("print('run')", {}), return_types.Called)
 
 
 def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
@@ -122,8 +122,8 @@ def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
     ],
 )
 def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> None:
-    with pytest.raises(returning.Misfit):
-        returning.fitted(value, wanted)
+    with pytest.raises(return_types.Misfit):
+        return_types.fitted(value, wanted)
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> N
     ],
 )
 def test_what_loses_nothing_is_made_fit(value: object, wanted: object, same: object) -> None:
-    assert returning.fitted(value, wanted) == same
+    assert return_types.fitted(value, wanted) == same

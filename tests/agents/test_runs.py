@@ -6,6 +6,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.event_log import state_of
 from agent_kernel.agents.events import (
     Action,
     Error,
@@ -18,8 +19,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     Usage,
 )
-from agent_kernel.agents.journal import state_of
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 
 
 def agent(*turns: ak.Turn | str, **more: object) -> ak.Agent:
@@ -224,7 +224,7 @@ def test_a_run_goes_on_from_its_stored_events() -> None:
         run = agent("x = 1\ntask.clarify('go on?')", "task.success(x + 1)").start("Two parts", state=state)
         with pytest.raises(ak.TaskClarifyError):
             run.result()
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         again = reopened(place, run.id, model=ak.ScriptedModel(["", "task.success(x + 1)"]))
         assert again.status == "clarify"
         assert again.resume("yes").result() == 2
@@ -237,7 +237,7 @@ def test_a_step_that_ran_when_the_process_died_is_unknown_and_not_repeated() -> 
             if isinstance(event, StepStart):
                 break  # the process dies here
         again = reopened(
-            Place(state.session.namespace, state.session),
+            ExecutionContext(state.session.namespace, state.session),
             run.id,
             model=ak.ScriptedModel(["", "task.success('looked')"]),
         )
@@ -248,7 +248,7 @@ def test_a_step_that_ran_when_the_process_died_is_unknown_and_not_repeated() -> 
 
 def test_two_that_drive_the_same_run_cannot_both_go_on() -> None:
     with ak.Versioned(ak.open("memory:")) as state:
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         run = agent("x = 1", "task.success(x)").start("Race", state=place)
         other = reopened(place, run.id, model=ak.ScriptedModel(["x = 1", "task.success(x)"]))
         assert run.result() == 1
@@ -258,15 +258,15 @@ def test_two_that_drive_the_same_run_cannot_both_go_on() -> None:
 
 def test_events_are_stored_before_they_are_shown() -> None:
     with ak.Versioned(ak.open("memory:")) as state:
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         stored: list[bool] = []
         run = agent("x = 1", "task.success(x)").start(
             "Look",
             state=place,
-            on_event=lambda event: stored.append(event in list(place.journal.of(event.run))),
+            on_event=lambda event: stored.append(event in list(place.event_store.of(event.run))),
         )
         for event in run:
-            assert event in list(place.journal.of(run.id))
+            assert event in list(place.event_store.of(run.id))
         assert stored == [True] * len(run.events)
 
 
@@ -315,7 +315,7 @@ def test_a_function_that_answers_nothing_is_one_clear_error() -> None:
 
 def test_an_agent_that_a_variable_holds_does_not_change_with_each_of_its_steps() -> None:
     with ak.Versioned() as state:
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         state["agent"] = agent = ak.Agent(
             "ada", model=ak.ScriptedModel(["x = 1", "y = 2", "task.success()"]), state=place
         )

@@ -11,7 +11,8 @@ import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent import reopened, started
-from agent_kernel.agents.deciding import all_waiting
+from agent_kernel.agents.approval import all_waiting
+from agent_kernel.agents.event_log import EventStore, state_of
 from agent_kernel.agents.events import (
     EVENTS,
     SCHEMA,
@@ -23,15 +24,14 @@ from agent_kernel.agents.events import (
     TaskStart,
     Unknown,
 )
-from agent_kernel.agents.journal import Journal, state_of
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention
 from agent_kernel.repository.runs import told_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
-from agent_kernel.verbs.adoption import copy_store
+from agent_kernel.verbs.places import copy_store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SECRET = "tangerine-4711"
@@ -51,8 +51,8 @@ def do(session: Session, task: str, *code: str) -> str:
 
 
 def events(session: Session) -> list[Event]:
-    journal = Journal(session.repo.store)
-    return [event for run in journal.runs() for event in journal.of(run)]
+    event_store = EventStore(session.repo.store)
+    return [event for run in event_store.runs() for event in event_store.of(run)]
 
 
 def raw(session: Session) -> bytes:
@@ -86,7 +86,7 @@ def test_a_damaged_event_costs_itself_alone_and_verify_names_it() -> None:
     stored = store.get_many([key])[key]
     for broken in (b"", b"\xc1\xff", stored[:-3], stored.replace(b"Output", b"Outpux")):
         assert store.swap({key: store.get_many([key])[key]}, {key: broken})
-        found = list(Journal(store).of(run))
+        found = list(EventStore(store).of(run))
         assert [event.seq for event in found] == list(range(len(found)))
         assert [event.kind for event in found].count("Unknown") == 1
         assert isinstance(found[3], Unknown)
@@ -95,7 +95,7 @@ def test_a_damaged_event_costs_itself_alone_and_verify_names_it() -> None:
     assert store.swap({key: broken}, {key: b"\xc1"})
     report = session.repo.verify()
     assert [str(problem) for problem in report.problems] == [f"event {run}/3: it cannot be read"]
-    again = reopened(Place(session.namespace, session), run, model=ScriptedModel(["1"]))
+    again = reopened(ExecutionContext(session.namespace, session), run, model=ScriptedModel(["1"]))
     assert again.status == "completed"
     do(session, "go on", "task.success(1)")  # whose conversation goes on with the damaged one's
 
@@ -107,7 +107,7 @@ def test_a_run_whose_beginning_is_damaged_is_no_run_and_others_are_found() -> No
     key = b"e/" + first.encode() + bytes(9)
     store = session.repo.store
     assert store.swap({key: store.get_many([key])[key]}, {key: b"?"})
-    assert [start.run for start in Journal(store).starts()] == [second]
+    assert [start.run for start in EventStore(store).starts()] == [second]
     assert do(session, "count on", "task.success(3)")
 
 
@@ -119,7 +119,7 @@ def test_events_travel_with_a_copy_of_the_store(tmp_path: Path) -> None:
         session.close()
     with closing(LmdbStore(tmp_path / "to")) as store:
         copy_store(str(tmp_path / "from"), store)
-        assert [event for run in Journal(store).runs() for event in Journal(store).of(run)] == told
+        assert [event for run in EventStore(store).runs() for event in EventStore(store).of(run)] == told
 
 
 def test_pruning_lets_events_name_the_commits_that_are_left() -> None:
@@ -191,7 +191,7 @@ def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_f
     session.namespace["rows"] = [3]
     session.commit("rows")
     agent = Agent("ada", model=ScriptedModel([f"fruit = '{SECRET[::-1]}'[::-1]\nprint(fruit)"]), state=session)
-    run = started(agent, "go", Place(session.namespace, session), preview=True)
+    run = started(agent, "go", ExecutionContext(session.namespace, session), preview=True)
     list(run.stream())
     (asked,) = [event for event in events(session) if isinstance(event, ApprovalRequested)]
     assert SECRET in asked.output
@@ -201,7 +201,7 @@ def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_f
     assert SECRET not in repr(asked)
     assert (asked.held, asked.branch) == (b"", "")
     assert "approving runs the code again" in asked.told
-    again = reopened(Place(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"]))
+    again = reopened(ExecutionContext(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"]))
     list(again.approve().stream())
     assert session.namespace["fruit"] == SECRET
 
@@ -247,15 +247,17 @@ def test_the_events_of_an_old_store_are_read_and_its_runs_go_on(old_runs: Path) 
     with Repository.open(old_runs, create=False) as repo:
         assert repo.verify().is_sound
         repo.trust()
-        journal = Journal(repo.store)
-        found = {run: list(journal.of(run)) for run in journal.runs()}
+        event_store = EventStore(repo.store)
+        found = {run: list(event_store.of(run)) for run in event_store.runs()}
         assert {event.kind for run in found.values() for event in run} == set(EVENTS) - CAME_LATER
         states = [state_of(run) for run in found.values()]
         assert states == ["completed", "failed", "failed", "failed", "pending", "cancelled"]
-        assert all_waiting(journal, "pending") == [list(found)[4]]
+        assert all_waiting(event_store, "pending") == [list(found)[4]]
         session = Session({}, repo)
         session.bring_back()
-        run = reopened(Place(session.namespace, session), list(found)[4], model=ScriptedModel(["1", "task.success(9)"]))
+        run = reopened(
+            ExecutionContext(session.namespace, session), list(found)[4], model=ScriptedModel(["1", "task.success(9)"])
+        )
         list(run.deny("no").stream())  # the next step is asked about as well
         assert run.approve().result() == 9
         session.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents.agent import Agent
-from agent_kernel.agents.journal import Journal, new_run_id
+from agent_kernel.agents.event_log import EventStore, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import Model
 from agent_kernel.agents.workers import Candidate, Job, Processes, Task, pickled, scrubbed, stop_key, supervised, work
@@ -63,7 +63,7 @@ def test_a_worker_commits_to_its_branch_and_gives_back_a_candidate(state: Versio
     assert hex_of(state.repo.branches()[found.branch]) == found.tip
     commit = state.repo.show(found.tip)
     assert (commit.author.name, commit.author.kind, commit.run) == ("analyst", "agent", found.run)
-    kinds = [event.kind for event in Journal(state.repo.store).of(found.run)]
+    kinds = [event.kind for event in EventStore(state.repo.store).of(found.run)]
     assert (kinds[0], kinds[-1]) == ("TaskStart", "Success")
 
 
@@ -167,7 +167,7 @@ def test_nobody_is_asked_in_a_worker_and_what_would_ask_is_denied(state: Version
     job = job_for(state, scripted("open('x', 'w')", "task.success('went on')"))
     found = work(msgspec.structs.replace(job, approve="risky"))
     assert found.value == "went on"
-    denied = [e for e in Journal(state.repo.store).of(found.run) if getattr(e, "status", "") == "denied"]
+    denied = [e for e in EventStore(state.repo.store).of(found.run) if getattr(e, "status", "") == "denied"]
     assert len(denied) == 1
 
 
@@ -175,8 +175,8 @@ def test_a_setting_of_the_store_stops_it_and_keeps_what_it_committed(state: Vers
     pool = Processes(1)
     job = job_for(state, scripted("kept = 1", "import time\nwhile True:\n    time.sleep(0.01)"))
     future = pool.submit(work, job)
-    journal = Journal(state.repo.store)
-    until(lambda: sum(event.kind == "StepStart" for event in journal.of(job.candidate.run)) == 2)
+    event_store = EventStore(state.repo.store)
+    until(lambda: sum(event.kind == "StepStart" for event in event_store.of(job.candidate.run)) == 2)
     state.repo.set_setting(stop_key(job.race), b"1")
     found = future.result(30)
     pool.shutdown()
@@ -192,11 +192,11 @@ def test_a_worker_ends_when_the_process_that_waits_for_it_has_died(state: Versio
         f"supervised(pickle.load(open({str(tmp_path / 'job')!r}, 'rb')))"
     )
     asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    journal = Journal(state.repo.store)
-    until(lambda: any(event.kind == "StepStart" for event in journal.of(job.candidate.run)))
+    event_store = EventStore(state.repo.store)
+    until(lambda: any(event.kind == "StepStart" for event in event_store.of(job.candidate.run)))
     asking.kill()
     asking.wait()
-    until(lambda: any(event.kind == "Cancelled" for event in journal.of(job.candidate.run)))
+    until(lambda: any(event.kind == "Cancelled" for event in event_store.of(job.candidate.run)))
 
 
 def test_a_job_in_another_process_of_a_pool_is_again_a_process_of_its_own(state: Versioned) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from agent_kernel.browsing.moved_rows import _Patience
+from agent_kernel.browsing.tables import _Patience
 
 
 def matched(old: list[int], new: list[int]) -> list[tuple[int, int]]:

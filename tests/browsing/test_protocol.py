@@ -9,36 +9,24 @@ from typing import get_args
 import msgspec
 import pytest
 
-from agent_kernel.browsing import (
-    agents,
-    answers,
-    asking,
-    changes,
-    details,
-    faces,
-    lines,
-    plans,
-    reader,
-    shown,
-    variables,
-)
+from agent_kernel.browsing import agents, answers, changes, details, outputs, plans, reader, text_diff, variables
 
 CONTRACT = Path(__file__).parents[2] / "widgets" / "history" / "protocol.d.ts"
 MODULES = (
     agents,
     answers,
-    asking,
+    agents,
     changes,
     details,
     details,
     details,
-    faces,
+    changes,
     reader,
-    lines,
-    shown,
+    text_diff,
+    outputs,
     plans,
     agents,
-    shown,
+    outputs,
     details,
     variables,
 )
@@ -127,7 +115,7 @@ def test_the_questions_are_those_of_the_contract() -> None:
 def test_every_kind_of_face_is_in_the_contract() -> None:
     text = CONTRACT.read_text()
     face = text[text.index("export type Face") : text.index("export interface Cell")]
-    kinds = (faces.TableFace, faces.ArrayFace, faces.TextFace, faces.PairsFace, faces.PicturesFace)
+    kinds = (changes.TableFace, changes.ArrayFace, changes.TextFace, changes.PairsFace, changes.PicturesFace)
     for kind in kinds:
         line = next(line for line in face.splitlines() if f'"{kind.__struct_config__.tag}"' in line)
         assert all(f"{name}:" in line for name in encoded(kind))

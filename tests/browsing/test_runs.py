@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 import agent_kernel as ak
-from agent_kernel.agents import holding
+from agent_kernel.agents import event_log
 from agent_kernel.agents.agent import place_of, started
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.browsing.listing import where_stopped
 from agent_kernel.browsing.static import faces
 from tests.browsing.histories import Notebook
@@ -238,7 +238,7 @@ def test_a_decision_from_anywhere_changes_the_version_and_takes_the_row_away(nb:
     run = give(nb, "Save it", "open('/nowhere/x', 'w')", "task.success()")
     waiting = nb.reader.version()
     assert waiting != before
-    decide(log_of(Journal(nb.repo.store), run.id), "deny", reason="no", by="somebody")
+    decide(log_of(EventStore(nb.repo.store), run.id), "deny", reason="no", by="somebody")
     assert nb.reader.version() not in (before, waiting)
     assert nb.rows() == []
 
@@ -415,7 +415,7 @@ class TestStopped:
         while not any(event.kind == "StepStart" for event in run.events):
             next(loop)
         del loop
-        nb.repo.store.swap({}, {holding.key(run.id): b"a process that died"})
+        nb.repo.store.swap({}, {event_log.key(run.id): b"a process that died"})
         nb.run("y = 1")
         _, row, last = nb.rows()
         assert (row["kind"], row["waits_for"], row["run"], row["subject"]) == (
@@ -471,7 +471,7 @@ class TestStopped:
 
     def test_those_of_sub_agents_and_candidates_are_their_callers(self, nb: Notebook) -> None:
         run = stop(nb, "a = 1", steps=1)
-        events = tuple(Journal(nb.repo.store).of(run.id))
-        assert where_stopped(Journal(nb.repo.store), events)[0]
+        events = tuple(EventStore(nb.repo.store).of(run.id))
+        assert where_stopped(EventStore(nb.repo.store), events)[0]
         inner = [msgspec.structs.replace(event, parent_run="019") for event in events]
-        assert where_stopped(Journal(nb.repo.store), inner) == ("", None)
+        assert where_stopped(EventStore(nb.repo.store), inner) == ("", None)

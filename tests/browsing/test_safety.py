@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from agent_kernel.browsing import Reader, failure, static
-from agent_kernel.browsing.lines import diff_lines
+from agent_kernel.browsing.text_diff import diff_lines
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,

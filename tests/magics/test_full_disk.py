@@ -8,9 +8,9 @@ import pytest
 
 from agent_kernel.errors import StoreFullError
 from agent_kernel.magics import binding
-from agent_kernel.repository.writer import Writer
-from agent_kernel.session.sharing import Sharing
-from agent_kernel.session.watching import Watching
+from agent_kernel.repository.objects import Writer
+from agent_kernel.session.detector import Watching
+from agent_kernel.session.staging import Sharing
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
 

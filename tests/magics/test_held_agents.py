@@ -77,8 +77,8 @@ _ = analyst.fn(look_up)
 def begun(shell: Shell, task: str = "Count on from three.", options: str = "") -> TaskStart:
     typed = shell.run(f"%%agent analyst {options}\n{task}")
     assert typed.result.success, typed.err
-    journal = shell.extension.notebook.tasks.place().journal
-    return next(start for run in reversed(journal.runs()) if (start := journal.first(run)).agent == "analyst")
+    event_store = shell.extension.notebook.tasks.place().event_store
+    return next(start for run in reversed(event_store.runs()) if (start := event_store.first(run)).agent == "analyst")
 
 
 def test_a_cell_means_the_agent_that_the_notebook_holds_under_its_name(shell: Shell) -> None:
@@ -139,5 +139,5 @@ def test_an_agent_without_an_approval_of_its_own_asks_about_risky_steps_in_a_cel
 def test_from_python_an_agent_without_an_approval_of_its_own_asks_nobody(shell: Shell) -> None:
     shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
     shell.run("analyst = ak.Agent('analyst', model=m, state=ak.here())\nrun = analyst.start('Count on from three.')")
-    journal = shell.extension.notebook.tasks.place().journal
-    assert journal.first(shell.ns["run"].id).approve == "auto"
+    event_store = shell.extension.notebook.tasks.place().event_store
+    assert event_store.first(shell.ns["run"].id).approve == "auto"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Turn
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Event, TaskStart
-from agent_kernel.agents.journal import Journal
 from agent_kernel.magics.tasks.door import Tasks
 from tests.magics.shells import Shell, Typed
 from tests.magics.tasks import runs, use
@@ -36,10 +36,10 @@ def test_an_interrupt_right_behind_the_beginning_of_a_run_is_one_of_the_run(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(shell, "task.success(1)", "task.success(1)")
-    append, drive = Journal.append, Tasks._drive
+    append, drive = EventStore.append, Tasks._drive
 
-    def appended(journal: Journal, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
-        stored = append(journal, *events, held=held)
+    def appended(event_store: EventStore, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
+        stored = append(event_store, *events, held=held)
         if isinstance(events[0], TaskStart):
             signal.raise_signal(signal.SIGINT)
         return stored
@@ -48,7 +48,7 @@ def test_an_interrupt_right_behind_the_beginning_of_a_run_is_one_of_the_run(
         signal.raise_signal(signal.SIGINT)
         return drive(tasks, run)
 
-    for broken, name, put in ((Journal, "append", appended), (Tasks, "_drive", driven)):
+    for broken, name, put in ((EventStore, "append", appended), (Tasks, "_drive", driven)):
         with monkeypatch.context() as patched:
             patched.setattr(broken, name, put)
             typed = shell.run("%%agent analyst\nCount up to one please.")

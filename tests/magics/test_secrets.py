@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.cli import main
-from agent_kernel.repository.ids import Kind
+from agent_kernel.repository.commits import Kind
 from agent_kernel.session import Repository
 from tests.magics.shells import Shell
 from tests.magics.tasks import use

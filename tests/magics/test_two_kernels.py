@@ -11,9 +11,9 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
-from agent_kernel.repository.collecting import collect
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.repository.garbage_collection import collect
 from tests.magics.shells import Shell
 
 FIRST, RISKY = "n = 2", "import os\nos.system('true')\nn += 1"
@@ -109,8 +109,8 @@ def test_a_denial_is_noted_there_and_the_run_goes_on_where_its_steps_are(kernels
 
 def test_what_was_approved_from_a_command_line_runs_only_where_the_steps_before_it_are(kernels: Kernels) -> None:
     kernels.give(FIRST, RISKY, "task.success(n)")
-    journal: Journal = kernels.second.extension.notebook.tasks.place().journal
-    decide(log_of(journal, kernels.run), "approve", by="somebody")
+    event_store: EventStore = kernels.second.extension.notebook.tasks.place().event_store
+    decide(log_of(event_store, kernels.run), "approve", by="somebody")
     assert ELSEWHERE in kernels.second.run("%agent resume").err
     assert kernels.listed[0]["status"] == "decided"
     kernels.first.run("%agent resume")
@@ -186,7 +186,7 @@ def test_a_program_is_told_so_too(kernels: Kernels) -> None:
         with pytest.raises(ak.RunElsewhereError, match="is on branch main"):
             _ = answer(*words)
     assert run.status == "pending"
-    decide(log_of(run.journal, run.id), "approve", by="somebody")
+    decide(log_of(run.event_store, run.id), "approve", by="somebody")
     with pytest.raises(ak.RunElsewhereError, match="is on branch main"):
         agent.reopen(kernels.run).result()
     assert kernels.second.ns["n"] == 1

@@ -68,7 +68,7 @@ def ask(path: str, words: list[str]) -> None:
 _IMPORTED = (
     "agent_kernel.mcp.kernel",
     "agent_kernel.mcp.serving",
-    "agent_kernel.mcp.store",
+    "agent_kernel.mcp.kernel",
     "agent_kernel.repository.outputs",
     "agent_kernel.session.loading",
     "agent_kernel.session.staging",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.mcp.tools import Tools
 from agent_kernel.session.ignoring import HideList
@@ -24,7 +24,7 @@ def tools() -> Iterator[Tools]:
     state.commit("salaries and names")
     state["salaries"] = [4]
     state.commit("more")
-    place = Place(state.session.namespace, state.session, hidden=lambda name: name == "salaries")
+    place = ExecutionContext(state.session.namespace, state.session, hidden=lambda name: name == "salaries")
     steps = Steps(lambda: place, agent="visitor", approve="auto", step_s=None, decides="")
     yield Tools(repo, lambda: place, steps)
     state.close()
@@ -82,7 +82,7 @@ def test_a_variable_that_is_not_saved_is_listed_as_that_and_without_a_size(ref: 
     with ak.Versioned(repo) as state, Path(os.devnull).open() as log:
         state["log"] = log
         state.commit("a log")
-        place = Place(state.session.namespace, state.session)
+        place = ExecutionContext(state.session.namespace, state.session)
         steps = Steps(lambda: place, agent="visitor", approve="auto", step_s=None, decides="")
         (line,) = Tools(repo, lambda: place, steps).call("list_variables", {"ref": ref}).text.splitlines()
     assert line == f"log: _io.TextIOWrapper (not saved: an open file on {os.devnull} cannot be saved)"

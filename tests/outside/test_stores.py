@@ -11,8 +11,8 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.__main__ import main
 from agent_kernel.agents import Agent
+from agent_kernel.mcp.kernel import opened
 from agent_kernel.mcp.stepping import without_input
-from agent_kernel.mcp.store import opened
 from tests.outside.clients import over_stdio, run, take_back_once_it_runs
 
 pytest.importorskip("mcp")
@@ -182,12 +182,12 @@ def test_what_it_did_is_a_run_with_its_purpose(store: str) -> None:
 
     run(act)
     repo = ak.open(store)
-    from agent_kernel.agents.journal import Journal, state_of
+    from agent_kernel.agents.event_log import EventStore, state_of
 
-    journal = Journal(repo.store)
-    (found,) = journal.runs()
-    assert journal.first(found).task == "Set a total"
-    assert state_of(tuple(journal.of(found))) == "completed"
+    event_store = EventStore(repo.store)
+    (found,) = event_store.runs()
+    assert event_store.first(found).task == "Set a total"
+    assert state_of(tuple(event_store.of(found))) == "completed"
     repo.close()
 
 

@@ -28,13 +28,13 @@ HEAVY = (
 )
 ENGINE = {"IPython", "agent_kernel", "blake3", "lmdb", "msgspec", "platformdirs", "xxhash", "zstandard"}
 UPKEEP = {
-    "agent_kernel.repository.collecting",
-    "agent_kernel.repository.rewriting",
-    "agent_kernel.repository.merging",
+    "agent_kernel.repository.garbage_collection",
+    "agent_kernel.repository.rewrite",
+    "agent_kernel.repository.merge",
     "agent_kernel.repository.revisions",
-    "agent_kernel.repository.verifying",
+    "agent_kernel.repository.verification",
     "agent_kernel.session.loading",
-    "agent_kernel.session.merging",
+    "agent_kernel.session.merge",
     "agent_kernel.session.versioned",
     "agent_kernel.values.loader",
     "agent_kernel.verbs.table",
@@ -53,7 +53,7 @@ COMMITTING = {
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
     "agent_kernel.values.summaries.dispatch",
-    "agent_kernel.values.summaries.masking",
+    "agent_kernel.values.summaries.redaction",
 }
 # What only cells of agents and `%agent` lines need.
 AGENTS = {
@@ -64,8 +64,8 @@ AGENTS = {
 }
 # What only some kinds of values need, and only some commits.
 BY_KIND = {
-    "agent_kernel.repository.collecting",
-    "agent_kernel.session.unloaded",
+    "agent_kernel.repository.garbage_collection",
+    "agent_kernel.session.load_failures",
     "agent_kernel.values.classes",
     "agent_kernel.values.constants",
     "agent_kernel.values.reducers.code",
@@ -73,9 +73,8 @@ BY_KIND = {
     "agent_kernel.values.restore.arrays",
     "agent_kernel.values.summaries.arrays",
     "agent_kernel.values.summaries.code",
-    "agent_kernel.values.summaries.foreign",
+    "agent_kernel.values.summaries.objects",
     "agent_kernel.values.summaries.frames",
-    "agent_kernel.values.summaries.tensors",
     "fractions",
 }
 # Each module costs a quarter of a millisecond, and one or two more where Python keeps no bytecode.
@@ -184,7 +183,7 @@ assert Agent("x", model="scripted:hello").start("Sum up some squares").result() 
 
 def test_a_run_of_a_scripted_model_loads_no_provider_and_no_validation() -> None:
     loaded = modules_after(A_RUN)
-    assert "agent_kernel.agents.course" in loaded
+    assert "agent_kernel.agents.executor" in loaded
     assert not loaded & (MODELS | set(HEAVY) - {"cloudpickle", "lmdb"})
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents.deciding import decide, log_of
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.approval import decide, log_of
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.models import naming
 from agent_kernel.browsing.mime import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
@@ -108,7 +108,7 @@ class TestTheCard:
         start = front.widget(panel).start["card"]
         session = front.extension.notebook.session
         assert session is not None
-        decide(log_of(Journal(session.repo.store), start["run"]), decision, by="ada")
+        decide(log_of(EventStore(session.repo.store), start["run"]), decision, by="ada")
         failed = panel.ask("decide", **start, decision="deny")
         assert failed["message"] == f"Step 1 is {how} already. %agent resume lets the run go on."
         told = panel.ask("run", id=start["run"])

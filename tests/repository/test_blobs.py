@@ -30,8 +30,7 @@ from agent_kernel.repository.blobs import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.repository.commits import Blob
-from agent_kernel.repository.ids import Kind
+from agent_kernel.repository.commits import Blob, Kind
 from agent_kernel.repository.repository import Repository
 
 MANY = 100 * PIECE + 17

@@ -10,15 +10,14 @@ import msgspec
 import pytest
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, StoreUnavailableError
-from agent_kernel.repository import collecting
+from agent_kernel.repository import garbage_collection
 from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, read_blob, store_blob
-from agent_kernel.repository.collecting import collect
-from agent_kernel.repository.commits import Blob, Commit, Entry, Manifest, encode
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
+from agent_kernel.repository.garbage_collection import collect
 from agent_kernel.repository.leases import Holder, start_of
+from agent_kernel.repository.objects import Writer
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.writer import Writer
 from agent_kernel.storage import Store
 from agent_kernel.testing.repositories import AUTHOR, commit_values, detach, keys_of_kind, switch, values_at
 
@@ -198,9 +197,9 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
             rescued.append(lost)
             other.create_branch("rescued", lost)
 
-    mark, measure = collecting.Sweeper.mark, collecting.stored_sizes
+    mark, measure = garbage_collection.Sweeper.mark, garbage_collection.stored_sizes
 
-    def mark_then_rescue(sweeper: collecting.Sweeper) -> None:
+    def mark_then_rescue(sweeper: garbage_collection.Sweeper) -> None:
         mark(sweeper)
         rescue()
 
@@ -209,9 +208,9 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
         return measure(store, keys)
 
     if when == "marked":
-        monkeypatch.setattr(collecting.Sweeper, "mark", mark_then_rescue)
+        monkeypatch.setattr(garbage_collection.Sweeper, "mark", mark_then_rescue)
     else:
-        monkeypatch.setattr(collecting, "stored_sizes", rescue_then_measure)
+        monkeypatch.setattr(garbage_collection, "stored_sizes", rescue_then_measure)
     report = any_repo.gc(grace_s=0)
     assert report.objects_deleted == 0
     assert values_at(any_repo, any_repo.resolve("rescued")) == {"a": "1", "base": "kept"}
@@ -226,7 +225,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
     other = Repository(any_repo.store)
     head = other.head("s")
     made: list[ObjectId] = []
-    measure = collecting.stored_sizes
+    measure = garbage_collection.stored_sizes
 
     def commit_first(store: object, keys: list[bytes]) -> dict[bytes, int]:
         if not made:
@@ -236,7 +235,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
             made.append(other.publish(writer, back, head=head, session="s", message="rollback"))
         return measure(any_repo.store, keys)
 
-    monkeypatch.setattr(collecting, "stored_sizes", commit_first)
+    monkeypatch.setattr(garbage_collection, "stored_sizes", commit_first)
     any_repo.gc(grace_s=0)
     assert values_at(any_repo, made[0]) == {"a": "1", "b": "2", "base": "kept"}
     assert any_repo.verify().is_sound

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import RefNotFoundError
-from agent_kernel.repository.ids import ObjectId
+from agent_kernel.repository.commits import ObjectId
 from agent_kernel.repository.repository import Repository
 from agent_kernel.testing.repositories import add_commit, commit_values, detach, switch
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.errors import MergeChoiceError
 from agent_kernel.repository.commits import Entry
-from agent_kernel.repository.merging import TreeMerge
+from agent_kernel.repository.merge import TreeMerge
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.tree import Tree
 from agent_kernel.storage import MemoryStore

@@ -26,7 +26,7 @@ from agent_kernel.repository import (
 from agent_kernel.repository.outputs import VERSION
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.repositories import AUTHOR, commit_values
-from agent_kernel.verbs.adoption import copy_store
+from agent_kernel.verbs.places import copy_store
 
 
 def picture(payload: bytes) -> Output:

@@ -19,8 +19,7 @@ from agent_kernel.errors import (
     RefNotFoundError,
     UnmergedBranchError,
 )
-from agent_kernel.repository.commits import Commit
-from agent_kernel.repository.ids import address
+from agent_kernel.repository.commits import Commit, address
 from agent_kernel.repository.leases import Holder
 from agent_kernel.repository.refs import Head, check_ref_name
 from agent_kernel.repository.repository import Repository

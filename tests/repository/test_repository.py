@@ -18,15 +18,17 @@ from agent_kernel.repository.commits import (
     Change,
     Commit,
     Entry,
+    Kind,
     Manifest,
+    address,
     decode_commit,
     decode_entry,
     encode,
+    hex_of,
 )
-from agent_kernel.repository.ids import Kind, address, hex_of
 from agent_kernel.repository.pointers import FORMAT, FORMAT_VERSION, Stamp
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.rewriting import Retention
+from agent_kernel.repository.rewrite import Retention
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.repositories import commit_values, entry_of, group_of
 

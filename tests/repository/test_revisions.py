@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
-from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of, short
+from agent_kernel.repository.commits import ALGORITHM, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.revisions import split_path
 from agent_kernel.testing.notebooks import Notebook

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_kernel.repository.commits import Entry
-from agent_kernel.repository.ids import Kind
+from agent_kernel.repository.commits import Entry, Kind
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.tree import Tree
 from agent_kernel.storage import MemoryStore

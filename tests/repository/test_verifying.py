@@ -8,8 +8,7 @@ import random
 import pytest
 
 from agent_kernel.repository.blobs import digest_pieces, plan_cuts, store_blob
-from agent_kernel.repository.commits import Commit, Entry, Manifest, encode
-from agent_kernel.repository.ids import KIND_NAMES, Kind, ObjectId
+from agent_kernel.repository.commits import KIND_NAMES, Commit, Entry, Kind, Manifest, ObjectId, encode
 from agent_kernel.repository.repository import Repository
 from agent_kernel.testing.repositories import AUTHOR, commit_values, detach
 

@@ -15,7 +15,7 @@ import yaml
 import agent_kernel as ak
 from agent_kernel import server as package
 from agent_kernel.agents.agent import place_of, started
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.reader import Reader
 from agent_kernel.server.handlers import QUESTIONS, ROUTES
@@ -110,12 +110,12 @@ def give(store: Path, task: str, *turns: str) -> None:
 
 def runs_of(store: Path) -> list[str]:
     with Repository.open(store) as repo:
-        return Journal(repo.store).runs()
+        return EventStore(repo.store).runs()
 
 
 def races_of(store: Path) -> list[str]:
     with Repository.open(store) as repo:
-        return [start.run for start in Journal(repo.store).starts() if is_race(start)]
+        return [start.run for start in EventStore(repo.store).starts() if is_race(start)]
 
 
 def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Written) -> None:

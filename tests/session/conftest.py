@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.session import sharing, tracking, watching
+from agent_kernel.session import detector, staging, tracking
 from agent_kernel.values import aliases, atoms, classes, groups, pickler, plain_data, segments, trials
 from tests.session.breaking import Breaks
 
@@ -24,10 +24,10 @@ _BOUNDS = {
     groups: ("_LARGE_BYTES", "_WALKED_BYTES"),
     pickler: ("_MANY",),
     plain_data: ("_MOST_OBJECTS",),
-    sharing: ("MANY",),
+    staging: ("MANY",),
     tracking: ("MANY",),
     trials: ("MOST_BYTES",),
-    watching: ("_SMALL_BYTES",),
+    detector: ("_SMALL_BYTES",),
 }
 
 

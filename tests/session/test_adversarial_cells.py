@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.repository import ObjectId
-from agent_kernel.session.watching import Watching
+from agent_kernel.session.detector import Watching
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.testing.shells import ShellNotebook
 from tests.session.adversarial import CASES, HELPER_MODULE, Case, Found

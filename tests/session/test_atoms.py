@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_kernel.session.dumping import Dumps
+from agent_kernel.session.serialization import Dumps
 from agent_kernel.testing.notebooks import Notebook, rev
 
 ATOMS = st.one_of(

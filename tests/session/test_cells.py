@@ -10,7 +10,7 @@ import pytest
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session import Repository, bind
-from agent_kernel.session.sharing import Sharing
+from agent_kernel.session.staging import Sharing
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
 

@@ -11,8 +11,8 @@ import pytest
 
 from agent_kernel.errors import LoadError, LostValueError, StoreError
 from agent_kernel.repository import Kind, ObjectId
-from agent_kernel.repository.collecting import STRUCTURAL, references
-from agent_kernel.repository.ids import kind_of
+from agent_kernel.repository.commits import kind_of
+from agent_kernel.repository.garbage_collection import STRUCTURAL, references
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed

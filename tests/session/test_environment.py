@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from agent_kernel.repository import Commit, Kind, encode
-from agent_kernel.repository.rewriting import Retention
+from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Repository, Session, bind, notebooks
 from agent_kernel.session.environment import EnvironmentWatch, decode_environment, installed_in, installed_version
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, NotebookWatch, read_notebook

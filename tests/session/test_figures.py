@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import components, pyplot
+from agent_kernel.session import components, library_state
 from agent_kernel.session.components import Components
-from agent_kernel.session.living import Living
-from agent_kernel.session.watching import Watching
+from agent_kernel.session.detector import Watching
+from agent_kernel.session.live_objects import Living
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import aliases, groups, pickler
@@ -471,7 +471,7 @@ def test_a_cell_of_another_session_takes_nothing_from_what_this_one_is_told(nb: 
         other.run("y = 1")
         nb.namespace["run_other"] = other.run
         assert changed(nb, "plt.title('t')\nrun_other('y = 2')") & {"a"} == {"a"}
-        nb.namespace["end_other"] = pyplot.leave_figures
+        nb.namespace["end_other"] = library_state.leave_figures
         assert changed(nb, "plt.title('u')\nend_other()") & {"a"} == {"a"}
     assert changed(nb, "getattr(plt, 'title')('v')") & {"a"} == {"a"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.session import growth
+from agent_kernel.session import history
 from agent_kernel.storage import MemoryStore, StoreSize
 
 
@@ -27,7 +27,7 @@ def store() -> Sized:
 
 
 def test_a_large_store_is_told_of_once_and_again_when_it_doubled(store: Sized) -> None:
-    watch = growth.Growth()
+    watch = history.Growth()
     said: list[str] = []
     for held in (1, 9, 11, 15, 21, 25):
         store.held = held * 1_000_000_000
@@ -37,14 +37,14 @@ def test_a_large_store_is_told_of_once_and_again_when_it_doubled(store: Sized) -
 
 
 def test_small_commits_do_not_ask_each_time(store: Sized) -> None:
-    watch = growth.Growth()
+    watch = history.Growth()
     for _ in range(100):
         watch.notice(store, 1_000)
     assert store.asked == 1
 
 
 def test_a_large_commit_asks_at_once(store: Sized) -> None:
-    watch = growth.Growth()
+    watch = history.Growth()
     watch.notice(store, 1_000)
-    store.held = growth.FIRST_BYTES
+    store.held = history.FIRST_BYTES
     assert watch.notice(store, 5_000_000)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.session.watching import Watching
+from agent_kernel.session.detector import Watching
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import references

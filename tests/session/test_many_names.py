@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import agent_kernel
-from agent_kernel.session import watching
+from agent_kernel.session import detector
 from agent_kernel.testing.notebooks import Notebook
 
 PACKAGE = str(Path(agent_kernel.__file__).parent)
@@ -110,7 +110,7 @@ def counts() -> dict[str, list[tuple[int, ...]]]:
 
 def tell_counts() -> None:
     """The other process. Nothing is counted that runs once in a process, nor what depends on the time between cells."""
-    watching._ROLLING_S = 0.0
+    detector._ROLLING_S = 0.0
     with Notebook() as nb:
         before = nb.run("v = [1]")
         nb.run("v.append(2)")

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.session.merging import Resolver
+from agent_kernel.session.merge import Resolver
 from agent_kernel.testing.notebooks import Notebook
 from tests.session.forking import forked
 

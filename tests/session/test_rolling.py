@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session.dumping import Dumps
+from agent_kernel.session.serialization import Dumps
 from agent_kernel.testing.notebooks import Notebook
 
 

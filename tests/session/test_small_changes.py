@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.errors import StoreFullError
-from agent_kernel.session import Repository, dumping
+from agent_kernel.session import Repository, serialization
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, rev
 from agent_kernel.values.entries import CLASS_PREFIX
@@ -144,7 +144,7 @@ def test_unchanged_functions_and_classes_are_not_dumped_again(monkeypatch: pytes
     with Notebook() as nb:
         nb.run(PLAIN)
         nb.run("def uses(): return f(1), K().m()")
-        monkeypatch.setattr(dumping, "dump_group", count)
+        monkeypatch.setattr(serialization, "dump_group", count)
         nb.run("uses(), C, Base, f")
         assert not dumped
         nb.run("K.n = 2")
@@ -165,7 +165,7 @@ def test_an_ensemble_that_is_read_is_dumped_once_and_none_of_its_models_alone(mo
         for name in ("one", "two", "another"):
             nb.run(f"{name} = RandomForestClassifier(25).fit(X, y)")
         nb.run("both = [('one', one), ('two', two)]\nvote = VotingClassifier(both).fit(X, y)")
-        monkeypatch.setattr(dumping, "dump_group", count)
+        monkeypatch.setattr(serialization, "dump_group", count)
         for _ in range(4):  # each dump makes arrays where those of the one before were
             nb.run("vote.estimators_;")
     group = ["both", "one", "two", "vote"]

@@ -20,9 +20,9 @@ from types import CodeType
 
 import pytest
 
-from agent_kernel.session import dumping, touching, watching
-from agent_kernel.session.touching import uses_of
-from agent_kernel.session.watching import Watching
+from agent_kernel.session import dependencies, detector, serialization
+from agent_kernel.session.dependencies import uses_of
+from agent_kernel.session.detector import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import groups, surface
@@ -96,8 +96,8 @@ def dumped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(name)
         return is_same(name, *args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(dumping, "dump_group", record)
-    monkeypatch.setattr(dumping, "is_same", digest)
+    monkeypatch.setattr(serialization, "dump_group", record)
+    monkeypatch.setattr(serialization, "is_same", digest)
     return found
 
 
@@ -199,7 +199,7 @@ def test_names_that_the_notebook_gave_another_meaning_look_nothing_up(dumped: li
 def test_a_function_looked_at_in_the_background_is_not_followed(
     dumped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_LEAST_ROLLING_S", 1.0)  # however long the machine takes
+    monkeypatch.setattr(detector, "_LEAST_ROLLING_S", 1.0)  # however long the machine takes
     with notebook_with_a_dear_value() as nb:
         seen: set[str] = set()
         for number in range(5):
@@ -236,13 +236,13 @@ def test_comments_touch_nothing_and_texts_what_they_name() -> None:
 
 def test_a_cell_that_is_run_again_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
-    compile_cell = touching._compiled
+    compile_cell = dependencies._compiled
 
     def counted(source: str) -> CodeType | None:
         compiled.append(source)
         return compile_cell(source)
 
-    monkeypatch.setattr(touching, "_compiled", counted)
+    monkeypatch.setattr(dependencies, "_compiled", counted)
     for _ in range(3):
         found = uses_of("model.eval()  # once")
         assert found.words == {"model", "eval"}

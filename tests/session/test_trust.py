@@ -14,7 +14,7 @@ from agent_kernel.errors import AgentKernelError, StoreUnavailableError, Untrust
 from agent_kernel.session import Repository, bind
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import LmdbStore
-from agent_kernel.storage.probe import probe
+from agent_kernel.storage.urls import probe
 from agent_kernel.testing.notebooks import Notebook
 
 
@@ -69,7 +69,7 @@ def test_one_that_was_trusted_stays_so_where_it_is_moved_to(foreign: Path, tmp_p
 
 def test_one_that_is_known_is_not_looked_through_again(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Path] = []
-    monkeypatch.setattr("agent_kernel.storage.probe.probe", lambda folder: looked.append(folder))
+    monkeypatch.setattr("agent_kernel.storage.urls.probe", lambda folder: looked.append(folder))
     with Repository.open(foreign, create=False) as repo:
         repo.trust()
     with Repository.open(foreign, create=False):
@@ -82,7 +82,7 @@ def test_one_that_is_known_is_known_by_every_path_to_it(
 ) -> None:
     with Repository.open(foreign, create=False) as repo:
         repo.trust()
-    monkeypatch.setattr("agent_kernel.storage.probe.probe", lambda folder: pytest.fail(f"{folder} is read through"))
+    monkeypatch.setattr("agent_kernel.storage.urls.probe", lambda folder: pytest.fail(f"{folder} is read through"))
     (tmp_path / "link").symlink_to(foreign.parent, target_is_directory=True)
     for path in (tmp_path / "link" / foreign.name, foreign.parent / "nothing" / ".." / foreign.name):
         with Repository.open(path, create=False):

@@ -11,8 +11,16 @@ import pytest
 from agent_kernel.errors import NotAStoreError, StoreUnavailableError
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage import open_store
-from agent_kernel.verbs.adoption import adopt, cell_ids, copy_store
-from agent_kernel.verbs.places import default_place, find_store, is_store, notebook_of, store_beside
+from agent_kernel.verbs.places import (
+    adopt,
+    cell_ids,
+    copy_store,
+    default_place,
+    find_store,
+    is_store,
+    notebook_of,
+    store_beside,
+)
 from tests.verbs.stores import make_history
 
 

@@ -18,28 +18,28 @@ from agent_kernel.errors import ModelError
 
 __all__ = [
     "Answer",
+    "AssistantMessage",
     "Delta",
     "FunctionModel",
     "Message",
     "Model",
     "Request",
-    "Returned",
-    "Said",
     "ScriptedModel",
-    "Told",
+    "ToolResult",
     "Turn",
+    "UserMessage",
 ]
 
 _CHARS_A_TOKEN = 4  # what counts are made of where nobody counts
 
 
-class Told(msgspec.Struct, frozen=True, tag=True):
+class UserMessage(msgspec.Struct, frozen=True, tag="Told"):
     """What the model is told: the task, or an answer of a person."""
 
     text: str
 
 
-class Said(msgspec.Struct, frozen=True, tag=True):
+class AssistantMessage(msgspec.Struct, frozen=True, tag="Said"):
     """What the model answered before."""
 
     text: str = ""
@@ -47,14 +47,14 @@ class Said(msgspec.Struct, frozen=True, tag=True):
     call: str = ""
 
 
-class Returned(msgspec.Struct, frozen=True, tag=True):
+class ToolResult(msgspec.Struct, frozen=True, tag="Returned"):
     """What came of the code that it sent."""
 
     call: str
     text: str
 
 
-Message: TypeAlias = Told | Said | Returned
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResult
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from agent_kernel.agents.models import Message, Request, Returned, Said, Told
+from agent_kernel.agents.models import AssistantMessage, Message, Request, ToolResult, UserMessage
 
 __all__ = ["CAME", "CodeReader", "Fenced", "in_words", "split", "without_surrogates"]
 
@@ -64,7 +64,7 @@ def split(said: str) -> Fenced | None:
 
 def in_words(request: Request) -> Request:
     """The same question to a model that can call no tool. Some want two sides that take turns, so nobody says two things."""
-    found: list[Told | Said] = []
+    found: list[UserMessage | AssistantMessage] = []
     for message in map(_plain, request.messages):
         last = found[-1] if found else None
         if type(last) is type(message) and last is not None:
@@ -75,11 +75,11 @@ def in_words(request: Request) -> Request:
     return msgspec.structs.replace(request, instructions=instructions, messages=tuple(found))
 
 
-def _plain(message: Message) -> Told | Said:
-    if isinstance(message, Returned):
-        return Told(f"{CAME}{message.text}")
-    if isinstance(message, Said) and message.code is not None:
-        return Said(_in_fence(message.text, message.code))
+def _plain(message: Message) -> UserMessage | AssistantMessage:
+    if isinstance(message, ToolResult):
+        return UserMessage(f"{CAME}{message.text}")
+    if isinstance(message, AssistantMessage) and message.code is not None:
+        return AssistantMessage(_in_fence(message.text, message.code))
     return message
 
 

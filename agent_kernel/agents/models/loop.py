@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_kernel.agents.deadlines import put_into
+from agent_kernel.agents.limits import put_into
 from agent_kernel.errors import ModelError
 from agent_kernel.session.interrupts import uninterrupted
 

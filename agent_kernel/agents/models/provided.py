@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.context import masked, tokens_of
 from agent_kernel.agents.events import Usage
-from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
+from agent_kernel.agents.messages import masked, tokens_of
+from agent_kernel.agents.models import Answer, AssistantMessage, Delta, Message, Request, ToolResult, UserMessage
 from agent_kernel.agents.models.fencing import CodeReader, in_words, without_surrogates
 from agent_kernel.errors import MissingExtraError, ModelError
 
@@ -156,7 +156,7 @@ def messages_of(request: Request) -> list[ModelMessage]:
     found: list[ModelMessage] = []
     for message in request.messages:
         last = found[-1] if found else None
-        if isinstance(message, Said):
+        if isinstance(message, AssistantMessage):
             found.append(ModelResponse(parts=_said(message)))
         elif isinstance(last, ModelRequest):
             found[-1] = ModelRequest(parts=[*last.parts, _part(message)], instructions=request.instructions)
@@ -165,15 +165,15 @@ def messages_of(request: Request) -> list[ModelMessage]:
     return found
 
 
-def _part(message: Told | Returned) -> ModelRequestPart:
+def _part(message: UserMessage | ToolResult) -> ModelRequestPart:
     from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
-    if isinstance(message, Returned):
+    if isinstance(message, ToolResult):
         return ToolReturnPart(tool_name=_TOOL, content=message.text, tool_call_id=message.call)
     return UserPromptPart(content=message.text)
 
 
-def _said(message: Said) -> list[ModelResponsePart]:
+def _said(message: AssistantMessage) -> list[ModelResponsePart]:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[ModelResponsePart] = [TextPart(content=message.text)] if message.text else []
@@ -301,7 +301,7 @@ def _estimated(request: Request, answer: Answer) -> Answer:
 
 
 def _text(message: Message) -> str:
-    return f"{message.text}{message.code or ''}" if isinstance(message, Said) else message.text
+    return f"{message.text}{message.code or ''}" if isinstance(message, AssistantMessage) else message.text
 
 
 def _cost(response: ModelResponse) -> float | None:

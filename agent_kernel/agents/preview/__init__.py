@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.context import masked
-from agent_kernel.agents.deadlines import StepTimeout
-from agent_kernel.agents.executing import Executed, Settled
-from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.event_log import short_run
+from agent_kernel.agents.execution import Executed, Settled
+from agent_kernel.agents.limits import StepTimeout
+from agent_kernel.agents.messages import masked
 from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
+from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import Changed
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.starting import State
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
@@ -64,7 +64,7 @@ def preview(
 
 def previewed(
     code: str,
-    place: Place,
+    place: ExecutionContext,
     *,
     author: Author | None = None,
     run: str = "",
@@ -97,7 +97,7 @@ def previewed(
     return Preview(place, code, try_it(attempt, place), run=run)
 
 
-def refusal(code: str, place: Place) -> str:
+def refusal(code: str, place: ExecutionContext) -> str:
     """Why the code can be tried neither on a fork nor in a fresh process; "" if nothing is known against one of them."""
     fork = seeing.refusal()
     if not fork:
@@ -111,7 +111,7 @@ def refusal(code: str, place: Place) -> str:
 class Preview:
     """Code that ran on a fork, and what it did there. It holds nothing but a branch, until it is accepted or rejected."""
 
-    def __init__(self, place: Place, code: str, seen: Seen, branch: str = "", run: str = "") -> None:
+    def __init__(self, place: ExecutionContext, code: str, seen: Seen, branch: str = "", run: str = "") -> None:
         self.code = code
         self.seen = seen
         self._place = place
@@ -241,7 +241,7 @@ class Preview:
         return msgspec.msgpack.encode(self.seen)
 
     @classmethod
-    def restored(cls, place: Place, code: str, held: bytes, branch: str) -> Preview:
+    def restored(cls, place: ExecutionContext, code: str, held: bytes, branch: str) -> Preview:
         """A preview that was made before, perhaps in another process.
 
         Raises:

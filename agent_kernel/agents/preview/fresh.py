@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from agent_kernel.agents.asides import PREVIEWS
+from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import packed
-from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
+from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import BEGUN, ended_by, swept, taken_output, waited
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.executing import Executor
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution import Executor
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session import Session
 
 __all__ = ["Trial", "refusal", "see_fresh"]
@@ -74,7 +74,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...] | None
 
 
-def refusal(place: Place, code: str) -> str:
+def refusal(place: ExecutionContext, code: str) -> str:
     """Why a fresh process cannot try this code; "" if nothing is known against it."""
     session = place.session
     if session is None:
@@ -89,7 +89,7 @@ def _unsaved(session: Session) -> set[str]:
     return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
 
 
-def see_fresh(attempt: Attempt, place: Place) -> Seen:
+def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
     """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
     session = place.session
     assert session is not None
@@ -191,7 +191,7 @@ def main(given: BinaryIO) -> None:
 def _tried(trial: Trial, module: ModuleType) -> Seen:
     import cloudpickle
 
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session.session import Session as Joined
     from agent_kernel.session.snapshot import Repository
 
@@ -213,7 +213,7 @@ def _tried(trial: Trial, module: ModuleType) -> Seen:
                     offers={name: cloudpickle.loads(value) for name, value in given.items()},
                     allowed=trial.allowed,
                 )
-                return in_process(attempt, Place(namespace, session, executor=executor))
+                return in_process(attempt, ExecutionContext(namespace, session, executor=executor))
             finally:
                 session.close()
     except AgentKernelError as error:

@@ -25,14 +25,14 @@ import msgspec
 
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part, packed
-from agent_kernel.agents.executing import Executed, Executor, PlainExecutor, Settled, offered
+from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, Settled, offered
 from agent_kernel.agents.gate import Allowed, Gate, given_codes
 from agent_kernel.agents.workers import Changed, changed_between, pickled
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
-from agent_kernel.session import randomness
+from agent_kernel.session import library_state
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.storage import Store
 
 __all__ = ["Attempt", "Ended", "Seen", "Status", "forked", "in_process", "refusal", "see"]
@@ -375,12 +375,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     items: dict[bytes, bytes] = {}
 
 
-def see(attempt: Attempt, place: Place) -> Seen:
+def see(attempt: Attempt, place: ExecutionContext) -> Seen:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
-    drawn = randomness.capture()
+    drawn = library_state.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
-        randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
+        library_state.prepared(drawn)()  # Python seeds its generator anew in a fork
         send(packed(_in_child(attempt, place)))
 
     ended = forked(work, attempt.deadline_s)
@@ -401,12 +401,12 @@ def see(attempt: Attempt, place: Place) -> Seen:
     return _kept(place, seen)
 
 
-def _masked(place: Place, text: str) -> str:
+def _masked(place: ExecutionContext, text: str) -> str:
     place.redactor.learn_environment()
     return place.redactor.without_environment(text)
 
 
-def _kept(place: Place, seen: Seen) -> Seen:
+def _kept(place: ExecutionContext, seen: Seen) -> Seen:
     """Store what only the child could see."""
     if seen.items and place.session is not None:
         place.session.repo.store.put_many(seen.items)
@@ -416,7 +416,7 @@ def _kept(place: Place, seen: Seen) -> Seen:
 # -- in the child
 
 
-def _in_child(attempt: Attempt, place: Place) -> Seen:
+def _in_child(attempt: Attempt, place: ExecutionContext) -> Seen:
     session = place.session
     stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
     place.executor = _executor(place)
@@ -427,7 +427,7 @@ def _in_child(attempt: Attempt, place: Place) -> Seen:
     return msgspec.structs.replace(seen, items=items)
 
 
-def in_process(attempt: Attempt, place: Place) -> Seen:
+def in_process(attempt: Attempt, place: ExecutionContext) -> Seen:
     """Run code as a step in this process, which is there for nothing else, and say what it did."""
     start = place.head
     gate = None
@@ -462,7 +462,7 @@ def in_process(attempt: Attempt, place: Place) -> Seen:
     return _with_end(seen, done.settled, place)
 
 
-def _executor(place: Place) -> Executor:
+def _executor(place: ExecutionContext) -> Executor:
     """What runs code here without touching a connection to a front end."""
     own: Callable[[], Executor] | None = getattr(place.executor, "in_fork", None)
     return own() if own is not None else PlainExecutor(place.namespace)
@@ -475,14 +475,14 @@ def _error(error: BaseException | None) -> tuple[str, str] | None:
     return type(error).__name__, said[0][:2_000] if said else ""
 
 
-def _changed(place: Place, start: str, changes: list[Change]) -> tuple[Changed, ...]:
+def _changed(place: ExecutionContext, start: str, changes: list[Change]) -> tuple[Changed, ...]:
     session = place.session
     if session is None or session.head is None:
         return tuple(Changed(one.how, one.name, "" if one.how == "-" else place.summary(one.name)) for one in changes)
     return changed_between(session.repo, session.repo.resolve(start) if start else None, session.head)
 
 
-def _with_end(seen: Seen, settled: Settled | None, place: Place) -> Seen:
+def _with_end(seen: Seen, settled: Settled | None, place: ExecutionContext) -> Seen:
     """With how the code ended its run, and why its changes could not be taken on as they are, if so."""
     lost = sorted({one.name for one in seen.unsaved} & {one.name for one in seen.changed})
     again = f"{', '.join(lost)} cannot be saved: approving runs the code again" if lost else ""
@@ -513,7 +513,7 @@ def _by_name_or_value(value: object) -> bytes | None:
     return pickled(value)
 
 
-def _is_in_memory(place: Place) -> bool:
+def _is_in_memory(place: ExecutionContext) -> bool:
     return place.session is not None and place.session.repo.store.url.startswith("memory:")
 
 

@@ -13,15 +13,15 @@ import msgspec
 
 from agent_kernel.agents import preview
 from agent_kernel.agents.events import ApprovalRequested
-from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.execution import Executed
 from agent_kernel.agents.gate import finding
 from agent_kernel.agents.preview import Preview, previewed
 from agent_kernel.errors import LoadError, MergeConflictError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Unsaved
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Course
-    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.executor import RunExecutor
 
 __all__ = ["dropped", "refusal", "taken", "tried"]
 
@@ -29,33 +29,33 @@ _STEP_S = 60.0  # that a step has on the fork where no limit says anything
 _MOST_HELD = 4 << 20
 
 
-def refusal(asked: ApprovalRequested, place: Place) -> str:
+def refusal(asked: ApprovalRequested, place: ExecutionContext) -> str:
     """Why the step cannot be tried; "" if nothing is known against it."""
     if any(one.kind == "agent" for one in asked.findings):
         return "no preview: it lets other agents work, whose runs would be lost with a fork"
     return preview.refusal(asked.code, place)
 
 
-def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalRequested:
+def tried(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> ApprovalRequested:
     """What is asked, with what the step did on a fork; where there can be none, why."""
-    log = course.log
-    seconds = course.step_s()
+    log = run_executor.log
+    seconds = run_executor.step_s()
     try:
         seen = previewed(
             asked.code,
-            course.place,
+            run_executor.place,
             author=Author(log.start.agent, "agent"),
             run=log.run,
             step=step,
             deadline_s=_STEP_S if seconds is None else seconds,
-            offers=course.offers,
-            allowed=None if course.setup.approve == "auto" else course.setup.allowed,
+            offers=run_executor.offers,
+            allowed=None if run_executor.setup.approve == "auto" else run_executor.setup.allowed,
         )
     except PreviewRefusedError as refused:
         return msgspec.structs.replace(asked, preview="refused", told=str(refused))
     held = seen.held() if seen.branch else b""
     told = seen.seen.again or seen.seen.why
-    stopped = tuple((what, course.place.masked(target, 300)) for what, target in seen.seen.stopped)
+    stopped = tuple((what, run_executor.place.masked(target, 300)) for what, target in seen.seen.stopped)
     if len(held) > _MOST_HELD:
         seen.reject()
         held, told = b"", "what it gave back is too large to be kept: approving runs the code again"
@@ -64,10 +64,10 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
         preview=seen.status,
         told=told,
         changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
-        output=course.place.shown(seen.text, course.setup.limits.output_chars),
+        output=run_executor.place.shown(seen.text, run_executor.setup.limits.output_chars),
         settled=seen.seen.settled,
-        result=course.place.shown(seen.seen.said, 2_000),
-        effects=tuple((what, course.place.masked(target, 300), count) for what, target, count in seen.effects),
+        result=run_executor.place.shown(seen.seen.said, 2_000),
+        effects=tuple((what, run_executor.place.masked(target, 300), count) for what, target, count in seen.effects),
         stopped=stopped,
         findings=(*asked.findings, *(finding(*one) for one in stopped)),
         branch=seen.branch,
@@ -78,7 +78,7 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
 Taken = tuple[Executed, list[Change], list[Unsaved], dict[tuple[str, str], int]]
 
 
-def taken(place: Place, asked: ApprovalRequested, run: str) -> Taken | None:
+def taken(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken | None:
     """Merge what a step did on a fork, and say what it came to; None: what is here now does not go with it."""
     seen = Preview.restored(place, asked.code, asked.held, asked.branch)
     try:
@@ -93,7 +93,7 @@ def taken(place: Place, asked: ApprovalRequested, run: str) -> Taken | None:
     return seen.executed(), list(report.changed), list(seen.seen.unsaved), effects
 
 
-def dropped(place: Place, asked: ApprovalRequested) -> None:
+def dropped(place: ExecutionContext, asked: ApprovalRequested) -> None:
     """Let go of what a step did on a fork."""
     if asked.branch and place.session is not None:
         with suppress(RefNotFoundError):

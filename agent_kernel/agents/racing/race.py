@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.deciding import log_of, refuse_driven
+from agent_kernel.agents.approval import log_of, refuse_driven
+from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import SubRun, TaskStart, Usage
-from agent_kernel.agents.journal import Log, new_run_id, short_run
 from agent_kernel.agents.models.naming import check_price, model_named
-from agent_kernel.agents.racing import judging
-from agent_kernel.agents.racing.field import AnyExecutor, Entry, Field, Judge, Terms, entrants
+from agent_kernel.agents.racing import standings
+from agent_kernel.agents.racing.candidates import AnyExecutor, Entry, Field, Judge, Terms, entrants
 from agent_kernel.agents.racing.raced import Raced, is_race, raced
 from agent_kernel.agents.racing.standings import candidates_of, lacks
 from agent_kernel.agents.workers import Candidate
@@ -48,9 +48,9 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State
-    from agent_kernel.agents.journal import Listener
+    from agent_kernel.agents.event_log import Listener
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.limits import Limits
-    from agent_kernel.agents.place import Place
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
 
@@ -115,7 +115,9 @@ def race(
         check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
     names = " and ".join(dict.fromkeys(one.agent.name for one in found))
     listeners = [on_event] if on_event is not None else []
-    log = Log(place.journal, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run)
+    log = Log(
+        place.event_store, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run
+    )
     held = Race(place, log, judge)
     try:
         held.begin(found, executor, Terms(approve, limits, deadline_s, memory_bytes, tuple(keep)))
@@ -128,7 +130,7 @@ def race(
 class Race:
     """A race: iterate over it to have its candidates as they end, or `wait`; then `pick` one."""
 
-    def __init__(self, place: Place, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
+    def __init__(self, place: ExecutionContext, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
         self.id = log.run
         self.notes: list[str] = []
         self._place = place
@@ -138,7 +140,7 @@ class Race:
         self._field = Field(self._log, self._repo, judge, ended)
 
     @classmethod
-    def again(cls, place: Place, id: str) -> Race:
+    def again(cls, place: ExecutionContext, id: str) -> Race:
         """A race that another process held, as its store tells it: to be looked at, picked from, or discarded.
 
         Raises:
@@ -146,10 +148,10 @@ class Race:
         """
         if place.session is None:
             raise RaceError("a candidate is picked into a state with a history")
-        repo, log = place.session.repo, log_of(place.journal, id)
+        repo, log = place.session.repo, log_of(place.event_store, id)
         if not is_race(log.start):
             raise RunNotFoundError(id)
-        found = cls(place, log, None, candidates_of(repo, place.journal, log.events))
+        found = cls(place, log, None, candidates_of(repo, place.event_store, log.events))
         found.notes += lacks(log.start.left_out)
         return found
 
@@ -234,7 +236,7 @@ class Race:
     def best(self) -> Candidate | None:
         """The one that the judge prefers; without a judge, the only one that came to a result, if it is only one."""
         is_judged = self.judge is not None or any(one.score is not None for one in self.candidates)
-        return judging.best(self.candidates, is_judged=is_judged)
+        return standings.best(self.candidates, is_judged=is_judged)
 
     @property
     def picked(self) -> int | None:
@@ -278,7 +280,7 @@ class Race:
         refuse_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
-            failed = judging.failure(self.candidates)
+            failed = standings.failure(self.candidates)
             said = f"{failed}; " if failed else ""
             raise RaceError(f"{said}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
         if not chosen.is_done:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents.asides import candidate
 from agent_kernel.agents.events import Event, SubRun, TaskStart
 from agent_kernel.agents.moves import is_held
+from agent_kernel.agents.temporary_branches import candidate
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import ObjectId
-from agent_kernel.repository.ids import ALGORITHM
+from agent_kernel.repository.commits import ALGORITHM
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.event_log import EventStore
     from agent_kernel.session.snapshot import Repository
 
 __all__ = ["Raced", "candidate_of", "is_race", "raced"]
@@ -57,12 +57,12 @@ def raced(events: Sequence[Event]) -> Raced:
     return Raced(runs, tuple(picks), any(one.status == "discarded" for one in told))
 
 
-def candidate_of(journal: Journal, start: Event) -> int:
+def candidate_of(event_store: EventStore, start: Event) -> int:
     """Which candidate of its race a run is; 0 for other runs."""
     if not start.parent_run:
         return 0
     try:
-        events = tuple(journal.of(journal.find(start.parent_run)))
+        events = tuple(event_store.of(event_store.find(start.parent_run)))
     except RunNotFoundError:  # it was forgotten
         return 0
     if not is_race(events[0]):

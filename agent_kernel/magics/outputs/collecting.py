@@ -30,14 +30,14 @@ ITEM: Final = 64  # bytes that an output takes besides what it says
 ItemFace: TypeAlias = tuple[str, str, str | bytes | None, int]  # MIME type, form, content, bytes
 
 
-class Place(NamedTuple):
+class OutputPlace(NamedTuple):
     """Where an output appears: in an output widget, or under an earlier cell."""
 
     widget: str = ""
     under: int | None = None
 
 
-HERE: Final = Place()
+HERE: Final = OutputPlace()
 
 
 class Item:
@@ -45,7 +45,7 @@ class Item:
 
     __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "place", "size")
 
-    def __init__(self, kind: str, place: Place, name: str = "") -> None:
+    def __init__(self, kind: str, place: OutputPlace, name: str = "") -> None:
         self.kind = kind
         self.place = place
         self.name = name
@@ -232,12 +232,12 @@ class Collector:
         self._dropped = [0, 0]  # outputs, and bytes
         self._line = Line()
         self._typing = ("", HERE)  # on which stream, and where, the line stands
-        self._clears: set[Place] = set()  # what the next output is to replace
+        self._clears: set[OutputPlace] = set()  # what the next output is to replace
         self.is_empty = True
 
     # -- what taps call
 
-    def text(self, name: str, text: str, place: Place = HERE) -> None:
+    def text(self, name: str, text: str, place: OutputPlace = HERE) -> None:
         """A stream printed something."""
         if not text:
             return
@@ -265,7 +265,7 @@ class Collector:
         *,
         display: object = None,
         number: object = None,
-        place: Place = HERE,
+        place: OutputPlace = HERE,
     ) -> None:
         """Something was displayed, or what a display id stands for was replaced."""
         with self._lock:
@@ -280,7 +280,7 @@ class Collector:
             self._finish_line()
             self._keep(item)
 
-    def error(self, name: str, text: str, traceback: Iterable[object], place: Place = HERE) -> None:
+    def error(self, name: str, text: str, traceback: Iterable[object], place: OutputPlace = HERE) -> None:
         """An error was shown."""
         with self._lock:
             self.is_empty = False
@@ -292,7 +292,7 @@ class Collector:
             item.size += sum(map(bytes_of, item.parts))
             self._keep(item)
 
-    def clear(self, *, wait: bool, place: Place = HERE) -> None:
+    def clear(self, *, wait: bool, place: OutputPlace = HERE) -> None:
         """The outputs shown at this place so far go; with `wait` when the next one comes."""
         with self._lock:
             if wait:
@@ -322,7 +322,7 @@ class Collector:
 
     # -- keeping
 
-    def _clear_waiting(self, place: Place) -> None:
+    def _clear_waiting(self, place: OutputPlace) -> None:
         if self._clears and place in self._clears:
             self.clear(wait=False, place=place)
             self.is_empty = False
@@ -420,7 +420,7 @@ class Collector:
         self._open = False
 
 
-def _append(items: list[Item] | deque[Item], name: str, place: Place, text: str, size: int) -> int:
+def _append(items: list[Item] | deque[Item], name: str, place: OutputPlace, text: str, size: int) -> int:
     """Add to the stream that stands last, or begin one; return the bytes that it takes."""
     last = items[-1] if items else None
     added = 0

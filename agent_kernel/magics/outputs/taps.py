@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, cast
 
 from agent_kernel.browsing.mime import FOOTER, RUN
-from agent_kernel.magics.outputs.collecting import HERE, Collector, Place
+from agent_kernel.magics.outputs.collecting import HERE, Collector, OutputPlace
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -82,7 +82,7 @@ class KernelTap:
         self._widgets: list[tuple[str, str]] = []  # output widgets, and of which request they take what is shown
         self._muted = False
         self._began = self._streamed = 0.0
-        self._readers: dict[object, Callable[[Mapping[str, object], Place], None]] = {
+        self._readers: dict[object, Callable[[Mapping[str, object], OutputPlace], None]] = {
             "stream": self._stream,
             "display_data": functools.partial(self._shown, "display_data"),
             "update_display_data": functools.partial(self._shown, "update_display_data"),
@@ -159,7 +159,7 @@ class KernelTap:
         if request and (request == self._cell or request in self._numbers):
             under = None if request == self._cell else self._numbers[request]
             widget = next((model for model, taken in reversed(self._widgets) if taken == request), "")
-            reader(content, Place(widget, under) if widget or under is not None else HERE)
+            reader(content, OutputPlace(widget, under) if widget or under is not None else HERE)
 
     def _route(self, content: Mapping[str, object]) -> None:
         """Note where an output widget begins to take what a cell shows, and where it stops."""
@@ -171,11 +171,11 @@ class KernelTap:
         if isinstance(request, str) and request:
             self._widgets.append((model, request))
 
-    def _stream(self, content: Mapping[str, object], place: Place) -> None:
+    def _stream(self, content: Mapping[str, object], place: OutputPlace) -> None:
         if not self._muted:
             self._collector.text(str(content["name"]), str(content["text"]), place)
 
-    def _shown(self, kind: str, content: Mapping[str, object], place: Place) -> None:
+    def _shown(self, kind: str, content: Mapping[str, object], place: OutputPlace) -> None:
         data = _mapping(content.get("data"))
         if FOOTER in data:  # what we say of the cell is no output of it
             return
@@ -188,12 +188,12 @@ class KernelTap:
             place=place,
         )
 
-    def _error(self, content: Mapping[str, object], place: Place) -> None:
+    def _error(self, content: Mapping[str, object], place: OutputPlace) -> None:
         lines = content.get("traceback")
         traceback = cast("list[object]", lines) if isinstance(lines, list) else []
         self._collector.error(str(content.get("ename", "")), str(content.get("evalue", "")), traceback, place)
 
-    def _clear(self, content: Mapping[str, object], place: Place) -> None:
+    def _clear(self, content: Mapping[str, object], place: OutputPlace) -> None:
         self._collector.clear(wait=bool(content.get("wait")), place=place)
 
 

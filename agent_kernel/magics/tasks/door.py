@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import warnings
 from bdb import BdbQuit
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from IPython.core.error import UsageError
 
-from agent_kernel.agents import deciding, elsewhere
+from agent_kernel.agents import approval, elsewhere
 from agent_kernel.agents.agent import Agent, reopened, started
-from agent_kernel.agents.deciding import said_of
-from agent_kernel.agents.journal import new_run_id, short_run
+from agent_kernel.agents.approval import said_of
+from agent_kernel.agents.event_log import new_run_id, short_run
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.moves import is_outside
-from agent_kernel.agents.place import Place
-from agent_kernel.agents.racing import judging
+from agent_kernel.agents.racing import standings
 from agent_kernel.agents.starting import model_of_run
 from agent_kernel.errors import (
     AgentKernelError,
@@ -33,14 +35,12 @@ from agent_kernel.errors import (
     TaskInterruptedError,
 )
 from agent_kernel.magics.binding import can_ask
-from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
 from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_open, shown
 from agent_kernel.session.branches import person
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.verbs.output import Result, Said
+from agent_kernel.verbs.output import Result, Said, plural
 from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +55,105 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 
-__all__ = ["QUESTION", "TaskEnded", "Tasks", "check_code", "choices", "followed", "in_words"]
+__all__ = ["QUESTION", "Apart", "Request", "TaskEnded", "Tasks", "check_code", "choices", "followed", "in_words"]
+
+
+# -- let a run go on while no cell runs, as if the cell that gave the task ran on
+#
+# A front end shows what is published under the cell whose request it answers, also when that was answered long ago: so the
+# request is kept as long as the run may go on. The hooks around cells are told of a cell, so that nothing else has its turn
+# meanwhile, and an interrupt reaches the run, which a kernel that rests does not heed.
+
+_SOURCE = "%agent resume"  # to the hooks it is a cell of this line, which is no commit of its own
+
+Request = dict[str, Any]
+_NOBODYS: Request = {"header": {}, "metadata": {}}
+
+
+class Apart:
+    """The requests of the cells in which runs were driven last."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._requests: dict[str, Request] = {}
+        self._counts: dict[str, int] = {}  # what IPython had counted to in the middle of that cell
+
+    def remember(self, run: str) -> None:
+        """The run is driven in the cell that runs now."""
+        request = self._kernel_request()
+        if request:
+            self._requests[run] = request
+            self._counts[run] = self._shell.execution_count
+
+    def can_show(self, run: str) -> bool:
+        """Whether what the run publishes finds its cell.
+
+        Not after a restart, as the request is not known any more; and VS Code listens to a request only until it is
+        answered.
+        """
+        request = self._requests.get(run)
+        return request is not None and not _cell_of(request).startswith("vscode-")
+
+    @contextmanager
+    def under_its_cell(self, run: str) -> Generator[None]:
+        """What is published here stands under the run's cell, and nowhere where no cell began it.
+
+        On the main thread, while no cell runs.
+        """
+        count = self._shell.execution_count
+        with self.beneath_its_cell(run) as request:
+            self._shell.execution_count = self._counts.get(run, count)
+            try:
+                with self._as_a_cell(_cell_of(request)):
+                    yield
+            finally:
+                self._shell.execution_count = count
+
+    @contextmanager
+    def beneath_its_cell(self, run: str) -> Generator[Request]:
+        """The same, without telling the hooks of a cell: for what runs a cell itself."""
+        kernel = self._shell.kernel
+        before, request = self._kernel_request(), self._requests.get(run, _NOBODYS)
+        kernel.set_parent([], request)
+        try:
+            with _interruptible():
+                yield request
+        finally:
+            kernel.set_parent([], before)
+
+    def _kernel_request(self) -> Request:
+        kernel = getattr(self._shell, "kernel", None)
+        return cast("Request", kernel.get_parent() or {}) if kernel is not None else {}
+
+    @contextmanager
+    def _as_a_cell(self, cell: str) -> Generator[None]:
+        from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+
+        # IPython gives these no types.
+        info = ExecutionInfo(_SOURCE, store_history=True, silent=False, shell_futures=True, cell_id=cell)  # type: ignore[no-untyped-call]
+        result = ExecutionResult(info)  # type: ignore[no-untyped-call]
+        self._shell.events.trigger("pre_run_cell", info)
+        try:
+            yield
+        except BaseException as error:
+            result.error_in_exec = error
+            raise
+        finally:
+            self._shell.events.trigger("post_run_cell", result)
+
+
+def _cell_of(request: Request) -> str:
+    metadata = cast("Request", request.get("metadata") or {})
+    return str(metadata.get("cellId") or "")
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # -- whether code that a person typed for a step reads as code at all: asked before it is taken for a decision
@@ -125,18 +223,18 @@ class Tasks:
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
         self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
-        self._places: dict[str, Place] = {}  # where the runs act that began in this kernel
+        self._places: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
         self.runs: dict[str, Run[Any]] = {}
         self.races: dict[str, Race] = {}
 
-    def place(self, cell: tuple[str, int | None] | None = None) -> Place:
+    def place(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
         """This notebook's namespace, as agents see it.
 
         Args:
             cell: the cell that the steps are part of, also where they run later: its id and number.
         """
         notebook = self._notebook
-        return Place(
+        return ExecutionContext(
             notebook.namespace,
             notebook.session if notebook.options.commits != "off" else None,
             executor=self._executor,
@@ -146,7 +244,7 @@ class Tasks:
             on_main=True,
         )
 
-    def _place_for(self, cell: AgentCell) -> Place:
+    def _place_for(self, cell: AgentCell) -> ExecutionContext:
         """Where the task of a cell acts."""
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
@@ -154,9 +252,11 @@ class Tasks:
         here = self.place((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
             own: dict[str, object] = {"__name__": "__agent__"}
-            return Place(own, journal=here.journal, executor=OwnNamespace(own, self._outputs))
+            return ExecutionContext(own, event_store=here.event_store, executor=OwnNamespace(own, self._outputs))
         if cell.state == "live":
-            return Place(here.namespace, journal=here.journal, executor=self._executor, names=self._notebook.names)
+            return ExecutionContext(
+                here.namespace, event_store=here.event_store, executor=self._executor, names=self._notebook.names
+            )
         return here
 
     @property
@@ -320,14 +420,14 @@ class Tasks:
         That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
         where the state does not go on from the steps before it.
         """
-        log = deciding.log_of(self.place().journal, run)
+        log = approval.log_of(self.place().event_store, run)
         branch = self._elsewhere(log.start)
         away = None if branch else elsewhere.away(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
         if away is not None and log.state == "pending" and decision != "deny":
             raise away
-        deciding.decide(log, decision, code=code, reason=reason, by=person().name)
+        approval.decide(log, decision, code=code, reason=reason, by=person().name)
         self._notebook.beside.decided(log.run)
         if branch:
             return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
@@ -362,10 +462,10 @@ class Tasks:
 
         This only looks, and loads no provider's package: whether its model answers shows when it is asked.
         """
-        journal = self.place().journal
+        event_store = self.place().event_store
         try:
             known = self.runs.get(self._loaded(run))
-            start = journal.first(run)
+            start = event_store.first(run)
             if known is None or not known.is_current():
                 if run not in self._places:
                     self._place_again(start)
@@ -419,11 +519,11 @@ class Tasks:
 
     def _find(self, run_id: str, model: str = "") -> Run[Any]:
         """The run of this id; one that is in memory knows its model and its result's type, unless another model is named."""
-        journal = self.place().journal
-        found = journal.find(run_id)
+        event_store = self.place().event_store
+        found = event_store.find(run_id)
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
-            start = journal.first(found)
+            start = event_store.first(found)
             place = self._places.get(found) or self._place_again(start)
             agent = self._held_agent(start.agent)
             if not model:
@@ -431,7 +531,7 @@ class Tasks:
             known = self.runs[found] = reopened(place, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
-    def _place_again(self, start: TaskStart) -> Place:
+    def _place_again(self, start: TaskStart) -> ExecutionContext:
         """Where a run goes on that another kernel began."""
         place = self.place((start.cell, start.number))
         branch = self._elsewhere(start)
@@ -445,15 +545,15 @@ class Tasks:
         """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
         self._refuse_elsewhere(run)
         session = self._notebook.session
-        if session is not None and session.carried() and self.place().journal.find(run) not in self.runs:
+        if session is not None and session.carried() and self.place().event_store.find(run) not in self.runs:
             raise UsageProblem(_NOT_BACK)
         return run
 
     def _refuse_elsewhere(self, run: str) -> None:
         """Raise RunElsewhereError where its steps lie elsewhere, unless they were made here, and its model is asked first."""
-        journal = self.place().journal
-        found = journal.find(run)
-        events = tuple(journal.of(found))
+        event_store = self.place().event_store
+        found = event_store.find(run)
+        events = tuple(event_store.of(found))
         if found not in self.runs or elsewhere.is_next_a_step(events):
             elsewhere.refuse(self._notebook.session, events)
 
@@ -469,7 +569,7 @@ class Tasks:
 
     def _stopped(self, run: str) -> Run[Any]:
         """The run of a cell that was interrupted just as it began: it is shown as any that was."""
-        if run not in self.place().journal.runs():
+        if run not in self.place().event_store.runs():
             del self._places[run]
             raise KeyboardInterrupt
         with uninterrupted():
@@ -574,7 +674,7 @@ def followed(race: Race, place: Shown) -> None:
         done = sum(one.is_done for one in race.candidates)
         place.progress(f"{ended} of {many} ended, {done} with a result")
     best = race.best
-    failed = judging.failure(race.candidates)
+    failed = standings.failure(race.candidates)
     if race.judge is not None and failed:
         place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None or race.is_interrupted:

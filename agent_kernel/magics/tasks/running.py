@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agent_kernel.agents.deadlines import StepTimeout, Unheeded, within
 from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed, PlainExecutor, Settled, is_raised_by_code
+from agent_kernel.agents.execution import Executed, PlainExecutor, Settled, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
-from agent_kernel.agents.running_step import running_course
+from agent_kernel.agents.limits import StepTimeout, Unheeded, within
+from agent_kernel.agents.running_step import running_executor
 
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
@@ -135,12 +135,12 @@ class _Step(int):
 @contextmanager
 def called_by_its_step(shell: Shell) -> Generator[None]:
     """Let what is compiled meanwhile go by the step that runs."""
-    course = running_course()
-    if course is None:
+    run_executor = running_executor()
+    if run_executor is None:
         yield
         return
     compiler, cache = shell.compile, shell.compile.cache
-    said, gate = f"step {course.step} of {course.author.name}", gate_here()
+    said, gate = f"step {run_executor.step} of {run_executor.author.name}", gate_here()
 
     def cached(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _Step):  # else it is of an agent that this step asked

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
-from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -30,11 +29,12 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
+from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
 from agent_kernel.agents.moves import DENIED
-from agent_kernel.browsing.lines import html_of, pieces_of
 from agent_kernel.browsing.mime import RUN
-from agent_kernel.verbs.text import clean, clean_lines, duration, plural
+from agent_kernel.browsing.text_diff import html_of, pieces_of
+from agent_kernel.verbs.output import clean, clean_lines, duration, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
-from agent_kernel.values.summaries.known import TypeCache
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_dict, module_name
+from agent_kernel.values.summaries.reading import TypeCache, bases_of, class_dict, module_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -107,7 +106,7 @@ def handler_for(kind: type) -> Handler:
 
 
 def _find(kind: type[Any]) -> Handler:
-    from agent_kernel.values.reducers import code, containers, instances, objects
+    from agent_kernel.values.reducers import code, instances, objects
 
     for exact in (code.EXACT, objects.EXACT):
         if id(kind) in exact:
@@ -130,7 +129,7 @@ def _find(kind: type[Any]) -> Handler:
         return leaf
     if module.startswith(objects.IMMUTABLE_PACKAGES):
         return immutable
-    found = containers.handler_for(kind) or objects.handler_for(kind)
+    found = instances.handler_for(kind) or objects.handler_for(kind)
     return instances.of_notebook(kind, found) if is_notebook_type(kind) else found
 
 

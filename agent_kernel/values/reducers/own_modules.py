@@ -126,7 +126,7 @@ def _can_change(found: Any, left: list[int]) -> bool:
 
 
 def _of_cache(cached: Any, left: list[int]) -> tuple[Called, ...]:
-    from agent_kernel.values.reducers.caches import shared_entries
+    from agent_kernel.values.reducers.code import shared_entries
 
     entries = shared_entries(cached)
     return entries if entries and _is_plain(entries, left) else ()
@@ -134,7 +134,7 @@ def _of_cache(cached: Any, left: list[int]) -> tuple[Called, ...]:
 
 def keeps_only_values(cached: Any) -> bool:
     """Whether none of the results that a function keeps can change."""
-    from agent_kernel.values.reducers.caches import results_of
+    from agent_kernel.values.reducers.code import results_of
 
     return _ATOM_IDS.issuperset(map(id, map(type, results_of(cached))))
 

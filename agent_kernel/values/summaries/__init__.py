@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
-    from agent_kernel.values.summaries.hiding import mask_code as mask_code
-    from agent_kernel.values.summaries.hiding import mask_text as mask_text
     from agent_kernel.values.summaries.lines import LEAST as LEAST
     from agent_kernel.values.summaries.lines import content as content
     from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
@@ -26,13 +24,15 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.lines import noun as noun
     from agent_kernel.values.summaries.lines import noun_of_columns as noun_of_columns
     from agent_kernel.values.summaries.lines import outline as outline
-    from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
-    from agent_kernel.values.summaries.masking import names_a_secret as names_a_secret
     from agent_kernel.values.summaries.model import MOST_BYTES as MOST_BYTES
     from agent_kernel.values.summaries.model import Column as Column
     from agent_kernel.values.summaries.model import Summary as Summary
     from agent_kernel.values.summaries.model import decode as decode
     from agent_kernel.values.summaries.model import encode as encode
+    from agent_kernel.values.summaries.redaction import holds_a_secret as holds_a_secret
+    from agent_kernel.values.summaries.redaction import mask_code as mask_code
+    from agent_kernel.values.summaries.redaction import mask_text as mask_text
+    from agent_kernel.values.summaries.redaction import names_a_secret as names_a_secret
     from agent_kernel.values.summaries.wording import MASK as MASK
     from agent_kernel.values.summaries.wording import clean as clean
     from agent_kernel.values.summaries.wording import size_text as size_text
@@ -65,10 +65,6 @@ __all__ = [
 
 _HOMES = {
     "dispatch": ("summarize",),
-    "hiding": (
-        "mask_code",
-        "mask_text",
-    ),
     "lines": (
         "LEAST",
         "content",
@@ -81,16 +77,18 @@ _HOMES = {
         "noun_of_columns",
         "outline",
     ),
-    "masking": (
-        "holds_a_secret",
-        "names_a_secret",
-    ),
     "model": (
         "Column",
         "MOST_BYTES",
         "Summary",
         "decode",
         "encode",
+    ),
+    "redaction": (
+        "holds_a_secret",
+        "mask_code",
+        "mask_text",
+        "names_a_secret",
     ),
     "wording": (
         "MASK",

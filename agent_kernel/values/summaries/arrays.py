@@ -10,16 +10,17 @@ import mmap
 from math import prod
 from typing import Any
 
-from agent_kernel.values.summaries.cells import Verbatim, cell, moment_text
-from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.model import LONGEST_TEXT, Summary
+from agent_kernel.values.summaries.plain import Verbatim, cell, moment_text
 from agent_kernel.values.summaries.reading import (
+    ExactTypes,
     derives_from,
     entry,
     exact_items,
     exact_str,
     instance_dict,
     loaded,
+    shallow_size,
     type_name,
 )
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, counted, cut
@@ -141,3 +142,53 @@ def sparse(value: Any, hide: bool) -> Summary:
         note="" if elements is None or elements.dtype.kind == "O" else counted(elements.size, "stored element"),
         masked=hide,
     )
+
+
+# -- summaries of torch tensors
+#
+# Values are read from plain tensors in main memory only: a GPU would have to be waited for, and a meta or sparse tensor
+# has none at hand. While anyone's function or dispatch mode is on, even `shape` would be its code, so torch's own
+# switch turns the one off and the other leaves the tensor unread.
+
+_FEW_OF_TENSOR = 7
+_NUMBER_NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
+_NUMBERS = frozenset(_NUMBER_NAMES.split())
+
+
+def tensor(value: Any, hide: bool) -> Summary:
+    """A tensor by its shape, dtype, bytes, device and first values."""
+    torch: Any = loaded("torch", "_C")
+    if torch._len_torch_dispatch_stack():
+        return Summary("tensor", type_name(value), size_bytes=shallow_size(value), masked=hide)
+    with torch.DisableTorchFunction():
+        return _tensor(value, hide)
+
+
+def _tensor(value: Any, hide: bool) -> Summary:
+    shape = tuple(int(extent) for extent in value.shape)
+    dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
+    notes = [note for note, holds in ((device, device != "cpu"), ("requires grad", value.requires_grad)) if holds]
+    readable = device == "cpu" and str(value.layout) == "torch.strided" and dtype in _NUMBERS
+    values = values_text(_first(value), shape) if readable and not hide else ""
+    return Summary(
+        "tensor",
+        type_name(value),
+        MASK if hide else values,
+        shape,
+        dtype,
+        value.numel() * value.element_size(),
+        note=", ".join(notes),
+        masked=hide,
+    )
+
+
+def _first(value: Any) -> list[object]:
+    value = value.detach()
+    if not value.numel():
+        return []
+    while value.dim() > 1:  # no flattening: of a tensor that is not contiguous it would be a copy
+        value = value[0]
+    if value.dim() == 0:
+        return [value.item()]
+    found: list[object] = value[:_FEW_OF_TENSOR].tolist()
+    return found

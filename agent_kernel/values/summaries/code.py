@@ -12,9 +12,8 @@ from itertools import islice
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from agent_kernel.values.summaries.cells import cell, is_plain
-from agent_kernel.values.summaries.masking import names_a_secret
 from agent_kernel.values.summaries.model import LONGEST_TEXT, Summary
+from agent_kernel.values.summaries.plain import cell, is_plain
 from agent_kernel.values.summaries.reading import (
     class_dict,
     entry,
@@ -24,6 +23,7 @@ from agent_kernel.values.summaries.reading import (
     type_name,
     type_text,
 )
+from agent_kernel.values.summaries.redaction import names_a_secret
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, counted, cut
 
 _MOST_LINES = 20_000  # entries of a line table that are read

@@ -10,11 +10,10 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from agent_kernel.values.summaries import plain
-from agent_kernel.values.summaries.cells import is_plain
-from agent_kernel.values.summaries.known import ExactTypes
-from agent_kernel.values.summaries.masking import names_a_secret
 from agent_kernel.values.summaries.model import Summary, fit
-from agent_kernel.values.summaries.reading import exact_str, shallow_size, type_text
+from agent_kernel.values.summaries.plain import is_plain
+from agent_kernel.values.summaries.reading import ExactTypes, exact_str, shallow_size, type_text
+from agent_kernel.values.summaries.redaction import names_a_secret
 
 Summarize = Callable[[Any, bool], Summary]
 

@@ -7,36 +7,435 @@ of DataFrame is as safe to read as a DataFrame.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice, zip_longest
+from typing import Any, Final, NamedTuple
 
-from agent_kernel.values.summaries.cells import CELL, Verbatim, label
-from agent_kernel.values.summaries.columns import (
-    array_of,
-    held_at,
-    held_bytes,
-    held_counts,
-    held_dtype,
-    held_first,
-    held_length,
+from agent_kernel.values.summaries.arrays import dtype_text, first_values, number_text, values_text
+from agent_kernel.values.summaries.lines import is_whole
+from agent_kernel.values.summaries.model import Column, Summary
+from agent_kernel.values.summaries.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
+from agent_kernel.values.summaries.reading import (
+    ExactTypes,
+    class_dict,
+    entry,
+    exact_items,
+    exact_str,
+    instance_dict,
+    loaded,
+    module_name,
+    qualified_name,
+    shallow_size,
+    type_name,
 )
-from agent_kernel.values.summaries.known import ExactTypes
-from agent_kernel.values.summaries.model import Summary
-from agent_kernel.values.summaries.reading import entry, exact_items, instance_dict, shallow_size, type_name
-from agent_kernel.values.summaries.tables import (
-    CELLS,
-    MOST_COLUMNS,
-    MOST_COUNTED,
-    ROWS,
-    Field,
-    column,
-    counts_text,
-    table,
-)
-from agent_kernel.values.summaries.wording import MORE, cut
+from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, cut
 
+# -- what the summaries of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
+
+MOST_COLUMNS: Final = 40
+ROWS: Final = 3
+CELLS: Final = 12  # columns whose first values are kept
+MOST_COUNTED: Final = 500_000  # Booleans of one table that are counted: microseconds
+BIGGEST_HEAD: Final = 65_536  # bytes of the first rows of a column that are converted
+_DTYPE_ROOM = 40
+
+
+class Field(NamedTuple):
+    """A column: its name, its dtype, its first values (none where they may not be read), and how often each Boolean occurs."""
+
+    name: str
+    of: str
+    first: Sequence[object] = ()
+    counts: str = ""
+
+
+def table(
+    type_: str,
+    shape: tuple[int, int],
+    fields: Sequence[Field],
+    *,
+    hide: bool,
+    size_bytes: int = 0,
+    note: str = "",
+    labels: Sequence[object] = (),
+) -> Summary:
+    """The summary of a table whose first columns are `fields`, and whose first rows go by `labels`."""
+    secret = [hide or names_a_secret(field.name) for field in fields[:CELLS]]
+    named = [*map(labels_a_secret, labels[:ROWS]), *(False,) * ROWS]
+    rows = tuple(
+        _row(fields[:CELLS], [one or named[place] for one in secret], place)
+        for place in range(min(ROWS, max(shape[0], 0)) if fields else 0)
+    )
+    masked = hide or any(MASK in text for row in rows for text in row) or any(MASK in field.name for field in fields)
+    return Summary(
+        "frame",
+        type_,
+        shape=shape,
+        size_bytes=size_bytes,
+        columns=tuple(Column(field.name, cut(field.of, _DTYPE_ROOM)) for field in fields),
+        rows=rows,
+        note=note,
+        masked=masked,
+        counts={} if hide else _counts(fields),
+    )
+
+
+def _counts(fields: Sequence[Field]) -> dict[str, str]:
+    names = [field.name for field in fields]  # a table may have two columns of one name: of these nothing is told
+    return {
+        field.name: field.counts
+        for field in fields
+        if field.counts and names.count(field.name) == 1 and MASK not in field.name and not names_a_secret(field.name)
+    }
+
+
+def counts_text(true: int, false: int, missing: int = 0) -> str:
+    """`True 12, False 3`, and how many are missing where some are."""
+    told = [("True", true), ("False", false), ("missing", missing)]
+    return ", ".join(f"{what} {count_text(count)}" for what, count in told if count or what != "missing")
+
+
+def _row(fields: Sequence[Field], secret: list[bool], place: int) -> tuple[str, ...]:
+    found = [field.first[place] if place < len(field.first) else _MISSING for field in fields]
+    hide = any(names_its_neighbours(field.name, value) for field, value in zip(fields, found, strict=True))
+    return tuple(
+        MASK if hide or hidden else MORE if value is _MISSING else number_text(value)
+        for hidden, value in zip(secret, found, strict=True)
+    )
+
+
+_MISSING = object()
+
+
+def column(
+    kind: str,
+    type_: str,
+    length: int,
+    field: Field,
+    *,
+    hide: bool,
+    size_bytes: int = 0,
+    note: str = "",
+    labels: Sequence[object] = (),
+    is_read: bool = True,
+) -> Summary:
+    """The summary of a single named column: a series, an index, an arrow array.
+
+    Args:
+        labels: what its first values go by.
+        is_read: its values can be read from what is stored, so that they need no place in the summary.
+    """
+    hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
+    values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
+    shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
+    if field.counts and not hide and MASK not in shown and not is_whole(shown):
+        shown = field.counts
+    return Summary(
+        kind,
+        type_,
+        shown,
+        (length,),
+        cut(field.of, _DTYPE_ROOM),
+        size_bytes,
+        rows=() if is_read or hide else tuple((number_text(one),) for one in values[: len(field.first)]),
+        note=note or (f"name {cell(field.name)}" if field.name else ""),
+        masked=MASK in shown or any(map(labels_a_secret, labels)),
+    )
+
+
+# -- summaries of pyarrow tables and arrays, and first cells of arrow memory for everyone who needs them
+#
+# Only primitive types are converted: an extension type's `as_py` is anyone's code. Even to look at a type can run code,
+# because arrow rebuilds an extension type's Python object on demand: as long as the process holds extension types other
+# than pandas' own, only tables whose schema has none are read. A size is a walk over chunks, so it is left out where
+# there are many.
+
+_MOST_CHUNKS = 200
 _FEW = 7
+_EXTENSION = b"ARROW:extension:name"  # in the serialized schema, which arrow writes without asking Python
+_subclasses_of: Callable[[object], list[type]] = class_dict(type)["__subclasses__"]  # type: ignore[assignment]  # a slot
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+_PRIMITIVE: ExactTypes[bool] = ExactTypes([], {"pyarrow:DataType": True, "pyarrow:Decimal128Type": True})
+_TIMESTAMP: ExactTypes[bool] = ExactTypes([], {"pyarrow:TimestampType": True})
+
+
+def arrow_table(value: Any, hide: bool) -> Summary:
+    """A table or record batch by its columns and first rows."""
+    schema = value.schema
+    if not may_read_types() and _EXTENSION in schema.serialize().to_pybytes():
+        names = [Field(label(exact_str(name)), MORE) for name in schema.names[:MOST_COLUMNS]]
+        return table(type_name(value), (value.num_rows, value.num_columns), names, hide=hide)
+    fields: list[Field] = []
+    chunks = 0
+    for place in range(min(value.num_columns, MOST_COLUMNS)):
+        held = value.column(place)
+        chunks += _chunks(held)
+        name = label(exact_str(schema.field(place).name))
+        fields.append(Field(name, arrow_type(held.type), arrow_first(held, ROWS) if place < CELLS else ()))
+    size = value.nbytes if chunks <= _MOST_CHUNKS and value.num_columns <= MOST_COLUMNS else 0
+    return table(type_name(value), (value.num_rows, value.num_columns), fields, hide=hide, size_bytes=size)
+
+
+def arrow_array(value: Any, hide: bool) -> Summary:
+    """An array or chunked array by its type, length and first values."""
+    if not may_read_types():
+        return Summary("series", type_name(value), shape=(len(value),), size_bytes=arrow_bytes(value), masked=hide)
+    field = Field("", arrow_type(value.type), arrow_first(value, _FEW))
+    return column("series", type_name(value), len(value), field, hide=hide, size_bytes=arrow_bytes(value))
+
+
+def may_read_types() -> bool:
+    """Whether looking at a type runs arrow's code only: no extension type but pandas' own exists."""
+    known = [loaded("pyarrow", "ExtensionType")]
+    for kind in known:
+        for derived in _subclasses_of(kind) if kind is not None else ():
+            module = module_name(derived)
+            if not module.startswith(("pandas.", "pyarrow.")) or loaded(module, qualified_name(derived)) is not derived:
+                return False
+            known.append(derived)
+    return True
+
+
+def arrow_type(kind: object) -> str:
+    """Arrow's own words for a primitive type, the name of the kind for a nested one."""
+    if _PRIMITIVE.of(kind) or _TIMESTAMP.of(kind):
+        return cut(clean(exact_str(str(kind))), 40)
+    return qualified_name(type(kind)).removesuffix("Type").lower()
+
+
+def arrow_bytes(value: Any) -> int:
+    """Bytes of an array's buffers; 0 where counting would be a long walk."""
+    size: int = value.nbytes if _chunks(value) <= _MOST_CHUNKS else 0
+    return size
+
+
+def arrow_first(value: Any, count: int) -> list[object]:
+    """The first values of an array or chunked array as plain objects; empty where they may not be read."""
+    kind = value.type
+    first = value.slice(0, count)
+    if _TIMESTAMP.of(kind):
+        return [_moment(found.value, kind.unit) for found in first]
+    if not _PRIMITIVE.of(kind) or first.nbytes > BIGGEST_HEAD:
+        return []
+    found: list[object] = first.to_pylist()
+    return found
+
+
+def arrow_counts(value: Any) -> tuple[int, int, int] | None:
+    """How many values of an array or chunked array are True, False and missing; None for what holds no Booleans."""
+    if not _PRIMITIVE.of(value.type) or arrow_type(value.type) != "bool" or _chunks(value) > _MOST_CHUNKS:
+        return None
+    true = sum(chunk.true_count for chunk in getattr(value, "chunks", [value]))
+    missing: int = value.null_count
+    return true, len(value) - true - missing, missing
+
+
+def _moment(ticks: int | None, unit: str) -> Verbatim | None:
+    if ticks is None:
+        return None
+    micros = ticks // 1_000 if unit == "ns" else ticks * _TICKS[unit]
+    try:
+        return Verbatim(moment_text((_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat()))
+    except OverflowError:
+        return Verbatim(f"{ticks} {unit}")
+
+
+def _chunks(value: Any) -> int:
+    count: int = getattr(value, "num_chunks", 1)
+    return count
+
+
+# -- the arrays that pandas keeps its columns in: dtype, first values and bytes, by the array's exact type
+#
+# pandas lets anyone write such an array, so a frame's own properties cannot be trusted to run pandas' code only. What
+# is not listed here is shown by its type's name.
+
+
+class Held(NamedTuple):
+    """How one kind of array is read. `row` picks a column where several share a two-dimensional array."""
+
+    dtype: Callable[[Any], str]
+    first: Callable[[Any, int, int], list[object]]  # (array, row, count)
+    memory: tuple[str, ...] = ()  # attributes that hold numpy arrays
+    counts: Callable[[Any, int], tuple[int, int, int] | None] | None = None
+
+
+def held_dtype(array: object) -> str:
+    """The dtype as pandas writes it, or the qualified name of an array type that is not pandas' own."""
+    held = _ARRAYS.of(array)
+    return type_name(array) if held is None else held.dtype(array)
+
+
+def held_first(array: object, row: int, count: int) -> list[object]:
+    """The first values of a column; empty where they may not be read."""
+    held = _ARRAYS.of(array)
+    return [] if held is None else held.first(array, row, count)
+
+
+def held_counts(array: object, row: int) -> tuple[int, int, int] | None:
+    """How many values of a column are True, False and missing; None for what holds no Booleans."""
+    held = _ARRAYS.of(array)
+    return None if held is None or held.counts is None else held.counts(array, row)
+
+
+def held_bytes(array: object) -> int:
+    """Bytes of the array without those of Python objects in it; 0 if unknown."""
+    held = _ARRAYS.of(array)
+    if held is None:
+        return 0
+    if held.first in (_arrow_first, _arrow_checked_first):
+        return arrow_bytes(_arrow(array))
+    parts: list[Any] = [getattr(array, name) if name else array for name in held.memory]
+    return sum(part.nbytes for part in parts)
+
+
+def held_length(array: Any) -> int:
+    """Rows of a one-dimensional array, -1 if it is not pandas' own."""
+    return -1 if _ARRAYS.of(array) is None else len(array)
+
+
+def held_at(array: Any, place: int) -> object:
+    """The value at one place of a one-dimensional array."""
+    found = held_first(array[place : place + 1], 0, 1) if _ARRAYS.of(array) is not None else []
+    return found[0] if found else Verbatim(MORE)
+
+
+def array_of(index: Any) -> object:
+    """The array under an index, the range of a RangeIndex, or the index itself if it is not pandas' own."""
+    if _RANGE_INDEX.of(index):
+        return index._range
+    return index._data if _INDEXES.of(index) else index
+
+
+def _numpy_first(array: Any, row: int, count: int) -> list[object]:
+    return first_values(array[row] if array.ndim == 2 else array, count)
+
+
+def _numpy_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    if array.dtype.kind != "b":
+        return None
+    column = array[row] if array.ndim == 2 else array
+    true = int(column.sum())
+    return true, len(column) - true, 0
+
+
+def _masked_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    if array._data.dtype.kind != "b":
+        return None
+    missing = int(array._mask.sum())
+    true = int((array._data & ~array._mask).sum())
+    return true, len(array._data) - true - missing, missing
+
+
+def _arrow_checked_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    return arrow_counts(_arrow(array)) if may_read_types() else None
+
+
+def _moments_dtype(array: Any) -> str:
+    dtype = array.dtype
+    zone = getattr(dtype, "tz", None)
+    if zone is None:
+        return dtype_text(array._ndarray.dtype)
+    return f"datetime64[{dtype.unit}, {clean(str(zone)) if has_known_zone(zone) else MORE}]"
+
+
+def _moments_first(array: Any, row: int, count: int) -> list[object]:
+    return _numpy_first(array._ndarray, row, count)
+
+
+def _masked_dtype(array: Any) -> str:
+    name = dtype_text(array._data.dtype)
+    return "boolean" if name == "bool" else f"UI{name[2:]}" if name[0] == "u" else name.capitalize()
+
+
+def _masked_first(array: Any, row: int, count: int) -> list[object]:
+    missing = array._mask[:count].tolist()
+    values = first_values(array._data, count)
+    return [_NA if gone else value for gone, value in zip(missing, values, strict=True)]
+
+
+def _categories_first(array: Any, row: int, count: int) -> list[object]:
+    codes = array._codes
+    codes = (codes[row] if codes.ndim == 2 else codes)[:count].tolist()
+    categories = array_of(array.dtype.categories)
+    return [held_at(categories, code) if code >= 0 else None for code in codes]
+
+
+def _arrow(array: Any) -> Any:
+    return array._pa_array
+
+
+def _arrow_first(array: Any, row: int, count: int) -> list[object]:
+    return arrow_first(_arrow(array), count)
+
+
+def _arrow_dtype(array: Any) -> str:
+    return f"{arrow_type(_arrow(array).type)}[pyarrow]" if may_read_types() else "pyarrow"
+
+
+def _arrow_checked_first(array: Any, row: int, count: int) -> list[object]:
+    return _arrow_first(array, row, count) if may_read_types() else []
+
+
+def _numpy_dtype(array: Any) -> str:
+    return dtype_text(array.dtype)
+
+
+def _own_dtype(array: Any) -> str:
+    return exact_str(str(array.dtype))
+
+
+def _wrapped_first(array: Any, row: int, count: int) -> list[object]:
+    return first_values(array._ndarray, count)
+
+
+def _range_first(array: range, row: int, count: int) -> list[object]:
+    return list(array[:count])
+
+
+def _unread(array: Any, row: int, count: int) -> list[object]:
+    return []
+
+
+def _always(dtype: str) -> Callable[[Any], str]:
+    return lambda array: dtype
+
+
+_NA = Verbatim("<NA>")
+_MOMENTS = Held(_moments_dtype, _moments_first, ("_ndarray",))
+_MASKED = Held(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
+
+_ARRAYS: ExactTypes[Held] = ExactTypes(
+    [(range, Held(_always("int64"), _range_first))],
+    {
+        "numpy:ndarray": Held(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
+        "pandas.arrays:DatetimeArray": _MOMENTS,
+        "pandas.arrays:TimedeltaArray": _MOMENTS,
+        "pandas.arrays:IntegerArray": _MASKED,
+        "pandas.arrays:FloatingArray": _MASKED,
+        "pandas.arrays:BooleanArray": _MASKED,
+        "pandas.arrays:StringArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:NumpyExtensionArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:ArrowStringArray": Held(_own_dtype, _arrow_first),
+        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
+        "pandas:Categorical": Held(_always("category"), _categories_first, ("_codes",)),
+        "pandas.arrays:PeriodArray": Held(_always("period"), _unread, ("_ndarray",)),
+        "pandas.arrays:IntervalArray": Held(_always("interval"), _unread),
+        "pandas.arrays:SparseArray": Held(_always("Sparse"), _unread, ("_sparse_values",)),
+    },
+)
+
+_RANGE_INDEX: ExactTypes[bool] = ExactTypes([], {"pandas:RangeIndex": True})
+_INDEXES: ExactTypes[bool] = ExactTypes(
+    [],
+    {f"pandas:{kind}Index": True for kind in ("", "Datetime", "Timedelta", "Period", "Categorical", "Interval")},
+)
+
+
 _MOST_BLOCKS = 1_000
 _WIDEST = 20_000  # columns; above it pandas' table of column places is not asked for
 
@@ -77,7 +476,9 @@ def series(value: Any, hide: bool) -> Summary:
         return Summary("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
     array = manager.blocks[0].values
     rows = manager.axes[0]
-    field = Field(_name(value), held_dtype(array), held_first(array, 0, _FEW), _counts(array, 0, index_length(rows)))
+    field = Field(
+        _name(value), held_dtype(array), held_first(array, 0, _FEW), _counts_of_pandas(array, 0, index_length(rows))
+    )
     return column(
         "series",
         type_name(value),
@@ -128,12 +529,12 @@ def _fields(manager: Any, names: Any, width: int) -> Iterator[Field]:
         array = manager.blocks[blocks[place]].values
         dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], held_dtype(array))
         first = held_first(array, places[place], ROWS) if place < CELLS else ()
-        counts = _counts(array, places[place], rows) if counted + rows <= MOST_COUNTED else ""
+        counts = _counts_of_pandas(array, places[place], rows) if counted + rows <= MOST_COUNTED else ""
         counted += rows if counts else 0
         yield Field(_label(labels[place]) if labels else MORE, dtype, first, counts)
 
 
-def _counts(array: object, row: int, rows: int) -> str:
+def _counts_of_pandas(array: object, row: int, rows: int) -> str:
     found = held_counts(array, row) if 0 < rows <= MOST_COUNTED else None
     return "" if found is None else counts_text(*found)
 
@@ -161,3 +562,77 @@ def _bytes(manager: Any) -> int:
 def _index_note(rows: object) -> str:
     name = type_name(rows).rpartition(".")[2]
     return "" if name in ("RangeIndex", "Index") else name
+
+
+# -- summaries of polars frames and series. A lazy frame is named and never collected
+
+# Extension types and objects are anyone's, nested ones may hold them: only these are converted.
+_PLAIN = (
+    "Int8 Int16 Int32 Int64 Int128 UInt8 UInt16 UInt32 UInt64 Float16 Float32 Float64 Boolean String Binary "
+    "Date Datetime Duration Time Decimal Categorical Enum Null"
+)
+_DTYPES: ExactTypes[bool] = ExactTypes([], {f"polars:{name}": True for name in _PLAIN.split()})
+_OBJECTS: ExactTypes[bool] = ExactTypes([], {"polars:Object": True})
+
+
+def polars_frame(value: Any, hide: bool) -> Summary:
+    """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
+    width = value.width
+    if not _may_read_dtypes():
+        fields = [Field(label(name), MORE) for name in value.columns[:MOST_COLUMNS]]
+        return table("polars.DataFrame", (value.height, width), fields, hide=hide)
+    fields = [_field(value, place) for place in range(min(width, MOST_COLUMNS))]
+    # In older releases of polars asking for the size of objects panics, past `except Exception`.
+    size = value.estimated_size() if width <= _WIDEST and not any(map(_OBJECTS.of, value.dtypes)) else 0
+    return table("polars.DataFrame", (value.height, width), fields, hide=hide, size_bytes=size)
+
+
+def polars_series(value: Any, hide: bool) -> Summary:
+    """A series by its length, dtype, name and first values."""
+    if not _may_read_dtypes():
+        return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
+    size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
+    name = label(value.name) if value.name else ""
+    field = Field(name, dtype_name(value), _first_of_polars(value, _FEW), _counts_of_polars(value))
+    return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size, is_read=False)
+
+
+def polars_lazy(value: object, hide: bool) -> Summary:
+    """A query that has not run: its plan says nothing in short."""
+    return Summary("object", "polars.LazyFrame", masked=hide)
+
+
+def _may_read_dtypes() -> bool:
+    # polars asks a registered extension type's class for each dtype that it hands out.
+    registry = loaded("polars.datatypes.extension", "_REGISTRY")
+    return type(registry) is not dict or not registry
+
+
+def dtype_name(series: Any) -> str:
+    """The dtype's class name; its parameters could be anyone's."""
+    return type_name(series.dtype).rpartition(".")[2]
+
+
+def _field(frame: Any, place: int) -> Field:
+    series = frame.to_series(place)
+    counts = _counts_of_polars(series) if len(series) * MOST_COLUMNS <= MOST_COUNTED else ""
+    return Field(
+        label(series.name), dtype_name(series), _first_of_polars(series, ROWS) if place < CELLS else (), counts
+    )
+
+
+def _counts_of_polars(series: Any) -> str:
+    if dtype_name(series) != "Boolean" or not _DTYPES.of(series.dtype) or not 0 < len(series) <= MOST_COUNTED:
+        return ""
+    true, missing = int(series.sum() or 0), int(series.null_count())
+    return counts_text(true, len(series) - true - missing, missing)
+
+
+def _first_of_polars(series: Any, count: int) -> list[object]:
+    if not _DTYPES.of(series.dtype):
+        return []
+    first = series.head(count)
+    if first.estimated_size() > BIGGEST_HEAD:
+        return []
+    found: list[object] = first.to_list()
+    return found

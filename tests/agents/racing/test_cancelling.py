@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.models import FunctionModel, Turn
 from agent_kernel.agents.racing.race import race
 from agent_kernel.agents.workers import is_here
@@ -24,7 +24,7 @@ from tests.agents.racing.racers import GOOD
 def test_a_candidate_that_takes_no_interrupt_is_not_waited_for(
     state: Versioned, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.racing.field.GRACE_S", 0.3)
+    monkeypatch.setattr("agent_kernel.agents.racing.candidates.GRACE_S", 0.3)
     gate = threading.Event()
     state["rows"] = []
     model = FunctionModel(lambda _: Turn("import sys\nsys.modules['gate'].wait()\ntask.success(1)"), "deaf")
@@ -42,11 +42,11 @@ def test_an_interrupt_ends_all_and_keeps_what_they_committed(tmp_path: Path) -> 
     with opened(tmp_path, rows=[1]) as state:
         model = scripted("kept = 1", "import time\nwhile True:\n    time.sleep(0.01)", name="endless")
         tries = race("go", n=2, models=[model], state=state)
-        journal = Journal(state.repo.store)
+        event_store = EventStore(state.repo.store)
 
         def interrupt() -> None:
             runs = [one.run for one in tries.candidates]
-            until(lambda: all(sum(e.kind == "StepStart" for e in journal.of(run)) == 2 for run in runs))
+            until(lambda: all(sum(e.kind == "StepStart" for e in event_store.of(run)) == 2 for run in runs))
             os.kill(os.getpid(), signal.SIGINT)
 
         thread = threading.Thread(target=interrupt)
@@ -55,7 +55,7 @@ def test_an_interrupt_ends_all_and_keeps_what_they_committed(tmp_path: Path) -> 
         thread.join()
         assert [one.status for one in ended] == ["interrupted", "interrupted"]
         assert [state.repo.at(one.branch)["kept"] for one in tries.candidates] == [1, 1]
-        assert [event.kind for event in journal.of(tries.id)][-1] == "Cancelled"
+        assert [event.kind for event in event_store.of(tries.id)][-1] == "Cancelled"
         with pytest.raises(RaceError, match="came to a result"):
             tries.wait()
         tries.discard()
@@ -90,10 +90,10 @@ def test_what_a_thread_does_that_nobody_waits_for_goes_into_no_store(state: Vers
         assert time.monotonic() - began < 1 + 3
         assert one.status == "failed"
         branches = dict(state.repo.branches())
-        events = len(list(Journal(state.repo.store).of(one.run)))
+        events = len(list(EventStore(state.repo.store).of(one.run)))
         gate.set()
         until(lambda: not is_here(one.run))
         assert state.repo.branches() == branches
-        assert len(list(Journal(state.repo.store).of(one.run))) == events
+        assert len(list(EventStore(state.repo.store).of(one.run))) == events
         assert "late" not in state.repo.at(one.branch)
         assert state.repo.at(one.branch)["kept"] == 1

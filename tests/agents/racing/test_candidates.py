@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents.agent import Agent
+from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Event, Output, SubRun
-from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.agents.racing.race import race
@@ -120,9 +120,9 @@ def test_the_events_of_a_race_tell_of_its_candidates_and_theirs_of_the_race(stat
         [(first, "running"), (first, "completed"), (first, "picked"), (second, "running"), (second, "failed")]
     )
     assert {event.parent_run for event in heard} == {"p"}
-    journal = Journal(state.repo.store)
-    assert [event.kind for event in journal.of(tries.id)] == [event.kind for event in heard]
-    assert {event.parent_run for event in journal.of(first)} == {tries.id}
+    event_store = EventStore(state.repo.store)
+    assert [event.kind for event in event_store.of(tries.id)] == [event.kind for event in heard]
+    assert {event.parent_run for event in event_store.of(first)} == {tries.id}
 
 
 def test_threads_do_not_mix_what_they_print_or_how_they_end(state: Versioned, pool: Executor) -> None:
@@ -136,7 +136,7 @@ def test_threads_do_not_mix_what_they_print_or_how_they_end(state: Versioned, po
     for tries, who in zip(races, "ab", strict=True):
         assert [one.value for one in tries.wait().candidates] == [who, who]
         for one in tries.candidates:
-            events = Journal(state.repo.store).of(one.run)
+            events = EventStore(state.repo.store).of(one.run)
             shown = [event.parts[0].text for event in events if isinstance(event, Output)]
             assert shown == ["".join(f"{who} {at}\n" for at in range(30))]
     assert os.sys.stdout is before  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.racing.field import entrants
+from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.racing.candidates import entrants
 from agent_kernel.agents.racing.race import race
 from agent_kernel.agents.workers import model_of, stop_key
 from agent_kernel.errors import ModelError
@@ -67,9 +67,9 @@ def test_an_executor_needs_no_more_than_submit(state: Versioned, pool: ThreadPoo
 def test_what_an_executor_calls_cancelled_and_lets_go_on_is_stopped(state: Versioned, pool: ThreadPoolExecutor) -> None:
     endless = scripted("kept = 1", "import time\nwhile True:\n    time.sleep(0.01)", name="endless")
     tries = race("go", models=[endless], n=2, state=state, executor=Cluster(pool))
-    journal = Journal(state.repo.store)
+    event_store = EventStore(state.repo.store)
     runs = [one.run for one in tries.candidates]
-    until(lambda: all(sum(event.kind == "StepStart" for event in journal.of(run)) == 2 for run in runs))
+    until(lambda: all(sum(event.kind == "StepStart" for event in event_store.of(run)) == 2 for run in runs))
     tries.cancel("enough")
     assert [(one.status, one.reason) for one in tries.candidates] == [("interrupted", "enough")] * 2
     assert [state.repo.lease_of(one.branch) for one in tries.candidates] == [None, None]
@@ -87,7 +87,7 @@ def test_a_job_that_an_executor_begins_after_its_race_was_cancelled_does_nothing
         gate.set()
     (one,) = tries.candidates
     assert (one.status, one.reason) == ("interrupted", "it was stopped before it began")
-    assert list(Journal(state.repo.store).of(one.run)) == []
+    assert list(EventStore(state.repo.store).of(one.run)) == []
 
 
 def test_an_executor_that_takes_no_work_leaves_nothing_behind(state: Versioned) -> None:

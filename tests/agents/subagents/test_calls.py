@@ -6,8 +6,8 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Error, Event, Output, Usage
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models import Request
-from agent_kernel.agents.place import Place
 from tests.agents.subagents.family import pair, scripted
 
 
@@ -50,8 +50,10 @@ def test_events_name_the_agents_from_the_outermost_down(state: ak.Versioned) -> 
     assert runs["outer/middle/inner"].parent_run == runs["outer/middle"].run
     times = [event.time_ns for event in heard]
     assert times == sorted(set(times))
-    place = Place(state.session.namespace, state.session)
-    assert {event.id for one in place.journal.runs() for event in place.journal.of(one)} == {e.id for e in heard}
+    place = ExecutionContext(state.session.namespace, state.session)
+    assert {event.id for one in place.event_store.runs() for event in place.event_store.of(one)} == {
+        e.id for e in heard
+    }
 
 
 def test_its_events_are_told_of_between_those_of_the_step_that_called_it() -> None:

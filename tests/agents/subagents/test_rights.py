@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import allowing, gate, rights, running_step, starting, subagents
+from agent_kernel.agents import approval, gate, rights, running_step, starting, subagents
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
@@ -227,10 +227,10 @@ CHANGES = {
     "a function": "import agent_kernel.agents.subagents as m; m.approval_within = lambda parent, own: own",
     "one that imported it": "import agent_kernel.agents.starting as m; m.approval_within = lambda parent, own: own",
     "its code": "import agent_kernel.agents.subagents as m; m.approval_within.__code__ = (lambda parent, own: own).__code__",
-    "a verdict": "import agent_kernel.agents.allowing as m; m.verdict_on = lambda *a, **k: 'run'",
+    "a verdict": "import agent_kernel.agents.approval as m; m.verdict_on = lambda *a, **k: 'run'",
     "its builtins": "import agent_kernel.agents.subagents as m; m.max = lambda one, other, key: other",
     "a constant": "import agent_kernel.agents.subagents as m; m._STRICTNESS = ('never', 'risky', 'always', 'auto')",
-    "a module": "import sys; sys.modules['agent_kernel.agents.allowing'] = sys",
+    "a module": "import sys; sys.modules['agent_kernel.agents.approval'] = sys",
     "who looks": "import agent_kernel.agents.rights as m; m.put_back = m.held = lambda: False; helper.__dict__['approve'] = 'auto'",
     "the gate": "import agent_kernel.agents.gate as m; m.Gate.check = lambda *a: None",
     "its maker": "import agent_kernel.agents.running_step as m; m._made[helper] = m._key.get(); helper.approve = 'auto'",
@@ -247,8 +247,8 @@ def decides() -> list[object]:
     """The code that says what a step may do."""
     return [
         *(dict(vars(kind)) for kind in (ak.Agent, ak.Run, ak.Limits, gate.Gate, type(ak.Agent().registry))),
-        *(dict(vars(module)) for module in (allowing, subagents, starting, running_step, rights)),
-        *(subagents.approval_within.__code__, sys.modules[allowing.__name__]),
+        *(dict(vars(module)) for module in (approval, subagents, starting, running_step, rights)),
+        *(subagents.approval_within.__code__, sys.modules[approval.__name__]),
     ]
 
 
@@ -267,7 +267,7 @@ def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -
     assert run.result() == "by itself"
     assert rights_of(helper) == before
     assert decides() == code
-    assert pending._course.setup.approve == "risky"
+    assert pending._run_executor.setup.approve == "risky"
     said = [event.message for event in heard if isinstance(event, Error)]
     refused = "denied" in done(heard, "lead")
     assert refused or said == [
@@ -354,7 +354,7 @@ def test_no_function_that_a_step_gives_or_changes_acts_more_freely_than_the_step
     steps: list[str], approve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
     agent = scripted("lead", *steps, ENDS, approve=approve)
 
     @agent.fn

@@ -1,0 +1,533 @@
+"""Whether what the model wants to run may run: at once, once a person said so, or not at all; and what comes of the answer.
+
+With `preview` it is tried on a fork first, and what it did there is taken on where the person says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+from agent_kernel.agents import event_log, messages, moves, return_types, running_step
+from agent_kernel.agents.current import guard_pages
+from agent_kernel.agents.effects import is_steps_code
+from agent_kernel.agents.event_log import OVER, Log, State, state_of
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Effect,
+    Error,
+    Event,
+    Fail,
+    Finding,
+    Output,
+    Retry,
+    StateChange,
+    StepStart,
+    Success,
+    TryStart,
+)
+from agent_kernel.agents.execution import Executed
+from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
+from agent_kernel.agents.limits import STUBBORN
+from agent_kernel.agents.messages import open_action
+from agent_kernel.agents.moves import DENIED, is_outside
+from agent_kernel.agents.racing.raced import is_race
+from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.errors import AgentKernelError, RunBusyError, RunStateError
+from agent_kernel.repository import Change, Unsaved
+from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.values import summaries
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.event_log import EventStore
+    from agent_kernel.agents.execution import Settled
+    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.executor import RunExecutor, RunItems
+
+__all__ = [
+    "MODES",
+    "Mode",
+    "Ran",
+    "Standing",
+    "Verdict",
+    "all_waiting",
+    "allow",
+    "asked_by",
+    "decide",
+    "denial_text",
+    "drop",
+    "follow",
+    "gate",
+    "is_decided",
+    "is_forbidden",
+    "log_of",
+    "newest",
+    "outcome_events",
+    "outcome_text",
+    "refuse_driven",
+    "said_of",
+    "setup_failed",
+    "standing",
+    "stopped",
+    "verdict_on",
+    "waiting",
+]
+
+
+# -- whether a step may run, has to be asked about, or is denied
+#
+# `always` asks about every step, `risky` about those that reach outside the variables, `auto` about none; `never` asks
+# about none either, and denies what `risky` would ask about. Where nobody is there to ask, what would ask is denied.
+
+Mode: TypeAlias = Literal["risky", "always", "auto", "never"]
+Verdict: TypeAlias = Literal["run", "ask", "deny"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+def verdict_on(mode: str, findings: Collection[Finding], *, can_ask: bool) -> Verdict:
+    """What is to be done about a step whose code would do this."""
+    if mode == "auto" or (mode != "always" and not is_risky(findings)):
+        return "run"
+    if mode == "never":
+        return "deny"
+    return "ask" if can_ask else "deny"
+
+
+def is_forbidden(mode: str, findings: Collection[Finding]) -> bool:
+    """Whether the mode itself says no, and not that nobody is there to ask."""
+    return mode == "never" and is_risky(findings)
+
+
+def denial_text(findings: Collection[Finding], reason: str, stopped: Collection[tuple[str, str]] = ()) -> str:
+    """What the model is told of a step that was denied.
+
+    Args:
+        stopped: what it was stopped from doing as it ran.
+    """
+    if stopped:
+        effects = "; ".join(f"{what} {target}".strip() for what, target in stopped)
+        why = f" Reason: {reason}." if reason else ""
+        return (
+            f"This step was stopped before this happened: {effects}. It was denied.{why} What the step had changed was "
+            "taken back. Find a way without it, or end with task.fail or task.clarify."
+        )
+    risky = "; ".join(f"{one.kind}: {one.what}" for one in findings if one.risky)
+    why = f" Reason: {reason}." if reason else ""
+    what = f" What had to be asked about: {risky}." if risky else ""
+    return f"This step was not run: it was denied.{why}{what} Find a way without it, or end with task.fail or task.clarify."
+
+
+# -- what a step that has run comes to: the events that are written down of it, and what the model is told
+
+_MOST_TEXT = 1_000_000  # characters of an output that are looked at
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """A step that has run."""
+
+    done: Executed
+    changed: list[Change]
+    unsaved: list[Unsaved]
+    effects: dict[tuple[str, str], int]
+    note: str = ""  # what else the model has to know
+    stopped: tuple[tuple[str, str], ...] = ()  # the effects that it was stopped from having
+
+
+def outcome_events(run_executor: RunExecutor, ran: Ran, edited: str) -> list[Event]:
+    """What is written down of a step that has run, in order."""
+    done = ran.done
+    run_executor.place.look([one.name for one in ran.changed])
+    seen = [one for one in ran.changed if run_executor.place.tells(one.name)]
+    changes = messages.change_lines(seen, run_executor.place.summary)
+    shown = tuple(msgspec.structs.replace(part, text=run_executor.place.shown(part.text)) for part in done.parts)
+    whole = "\n\n".join(filter(None, (ran.note, _sent(run_executor, done, changes, edited))))
+    sent = messages.cut(whole, run_executor.setup.limits.output_chars)
+    dropped = max(0, len(whole) - len(sent))
+    output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
+    found: list[Event] = [output, *_aside(run_executor, ran)]
+    if done.status == "interrupted":
+        found.append(Cancelled(during="code", reason=run_executor.stopped))
+    elif done.settled is not None:
+        found += _settled(run_executor, done.settled)
+    else:
+        found += _overrun(run_executor, output, done.error)
+    return found
+
+
+def _overrun(run_executor: RunExecutor, output: Output, error: BaseException | None) -> Iterator[Fail]:
+    """The end of the run, where its steps were told too often, one after the other, that they are too much."""
+    limits, events = run_executor.setup.limits, event_log.taken_up(run_executor.log.events)
+    if output.status == "timeout" and limits.step_s is not None:
+        again = event_log.outputs_in_a_row(events, lambda one: one.status == "timeout")
+        if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
+            yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
+    elif output.dropped:
+        again = event_log.outputs_in_a_row(events, lambda one: one.dropped > 0)
+        if again >= limits.retries:
+            many = f"{limits.output_chars:,}"
+            yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
+
+
+def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
+    """What is told beside the output: what changed, what went wrong, what it did outside."""
+    if ran.changed or ran.unsaved:
+        said = tuple(
+            (
+                one.how,
+                summaries.MASK if run_executor.place.redactor.knows(one.name) else one.name,
+                "" if one.how == "-" or run_executor.place.hidden(one.name) else run_executor.place.summary(one.name),
+            )
+            for one in ran.changed
+        )
+        yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
+    error = ran.done.error
+    if error is not None and ran.done.status != "interrupted":
+        yield Error(
+            source="code", message=run_executor.place.shown(f"{type(error).__name__}: {_first_line(error)}", 500)
+        )
+    for (what, target), count in ran.effects.items():
+        yield Effect(what=what, target=run_executor.place.masked(target, 300), count=count)
+
+
+def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
+    """What did not fit, for the model to try again; or the end, where it was told that often enough."""
+    if event_log.retries_in_a_row(event_log.taken_up(run_executor.log.events)) >= run_executor.setup.limits.retries:
+        reason = f"the model was told {run_executor.setup.limits.retries} times what did not fit: {sent}"
+        return Fail(reason=reason[:500], limit="retries")
+    return Retry(sent=sent)
+
+
+def _sent(run_executor: RunExecutor, done: Executed, changed: list[str], edited: str) -> str:
+    """What the model is told of a step."""
+    said = (
+        [f"The person changed the code before it ran:\n{run_executor.place.redactor.masked(edited)}"] if edited else []
+    )
+    text = run_executor.place.shown(done.text, _MOST_TEXT).rstrip()
+    match done.status:
+        case "timeout":
+            said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
+        case "interrupted":
+            said.append("The person interrupted this step. What it had changed by then is kept.")
+        case _:
+            pass
+    said += [text] if text else []
+    if changed:
+        said.append("\n".join(["Changed variables:", *changed]))
+    return "\n\n".join(said) or "(no output, and no variable changed)"
+
+
+def _settled(run_executor: RunExecutor, settled: Settled) -> Iterator[Event]:
+    """How the code ended the run, if what it gave fits."""
+    match settled.how:
+        case "fail":
+            yield Fail(reason=run_executor.place.shown(str(settled.value), 2_000))
+        case "clarify":
+            yield Clarify(question=run_executor.place.shown(str(settled.value), 4_000))
+        case _:
+            try:
+                run_executor.value = return_types.fitted(settled.value, run_executor.setup.returns)
+            except return_types.Misfit as misfit:
+                said = run_executor.place.shown(str(misfit), 500)
+                yield Error(source="value", message=said)
+                yield outcome_text(run_executor, f"task.success was given a value that does not fit: {said}")
+                return
+            yield _success(run_executor)
+
+
+def _success(run_executor: RunExecutor) -> Success:
+    said = "" if run_executor.value is None else summaries.line(summaries.summarize(run_executor.value, "result"))
+    return Success(result=run_executor.place.shown(said), type=return_types.type_text(type(run_executor.value)))
+
+
+def setup_failed(done: Executed, place: ExecutionContext) -> list[Event]:
+    if done.status in ("ok", "interrupted"):
+        return []
+    said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
+    return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, AgentKernelError):  # its arguments are no sentence
+        return str(error).partition("\n")[0]
+    found = [argument for argument in error.args[:1] if type(argument) is str]
+    return found[0].partition("\n")[0] if found else ""
+
+
+_STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
+
+
+def allow(run_executor: RunExecutor, action: Action) -> RunItems:
+    """Run what the model wants to run, or ask a person first, or deny it."""
+    code = action.code or ""
+    if action.source == "setup":  # the program's own code
+        yield from run_executor.execute(action, code)
+        return
+    findings = _findings(run_executor, action, code)
+    verdict = verdict_on(run_executor.setup.approve, findings, can_ask=run_executor.setup.can_ask)
+    forbidden = verdict == "deny" and run_executor.setup.approve == "never"
+    if run_executor.setup.preview and verdict == "run":
+        verdict = "ask" if run_executor.setup.can_ask else "deny"
+    if verdict == "run":
+        yield from run_executor.execute(action, code)
+        return
+    asked = ApprovalRequested(code=code, findings=findings)
+    if run_executor.setup.preview and verdict == "ask":
+        from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
+
+        refused = trying.refusal(asked, run_executor.place)
+        if refused:
+            asked = msgspec.structs.replace(asked, preview="refused", told=refused)
+        else:
+            yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.place.head)
+            asked = trying.tried(run_executor, asked, action.step or 0)
+    if verdict != "deny":
+        yield run_executor.log.note(asked, step=action.step, before=run_executor.place.head)
+        return
+    yield from _deny(run_executor, action, [asked], forbidden=forbidden)
+
+
+def _deny(run_executor: RunExecutor, action: Action, asked: list[Event], *, forbidden: bool) -> RunItems:
+    """Deny a step at once: nobody is to find it waiting."""
+    reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
+    decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
+    yield from run_executor.log.note_all([*asked, decided], step=action.step, before=run_executor.place.head)
+    yield from follow(run_executor, action, decided)
+
+
+def gate(run_executor: RunExecutor, code: str) -> Gate | None:
+    """What stops a step that runs this code; None: nothing does."""
+    mode, setup, place = run_executor.setup.approve, run_executor.setup, run_executor.place
+    if mode == "auto":
+        return None
+    guard_pages()
+    _, since = open_action(run_executor.log.events)
+    approved = frozenset(one for event in since if isinstance(event, ApprovalRequested) for one in event.stopped)
+    found = (
+        ()
+        if mode == "never"
+        else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace, is_gated=True)
+    )
+    # What a step made, or gave to its sub-agent, has no more rights than the step.
+    codes = frozenset(code for code in given_codes(setup.offers.values()) if not is_steps_code(code))
+    url = place.session.repo.store.url if place.session is not None else ""
+    shows = shown_by(run_executor.log.events) | {kind for one in approved if (kind := shown_kind(one))}
+    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.masked, withholds=mode == "never")
+
+
+def stopped(run_executor: RunExecutor, action: Action, code: str, ran: Ran) -> RunItems:
+    """Ask about a step that was stopped as it began to do something outside, or deny it."""
+    place, mode = run_executor.place, run_executor.setup.approve
+    effects = tuple((what, place.masked(target, 300)) for what, target in ran.stopped)
+    already = [Effect(what=what, target=place.masked(on, 300), count=many) for (what, on), many in ran.effects.items()]
+    asked = ApprovalRequested(
+        code=code,
+        findings=(*_findings(run_executor, action, code), *(finding(*one) for one in effects)),
+        stopped=effects,
+        told="; ".join(filter(None, (_STOPPED, ran.note))),
+        effects=tuple((one.what, one.target, one.count) for one in already),
+    )
+    if mode == "never" or not run_executor.setup.can_ask:
+        yield from _deny(run_executor, action, [*already, asked], forbidden=mode == "never")
+        return
+    yield from run_executor.log.note_all([*already, asked], step=action.step, before=place.head)
+
+
+def _findings(run_executor: RunExecutor, action: Action, code: str) -> tuple[Finding, ...]:
+    """What the step would do."""
+    if action.source == moves.SOURCE and run_executor.place.session is not None:
+        return moves.findings(run_executor.place.session, moves.Move.read(code), run_executor.author)
+    found = review(
+        code,
+        names=run_executor.place.names(),
+        allowed=run_executor.setup.allowed,
+        namespace=run_executor.place.namespace,
+        is_gated=run_executor.setup.approve in ("risky", "never"),
+    )
+    return found + _sub_agents(code, run_executor.setup.agents)
+
+
+def follow(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) -> RunItems:
+    """Do what was decided."""
+    asked = next(
+        (e for e in reversed(run_executor.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested()
+    )
+    if decided.decision == "approve" and asked.branch:
+        yield from _take(run_executor, action, asked)
+        return
+    drop(run_executor, asked)
+    if decided.decision != "deny":
+        code = decided.code or asked.code or action.code or ""
+        yield from run_executor.execute(action, code, edited=code != action.code)
+        return
+    said = denial_text(asked.findings, decided.reason, asked.stopped)
+    denied = Output(status="denied", sent=run_executor.place.masked(said))
+    ends = [_given_up(run_executor, decided.reason)] if is_outside(run_executor.log.start.model) else []
+    yield from run_executor.log.note_all([denied, *ends], step=action.step, before=run_executor.place.head)
+
+
+def _given_up(run_executor: RunExecutor, reason: str) -> Cancelled:
+    """The end of a run that was nothing but the step that was denied."""
+    said = run_executor.place.masked(f"it was denied: {reason}" if reason else "it was denied", 2_000)
+    return Cancelled(during=DENIED, reason=said, final=True)
+
+
+def drop(run_executor: RunExecutor, asked: ApprovalRequested) -> None:
+    """What a step did on a fork goes: it runs here, or not at all."""
+    if asked.branch:
+        from agent_kernel.agents.preview import trying
+
+        trying.dropped(run_executor.place, asked)
+
+
+def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -> RunItems:
+    """Take on what a step did on a fork; where what is here now does not go with it, run it."""
+    from agent_kernel.agents.preview import trying
+
+    run_executor.place.wait_turn()
+    step, before = action.step or 0, run_executor.place.head
+    yield run_executor.log.note(StepStart(), step=step, before=before)
+    noted: tuple[Event, ...] = ()
+    with uninterrupted():
+        taken = trying.taken(run_executor.place, asked, run_executor.log.run)
+        if taken is not None:
+            outcome = outcome_events(run_executor, Ran(*taken), "")
+            noted = run_executor.log.note_all(outcome, step=step, before=before, after=run_executor.place.head)
+    if taken is None:
+        again = "(The variables had changed since this was tried, so it was run again.)"
+        ran = run_executor.run_code(asked.code, step)
+        if ran.stopped:
+            yield from stopped(run_executor, action, asked.code, ran)
+            return
+        ran = msgspec.structs.replace(ran, note=again)
+        noted = run_executor.log.note_all(
+            outcome_events(run_executor, ran, ""), step=step, before=before, after=run_executor.place.head
+        )
+    yield from noted
+
+
+def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
+    """The sub-agents that the code names: they act by themselves, and may do no more than this run may."""
+    said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
+    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=False) for name in sorted(said & set(agents)))
+
+
+# -- answer for a run that waits, from wherever somebody is: its notebook, another one, or a command line the next day
+
+# `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
+# `decided`: a person has, and nobody has gone on with it since.
+Standing: TypeAlias = State | Literal["stopped", "undone", "decided"]
+
+
+def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
+    """Store what a person decided about the step that waits; it runs when the run is driven on.
+
+    Raises:
+        RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
+        WithinStepError: code of a step decides.
+    """
+    running_step.refuse("decide about a step")
+    if log.state == "running":
+        refuse_driven(log)
+    if log.state != "pending":
+        state = standing(log.event_store, log.events)
+        if state == "decided":
+            raise RunStateError(log.run, "decided already", "decided again; %agent resume lets it go on")
+        raise RunStateError(log.run, said_of(state), "approved or denied")
+    action, _ = open_action(log.events)
+    told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
+    return log.note(told, step=action.step if action is not None else None)
+
+
+def refuse_driven(log: Log, *, force: bool = False) -> None:
+    """Raise RunBusyError if somebody else drives the run.
+
+    Args:
+        force: take it from a process on another machine, of which nobody can tell here whether it lives.
+    """
+    if log.is_held:
+        return
+    if force:
+        log.event_store.release(log.run, elsewhere=True)
+    driver = log.event_store.driver(log.run)
+    if driver is not None:
+        raise RunBusyError(log.run, event_log.said(driver))
+
+
+def waiting(events: Sequence[Event]) -> ApprovalRequested | None:
+    """What a run asks a person for, if it waits."""
+    if state_of(events) != "pending":
+        return None
+    return next((event for event in reversed(events) if isinstance(event, ApprovalRequested)), None)
+
+
+def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
+    """What a run asks a person, if it waits: for approval, or for an answer."""
+    if state_of(events) == "clarify":
+        return next((event for event in reversed(events) if isinstance(event, Clarify)), None)
+    return waiting(events)
+
+
+def newest(event_store: EventStore, states: Collection[Standing]) -> str:
+    """The newest run that is in one of these states; "" if no run is.
+
+    Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
+    """
+    return next(_runs_in(event_store, reversed(event_store.runs()), states), "")
+
+
+def all_waiting(event_store: EventStore, state: Standing) -> list[str]:
+    """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
+    return list(_runs_in(event_store, reversed(event_store.runs()), (state,)))
+
+
+def _runs_in(event_store: EventStore, runs: Iterable[str], states: Collection[Standing]) -> Iterator[str]:
+    for run in runs:
+        events = tuple(event_store.of(run))
+        if not events[0].parent_run and not is_race(events[0]) and standing(event_store, events) in states:
+            yield run
+
+
+def standing(event_store: EventStore, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:
+    """Where a run stands.
+
+    Args:
+        undone: the runs that were taken back. Of one that has ended that is said instead.
+    """
+    state = state_of(events)
+    if state == "running" and event_store.driver(events[0].run) is None:
+        return "decided" if is_decided(events) else "stopped"
+    return "undone" if state in OVER and events[0].run in undone else state
+
+
+def is_decided(events: Sequence[Event]) -> bool:
+    """Whether a person has decided about a step, and nothing came of it yet."""
+    last = events[-1]
+    return isinstance(last, ApprovalDecided) and last.by != "policy"
+
+
+def log_of(event_store: EventStore, run: str) -> Log:
+    """A run as it is stored. Raises: RunNotFoundError."""
+    run = event_store.find(run)
+    start = event_store.first(run)
+    events = tuple(event_store.of(run))
+    return Log(event_store, run, events, agent=start.agent, namespace=start.namespace, parent_run=start.parent_run)
+
+
+def said_of(state: Standing, events: Sequence[Event] = ()) -> str:
+    """The state in words. `events`: of the run, which tell a failure from a limit that stopped it."""
+    if state == "failed" and next((event.limit for event in reversed(events) if isinstance(event, Fail)), ""):
+        return "stopped at a limit"
+    told = {
+        "pending": "waiting for approval",
+        "clarify": "waiting for an answer",
+        "running": "going on",
+        "decided": "decided, but has not gone on",
+    }
+    return told.get(state, state)

@@ -1,0 +1,462 @@
+"""Running one piece of an agent's code in a namespace: on the thread that calls, so that an interrupt reaches it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import io
+import linecache
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
+from weakref import WeakSet
+
+import msgspec
+
+from agent_kernel.agents.effects import STEP, lineage, threads_followed
+from agent_kernel.agents.events import Part
+from agent_kernel.agents.gate import EffectStopped
+from agent_kernel.agents.limits import StepTimeout, within
+from agent_kernel.session.history import written
+from agent_kernel.session.interrupts import sent_by_code
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.arguments import Given
+    from agent_kernel.repository import Outputs
+
+__all__ = [
+    "NAMES",
+    "Executed",
+    "Executor",
+    "PlainExecutor",
+    "RaisedInterrupt",
+    "Settled",
+    "Status",
+    "TaskHandle",
+    "captured",
+    "is_raised_by_code",
+    "offered",
+]
+
+
+# -- the `task` object with which an agent's code ends its run: `task.success(value)`, `task.fail(…)`, `task.clarify(…)`
+#
+# They raise, so that nothing after them runs, and what they raise is no `Exception`, so that code that catches everything
+# does not swallow the end of its own run. The words are agex's.
+
+NAMES = ("task", "agent_task")
+
+
+class Settled(BaseException):
+    """How the code ended the run."""
+
+    def __init__(self, how: Literal["success", "fail", "clarify"], value: object = None) -> None:
+        super().__init__(how)
+        self.how = how
+        self.value = value
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: nothing, since it is no error."""
+        return []
+
+
+class TaskHandle:
+    """What an agent's code ends its run with."""
+
+    def __init__(self, inputs: Given) -> None:
+        self.inputs = inputs.copy()
+
+    def success(self, value: object = None) -> NoReturn:
+        """The task is done, and this is its result."""
+        raise Settled("success", value)
+
+    def fail(self, reason: str) -> NoReturn:
+        """The task cannot be done."""
+        raise Settled("fail", str(reason))
+
+    def clarify(self, question: str) -> NoReturn:
+        """Ask the person, and go on when they have answered."""
+        raise Settled("clarify", str(question))
+
+    def __repr__(self) -> str:
+        return "<task: .success(value), .fail(reason), .clarify(question)>"
+
+
+# -- take what code prints, where several pieces of code may print at the same time on threads of their own
+#
+# `contextlib.redirect_stdout` swaps a global: of two threads that use it, the one that ends last puts back what the other
+# had put there. Here one router stands in `sys.stdout` while anybody captures, and hands each text to its thread's taker: that
+# of the thread itself, or of the one whose code started it. What other threads print goes where it would go anyway.
+
+_lock = threading.RLock()
+
+
+# Threads that were started by code whose text was taken, such as those of a pool: they print for whatever runs now.
+_of_captures: WeakSet[threading.Thread] = WeakSet()
+
+
+class _Taker:
+    """Where a text goes, and the threads that were there before and that no such code started."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.before = WeakSet(thread for thread in threading.enumerate() if thread not in _of_captures)
+
+    def end(self) -> None:
+        """Remember the threads that this thread's code started, and that stay."""
+        here = threading.current_thread()
+        new = (thread for thread in threading.enumerate() if thread not in self.before and thread is not here)
+        _of_captures.update(thread for thread in new if here in lineage(thread.ident or 0))
+
+
+class _Router(io.TextIOBase):
+    """Stands in place of a stream, and knows whose text is whose."""
+
+    def __init__(self) -> None:
+        self.stream: Any = None
+        self.takers: dict[int, list[_Taker]] = {}
+
+    def taker(self) -> Any:
+        here = threading.get_ident()
+        mine = self.takers.get(here)
+        if mine:
+            return mine[-1].stream
+        for child, parent in pairwise(lineage(here)):
+            # Threads may have been followed for others before: what this one started then is not of what it captures now.
+            theirs = [one for one in self.takers.get(parent.ident or 0, ()) if child not in one.before]
+            if theirs:
+                return theirs[-1].stream
+        return self.stream
+
+    def write(self, text: str) -> int:
+        return int(self.taker().write(text) or len(text))
+
+    def flush(self) -> None:
+        self.taker().flush()
+
+    def close(self) -> None:
+        """Nothing here is its own. When it dies, Python closes it, and what it led to may be closed by then."""
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return int(self.stream.fileno())
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # the base class calls it an attribute
+        return str(getattr(self.stream, "encoding", "utf-8"))
+
+
+# Of each stream's routers none ever goes: `print` holds no reference to the stream that it prints to, and another
+# thread may end its capturing, and with it the last reference to a router, in the middle of a line.
+_routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
+
+
+@contextmanager
+def captured(taker: TextIO) -> Generator[None]:
+    """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`, and what threads do that its code starts.
+
+    Those that C code started, or that were there before and that no captured code started, are no one's.
+    """
+    thread, entry = threading.get_ident(), _Taker(taker)
+    with _lock:
+        mine = {name: _installed(name) for name in _routers}
+        for router in mine.values():
+            router.takers.setdefault(thread, []).append(entry)
+    try:
+        with threads_followed():
+            yield
+    finally:
+        with _lock:
+            for name, router in mine.items():
+                router.takers[thread].remove(entry)
+                if not router.takers[thread]:
+                    del router.takers[thread]
+                if not router.takers and getattr(sys, name) is router:
+                    setattr(sys, name, router.stream)
+        entry.end()
+
+
+def _installed(name: str) -> _Router:
+    """The router that stands in a stream's place by now."""
+    now = getattr(sys, name)
+    if isinstance(now, _Router):
+        return now
+    router = next((one for one in _routers[name] if not one.takers), None)
+    if router is None:
+        router = _Router()
+        _routers[name].append(router)
+    router.stream = now
+    setattr(sys, name, router)
+    return router
+
+
+Status = Literal["ok", "failed", "interrupted", "timeout"]
+_MOST_KEPT = 1_000_000  # characters that a step's printing may take before the rest is dropped
+
+
+class RaisedInterrupt(RuntimeError):  # noqa: N818 - it stands for what is no error by name
+    """The code raised KeyboardInterrupt by itself: nobody interrupted it."""
+
+    def __init__(self) -> None:
+        super().__init__("the code raised KeyboardInterrupt itself; nobody interrupted it")
+
+
+def is_raised_by_code(error: BaseException | None, arrived: Sequence[int] | None = None) -> bool:
+    """Whether this is a KeyboardInterrupt that the code made, or a library: by `raise`, by `throw`, by `interrupt_main`.
+
+    A real one arrives between two instructions, wherever the code is; this package raises it where it stopped a run.
+
+    Args:
+        arrived: the interrupts that were noted while the code ran. None: nobody noted them, and the instruction tells,
+            which from Python 3.13 on looks the same for `throw` as for a real one.
+    """
+    if sent_by_code(error):
+        return True
+    last = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == "agent_kernel":
+        return False
+    if arrived is not None:
+        return not arrived
+    code = last.tb_frame.f_code
+    found = (one for one in dis.get_instructions(code) if one.offset == last.tb_lasti)
+    return next((one.opname for one in found), "") in _RAISING
+
+
+_RAISING: Final = frozenset({"RAISE_VARARGS", "YIELD_VALUE", "RETURN_GENERATOR"})
+
+
+class Executed(msgspec.Struct, frozen=True):
+    """What running a piece of code came to.
+
+    Attributes:
+        text: what it printed and showed, as text, the traceback too.
+        parts: the same by MIME type.
+        outputs: the same as the history keeps it, where the notebook knows it.
+        error: what it raised, if it did; None also where it ended its run.
+        settled: how it ended its run, if it did.
+    """
+
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    outputs: Outputs | None = None
+    error: BaseException | None = None
+    settled: Settled | None = None
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        if self.error is None:
+            return "ok"
+        if isinstance(self.error, StepTimeout):
+            return "timeout"
+        return "interrupted" if isinstance(self.error, KeyboardInterrupt) else "failed"
+
+
+class Executor(Protocol):
+    """Runs code in one namespace."""
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        """Run it on the calling thread; never raises what the code raises.
+
+        Args:
+            timeout_s: seconds after which it is interrupted.
+        """
+        ...
+
+
+class PlainExecutor:
+    """Runs code in a dict, as a script would; the value of a last expression is shown.
+
+    What it prints is taken from `sys.stdout` and `sys.stderr` while it runs, on the thread that it runs on and on those that its
+    code started, in this step or in one before it on this thread. What other threads of the program print meanwhile is theirs.
+    """
+
+    _flags = 0  # with which code is compiled
+
+    def __init__(self, namespace: dict[str, object]) -> None:
+        self._namespace = namespace
+        self._count = 0
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        self._count += 1
+        filename = f"{STEP} {os.getpid()}-{self._count}>"
+        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+        shown = _Bounded()
+        began = time.perf_counter()
+        error: BaseException | None = None
+        settled: Settled | None = None
+        try:
+            with captured(shown):
+                within(timeout_s, lambda: self._run(code, filename))
+        except Settled as end:
+            settled = end
+        except EffectStopped as stopped:  # it is said by whoever asks about it
+            error = stopped
+        except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome
+            error = raised
+            shown.write(_traceback(raised, filename))
+        seconds = time.perf_counter() - began
+        text = shown.getvalue()
+        parts = (Part("text/plain", text),) if text else ()
+        return Executed(text, parts, _kept(text), error, settled, seconds)
+
+    def _run(self, code: str, filename: str) -> None:
+        tree = ast.parse(code, filename)
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
+        else:
+            last = None
+        is_new = "__builtins__" not in self._namespace
+        try:
+            self._evaluate(tree, last, filename)
+        finally:
+            if is_new:  # `exec` puts it there, and it is nobody's variable
+                self._namespace.pop("__builtins__", None)
+
+    def _evaluate(self, tree: ast.Module, last: ast.Expr | None, filename: str) -> None:
+        codes = [compile(tree, filename, "exec", self._flags, dont_inherit=True)]
+        if last is not None:
+            codes.append(compile(ast.Expression(last.value), filename, "eval", self._flags, dont_inherit=True))
+        value = self._evaluated(codes)
+        if value is not None:
+            sys.stdout.write(f"{value!r}\n")
+
+    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+        """Run one after the other, and return the value of the last; statements have none."""
+        return [eval(code, self._namespace) for code in codes][-1]
+
+
+def _kept(text: str) -> Outputs | None:
+    """The text as the history keeps what a cell showed."""
+    if not text:
+        return None
+    from agent_kernel.repository import Output, Outputs
+
+    return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=written(text)),))
+
+
+def _traceback(error: BaseException, filename: str) -> str:
+    """The traceback from the agent's own code on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != filename:
+        frames = frames.tb_next
+    try:
+        return "".join(traceback.format_exception(type(error), error, frames))
+    except Exception as broken:  # noqa: BLE001 - an error of the code's own class says of itself what it likes
+        return f"{type(error).__qualname__}, of which no traceback can be written: {type(broken).__name__}\n"
+
+
+class _Bounded(io.StringIO):
+    """Text up to a size; what comes behind is counted and dropped."""
+
+    dropped = 0
+
+    def write(self, text: str) -> int:
+        room = _MOST_KEPT - self.tell()
+        super().write(text[: max(0, room)])
+        self.dropped += max(0, len(text) - max(0, room))
+        return len(text)
+
+
+# -- what an agent's code finds beside the variables: its `task`, and what was registered for it
+#
+# These are no variables. They stand among the builtins while a step runs, so that nothing of them is ever committed, code
+# of the notebook finds them too when it is called, and a variable of the same name goes first. Where steps on several
+# threads are offered different objects under one name, each thread finds its own.
+
+_ABSENT: Any = object()
+_offers_lock = threading.Lock()
+_stacks: dict[int, list[Mapping[str, object]]] = {}  # by thread: of steps within steps the innermost counts
+_before: dict[str, object] = {}  # what stood there without us
+
+
+@contextmanager
+def offered(objects: Mapping[str, object], namespace: Mapping[str, object] | None = None) -> Generator[None]:
+    """Let the code that runs on this thread find these objects, and none that an outer step was offered.
+
+    Args:
+        namespace: in which it runs; where that has builtins of its own, the objects stand there.
+    """
+    own: Any = (namespace or {}).get("__builtins__")
+    if type(own) is dict:
+        with _in(cast("dict[str, object]", own), objects):
+            yield
+        return
+    thread = threading.get_ident()
+    with _offers_lock:
+        stack = _stacks.setdefault(thread, [])
+        hidden: Mapping[str, object] = stack[-1] if stack else {}
+        stack.append(objects)
+        _put({*hidden, *objects})
+    try:
+        yield
+    finally:
+        with _offers_lock:
+            stack.pop()
+            if not stack:
+                del _stacks[thread]
+            _put({*hidden, *objects})
+
+
+@contextmanager
+def _in(place: dict[str, object], objects: Mapping[str, object]) -> Generator[None]:
+    before = {name: place[name] for name in objects if name in place}
+    place.update(objects)
+    try:
+        yield
+    finally:
+        for name in objects:
+            place.pop(name, None)
+        place.update(before)
+
+
+def _put(names: Iterable[str]) -> None:
+    place = builtins.__dict__
+    for name in names:
+        _before.setdefault(name, place.get(name, _ABSENT))
+        found = [stack[-1][name] for stack in _stacks.values() if name in stack[-1]]
+        if found:
+            is_same = all(one is found[0] for one in found)
+            place[name] = found[0] if is_same else _ByThread(name)
+        elif (before := _before.pop(name)) is _ABSENT:
+            place.pop(name, None)
+        else:
+            place[name] = before
+
+
+class _ByThread:
+    """Stands for the object that the calling thread was offered."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_name", name)
+
+    def _mine(self) -> Any:
+        name = object.__getattribute__(self, "_name")
+        stack = _stacks.get(threading.get_ident(), [{}])
+        if name not in stack[-1]:
+            raise NameError(
+                f"several agents that run now have another {name!r} each, and none of them runs on this thread"
+            )
+        return stack[-1][name]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mine(), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._mine()(*args, **kwargs)

@@ -1,0 +1,486 @@
+"""How a run goes: ask the model, look at its code, have it allowed, run it, commit, tell the model, until it is done.
+
+It is a generator that never blocks: it yields the events as they are stored, the pieces of the model's answers, and
+`Wait`s, and whoever drives it waits in the way that suits its thread (`driving`). Code runs on the thread that drives.
+Where it stands follows from the events alone, so that it goes on in another process as well as in this one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from agent_kernel.agents import approval, cleanup, event_log, messages, moves, return_types, rights, running_step
+from agent_kernel.agents.approval import Ran
+from agent_kernel.agents.effects import recorded
+from agent_kernel.agents.event_log import Log, usage_of
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Error,
+    Event,
+    Fail,
+    Output,
+    Retry,
+    Rewound,
+    StepStart,
+    SubRun,
+    Success,
+    TryStart,
+)
+from agent_kernel.agents.execution import NAMES, Executed, RaisedInterrupt, TaskHandle, is_raised_by_code, offered
+from agent_kernel.agents.gate import EffectStopped, Gate
+from agent_kernel.agents.limits import Interruptible, ran_too_long
+from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
+from agent_kernel.agents.models.fencing import Fenced, split
+from agent_kernel.agents.models.loop import Stream, later
+from agent_kernel.agents.models.naming import is_free
+from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
+from agent_kernel.repository import Author
+from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.arguments import Arguments
+    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.limits import Limits
+    from agent_kernel.agents.subagents import ChildRun
+
+__all__ = ["Item", "RunExecutor", "RunItems", "Setup", "Wait", "ask"]
+
+
+# -- what a run on its way yields to whoever drives it
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Something that the run has to wait for. What it gives is sent back, what it raises is thrown."""
+
+    future: Future[Any]
+
+
+Item: TypeAlias = Event | Delta | Wait
+RunItems: TypeAlias = "Generator[Item, Any, None]"
+
+
+# -- how a run asks its model: within its limits, streamed, again where that may help, and what words alone come to
+
+_LONGEST_WAIT_S = 60.0
+_CLOCKS_DIFFER_S = 0.05
+_CUT = "the model's answer was cut off at its token limit twice (raise the limit with model_settings={'max_tokens': …})"
+
+
+def ask(run_executor: RunExecutor) -> RunItems:
+    """Ask for the next answer, or end the run where a limit is reached."""
+    events = event_log.taken_up(run_executor.log.events)
+    reached = run_executor.setup.limits.reached(
+        steps=event_log.steps_of(events),
+        usage=usage_of(events),
+        seconds=run_executor.seconds,
+        unpriced=not is_free(run_executor.setup.model) and event_log.has_unpriced(events),
+    )
+    if reached is not None:
+        raised = [event for event in run_executor.log.events if isinstance(event, Error) and event.source == "code"]
+        last = f"; the last error of its code: {raised[-1].message}" if reached[0] == "steps" and raised else ""
+        yield run_executor.log.note(
+            Fail(limit=reached[0], reason=reached[1] + last, waited_s=_has_waited(run_executor))
+        )
+        return
+    began = time.perf_counter()
+    try:
+        answer = yield from _answer(run_executor)
+    except ModelError as error:
+        yield from _failed(run_executor, error, time.perf_counter() - began)
+        return
+    found = _written_as_words(run_executor, answer)
+    text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
+    number = event_log.steps_of(run_executor.log.events) + 1 if code is not None else None
+    action = Action(
+        thinking=answer.thinking,
+        text=text,
+        code=code,
+        call=answer.call,
+        said="" if found is None else answer.text,
+        usage=answer.usage,
+        duration_s=round(time.perf_counter() - began, 6),
+        waited_s=_has_waited(run_executor),
+    )
+    yield run_executor.log.note(action, step=number, before=run_executor.place.head)
+    if answer.is_cut and events and isinstance(events[-1], Retry) and events[-1].sent == answer.refused:
+        yield run_executor.log.note(Fail(reason=_CUT))
+    elif answer.refused:
+        yield run_executor.log.note(approval.outcome_text(run_executor, answer.refused))
+    elif code is None:
+        yield from _words(run_executor, answer.text.strip())
+
+
+def _written_as_words(run_executor: RunExecutor, answer: Answer) -> Fenced | None:
+    """The code in the words of a model that has called no tool in this run: many a local model calls none."""
+    if (
+        answer.code is not None
+        or answer.refused
+        or (not answer.in_words and event_log.has_called(run_executor.log.events))
+    ):
+        return None
+    return split(answer.text)
+
+
+def _answer(run_executor: RunExecutor) -> Generator[Item, Any, Answer]:
+    """Stream one answer."""
+    answers = sum(isinstance(event, Action) and event.source != "setup" for event in run_executor.log.events)
+    sent = tuple(messages.messages_of(run_executor.log.events, run_executor.setup.earlier))
+    request = Request(
+        run_executor.log.start.instructions, sent, answers, _patience(run_executor), run_executor.setup.settings
+    )
+    with uninterrupted():  # or nobody could end the request
+        run_executor.stream = stream = Stream(run_executor.setup.model, request)
+    answer: Answer | None = None
+    while (piece := (yield Wait(stream.next()))) is not None:
+        if isinstance(piece, Answer):
+            answer = piece
+        else:
+            yield piece
+    run_executor.stream = None
+    if answer is None:
+        if run_executor.stopped:
+            raise KeyboardInterrupt
+        raise ModelError(run_executor.setup.model.name, "it ended without an answer", retry_after_s=0.0)
+    return answer
+
+
+def _patience(run_executor: RunExecutor) -> float | None:
+    limits = run_executor.setup.limits
+    left = None if limits.run_s is None else max(0.1, limits.run_s - run_executor.seconds)
+    known = [one for one in (limits.model_s, left) if one is not None]
+    return min(known, default=None)
+
+
+def _failed(run_executor: RunExecutor, error: ModelError, took_s: float) -> RunItems:
+    """The model did not answer: ask again later, or give up."""
+    run_executor.stream = None
+    tries = event_log.model_errors(run_executor.log.events)
+    again = error.retry_after_s is not None and tries < run_executor.setup.limits.retries
+    noted = Error(
+        source="model",
+        message=str(error),
+        fatal=not again,
+        duration_s=round(took_s, 6),
+        waited_s=_has_waited(run_executor),
+    )
+    yield run_executor.log.note(noted)
+    if not again:
+        limit = _limit_of(run_executor, error)
+        run_s = run_executor.setup.limits.run_s
+        reason = ran_too_long(run_executor.seconds, run_s) if limit == "run_s" and run_s is not None else str(error)
+        yield run_executor.log.note(Fail(reason=reason, limit=limit))
+    elif error.retry_after_s:
+        run_s = run_executor.setup.limits.run_s
+        left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - run_executor.seconds)
+        began = time.perf_counter()
+        yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
+        run_executor.waited_s = time.perf_counter() - began
+
+
+def _has_waited(run_executor: RunExecutor) -> float:
+    """How long it waited to ask again, for the event that comes next."""
+    waited_s, run_executor.waited_s = run_executor.waited_s, 0.0
+    return round(waited_s, 6)
+
+
+def _limit_of(run_executor: RunExecutor, error: ModelError) -> str:
+    """The limit that an answer ran into, if one did."""
+    if not error.timed_out:
+        return ""
+    limits = run_executor.setup.limits
+    is_runs = limits.run_s is not None and run_executor.seconds > limits.run_s - _CLOCKS_DIFFER_S
+    return "run_s" if is_runs else "model_s"
+
+
+def _words(run_executor: RunExecutor, text: str) -> RunItems:
+    """The model answered with words alone: they are the result, where words can be one."""
+    if text and return_types.type_text(run_executor.setup.returns) in ("", "str"):
+        run_executor.value = text
+        yield run_executor.log.note(Success(result=text[:2_000], type="str"), before=run_executor.place.head)
+        return
+    yield run_executor.log.note(
+        approval.outcome_text(
+            run_executor,
+            "Act by calling run_python (or, if you cannot call it, with one ```python fence), and end the task there "
+            "with task.success(value).",
+        )
+    )
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is made of, besides its events."""
+
+    model: Model
+    limits: Limits
+    approve: str = "auto"
+    returns: object = None
+    settings: dict[str, object] = {}
+    earlier: tuple[Message, ...] = ()  # the conversation that this run goes on with
+    offers: Mapping[str, object] = {}  # what its code finds beside the variables
+    allowed: frozenset[str] = frozenset()
+    agents: frozenset[str] = frozenset()  # those of its names that are sub-agents
+    can_ask: bool = True
+    preview: bool = False  # try each step on a fork first, and ask about what it did there
+
+
+class RunExecutor:
+    """One run on its way."""
+
+    def __init__(self, setup: Setup, place: ExecutionContext, log: Log, arguments: Arguments) -> None:
+        self.setup = setup
+        self.place = place
+        self.log = log
+        self.arguments = arguments
+        log.when_over = arguments.take_away
+        self.value: object = None
+        self.stream: Stream | None = None  # while the model answers
+        self.code = Interruptible()  # while code runs
+        self.step = 0  # the one that runs, or ran last
+        self.children: list[ChildRun[Any]] = []  # sub-agents that are at work
+        self.waited_s = 0.0  # to ask the model again, and no event says so yet
+        self.stopped = ""  # why somebody stopped it from elsewhere
+        self._began = time.monotonic()
+        rights.track(self)  # once it has its setup: a step on another thread may note it now
+
+    def go(self) -> RunItems:
+        """Go on from where the events end, until it is done, stopped, or waits for a person."""
+        try:
+            self.log.read_again()
+            self._began = time.monotonic() - event_log.seconds_taken(event_log.taken_up(self.log.events))
+            yield from self._rewound()
+            left = self._left_behind()
+            while self.log.state == "running":
+                if self.stopped:
+                    yield self.log.note(Cancelled(during="pause", reason=self.stopped))
+                    return
+                yield from self._next(left)
+        except KeyboardInterrupt:
+            yield from self.interrupted()
+        finally:
+            if self.stream is not None:
+                self.stream.cancel()
+                self.stream = None
+
+    def _rewound(self) -> RunItems:
+        """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
+        session, events = self.place.session, self.log.events
+        ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+        if session is None or not ran or self.log.state != "running":
+            return
+        start = self.log.start
+        behind = messages.behind(session.repo, session.head, start.time_ns) | {start.before}
+        gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
+        if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
+            yield self.log.note(Rewound(steps=gone), before=self.place.head)
+
+    def interrupted(self) -> tuple[Event, ...]:
+        """Note that a person stopped it; nothing where it had just come to its end."""
+        with uninterrupted():
+            return self._interrupted()
+
+    def stop(self, reason: str) -> None:
+        """Stop it from whatever thread: it ends as interrupted as soon as it can."""
+        self.stopped = reason
+        for child in tuple(self.children):
+            child.cancel(reason)
+        if not self.code.interrupt() and self.stream is not None:
+            self.stream.cancel()
+
+    def forget_preview(self) -> None:
+        """Nobody will decide about the step that waits: what it did on a fork goes."""
+        asked = approval.waiting(self.log.events)
+        if asked is not None:
+            approval.drop(self, asked)
+
+    @property
+    def author(self) -> Author:
+        """Who signs what it does."""
+        return Author(self.log.start.agent, "agent")
+
+    @property
+    def offers(self) -> dict[str, object]:
+        """What code finds beside the variables."""
+        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.arguments.given))}
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self._began
+
+    def _left_behind(self) -> str:
+        """Let go of what sub-agents had committed that stopped halfway, as the run goes on without it; a sentence of it."""
+        session, events = self.place.session, self.log.events
+        if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
+            return ""
+        found = cleanup.partial(session.repo, self.log.event_store, events)
+        cleanup.drop(session.repo, [one.branch for one in found])
+        agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
+        return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
+
+    def _next(self, left: str) -> RunItems:
+        action, since = messages.open_action(self.log.events)
+        if action is None:
+            yield from ask(self)
+        elif (start := messages.begun(since)) is not None:
+            sent = messages.UNKNOWN_TRY if isinstance(start, TryStart) else messages.UNKNOWN
+            yield from self._recovered(action, start, left) or [
+                self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
+            ]
+            if isinstance(start, StepStart):
+                approval.drop(
+                    self, next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested())
+                )
+        else:
+            decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
+            yield from approval.allow(self, action) if decided is None else approval.follow(self, action, decided)
+
+    # -- what was left open
+
+    def _interrupted(self) -> tuple[Event, ...]:
+        """A person stopped it. Of a step that had begun the outcome is known, or at least that it was stopped."""
+        if self.stream is not None:
+            self.stream.cancel()
+        if self.log.state != "running":  # it had just come to its end
+            return ()
+        action, since = messages.open_action(self.log.events)
+        start = messages.begun(since)
+        if action is None or start is None:
+            during = "model" if action is None else "pause"
+            return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
+        kept = self._kept_of_sub_agents(start.seq)
+        noted = self._recovered(action, start, kept)
+        if not noted:
+            sent = messages.STOPPED_TRY if isinstance(start, TryStart) else messages.STOPPED
+            noted = (
+                self.log.note(Output(status="interrupted", sent=sent + kept), step=action.step, before=self.place.head),
+            )
+        last = Cancelled(during="code", reason=self.stopped)
+        return (*noted, self.log.note(last, step=action.step, before=self.place.head))
+
+    def _recovered(self, action: Action, start: StepStart | TryStart, note: str) -> tuple[Event, ...]:
+        """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
+        if self.place.session is None or isinstance(start, TryStart):
+            return ()
+        found = cleanup.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
+        if found is None:
+            return ()
+        events, after = cleanup.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
+        return self.log.note_all(events, step=action.step, before=start.before, after=after)
+
+    # -- running
+
+    def execute(self, action: Action, code: str, *, edited: bool = False) -> RunItems:
+        self.place.wait_turn()
+        step, before = action.step or 0, self.place.head
+        yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
+        if action.source == moves.SOURCE:
+            yield from self._move(code, step, before)
+            return
+        noted = len(self.log.events)
+        ran = self.run_code(code, step, is_guarded=action.source != "setup")
+        if ran.stopped:
+            yield from self.log.events[noted:]
+            yield from approval.stopped(self, action, code, ran)
+            return
+        if ran.done.status == "interrupted":
+            ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
+        yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
+        # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
+        outcome = approval.outcome_events(self, ran, code if edited else "")
+        if action.source == "setup":
+            outcome += approval.setup_failed(ran.done, self.place)
+        yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
+
+    def _kept_of_sub_agents(self, since: int) -> str:
+        """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
+        if self.place.session is None:
+            return ""
+        found = cleanup.partial(self.place.session.repo, self.log.event_store, self.log.events[since:])
+        told = "; ".join(str(one) for one in found if one.has_work)
+        return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
+
+    def _move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
+        """Make the move that was allowed, in place of running code; with it the run has ended."""
+        session, began = self.place.session, time.perf_counter()
+        asked_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)
+        try:
+            if session is None:
+                raise MoveNotMadeError("nothing is committed here that one could go back to")
+            said, failed = moves.made(session, moves.Move.read(code), self.author, asked_at), False
+        except AgentKernelError as error:
+            said, failed = str(error), True
+        said, took_s = self.place.masked(said), round(time.perf_counter() - began, 6)
+        output = Output(status="failed" if failed else "ok", sent=said, duration_s=took_s)
+        end = Fail(reason=said) if failed else Success(result=said)
+        return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
+
+    def run_code(self, code: str, step: int, *, is_guarded: bool = True) -> Ran:
+        """Run code as a step. `is_guarded`: what nobody allowed is stopped; then its variables are taken back."""
+        done: Executed | None = None
+        self.step = step
+        gate = approval.gate(self, code) if is_guarded else None
+        self.place.begin(code, self.author, self.log.run, step)
+        # Also as it is committed: to save a value runs code of its class.
+        with recorded(self.place.quiet_paths(), gate) as effects, running_step.entered(self) as put_back:
+            try:
+                ran = self._executed(code, gate)
+                if put_back():
+                    ran = _changed_an_agent(ran)
+                done = self.place.kept(_stopped(ran, gate))
+            finally:
+                for child in tuple(self.children):
+                    child.leave()
+                with gate.committing() if gate is not None else nullcontext(_never) as refuses:
+                    changed, unsaved, left = self.place.end(done, refuses)
+                put_back()
+        assert done is not None  # else an error goes on its way already
+        stopped = tuple(gate.stopped) if gate is not None else ()
+        return Ran(_stopped(done, gate), changed, unsaved, effects.found, left, stopped)
+
+    def _executed(self, code: str, gate: Gate | None) -> Executed:
+        """Run the code, with what it was given beside the variables."""
+        if gate is not None:
+            gate.when_stopped = self.code.interrupt
+        with noted_interrupts() as arrived, offered(self.offers, self.place.namespace):
+            try:
+                ran = self.code.run(
+                    lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
+                )
+            except KeyboardInterrupt:
+                if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
+                    raise
+                ran = Executed()  # by the gate alone, as the code ended
+        if is_raised_by_code(ran.error, arrived) and not (arrived or self.stopped):
+            return msgspec.structs.replace(ran, error=RaisedInterrupt())
+        return ran
+
+    def step_s(self) -> float | None:
+        limits = self.setup.limits
+        left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
+        return min([one for one in (limits.step_s, left) if one is not None], default=None)
+
+
+def _never() -> bool:
+    return False
+
+
+def _changed_an_agent(ran: Executed) -> Executed:
+    """What a step came to that changed what an agent may do, by a way that Python lets nobody refuse."""
+    error = WithinStepError("change an agent")
+    said = f"{ran.text}{type(error).__name__}: {error}. It was undone.\n"
+    return msgspec.structs.replace(ran, text=said, error=error, settled=None)
+
+
+def _stopped(ran: Executed, gate: Gate | None) -> Executed:
+    """What a step came to that was stopped, whatever its code made of that."""
+    first = next(iter(gate.stopped), None) if gate is not None else None
+    return ran if first is None else msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None)

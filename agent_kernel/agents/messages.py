@@ -1,0 +1,414 @@
+"""The conversation with the model, rebuilt from the events of a run, and of the runs before it on this line of history.
+
+Nothing of a conversation is kept but the events, so it is the same in every process. A run's own messages are followed
+by nothing but more of them: what was sent once stays as it was sent, and prompt caches stay warm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalRequested,
+    Clarify,
+    Compaction,
+    Event,
+    Fail,
+    Output,
+    Resumed,
+    Retry,
+    Rewound,
+    StepStart,
+    Success,
+    TaskStart,
+    TryStart,
+)
+from agent_kernel.agents.models import AssistantMessage, Message, ToolResult, UserMessage
+from agent_kernel.agents.models.fencing import CAME
+from agent_kernel.agents.redaction import without_controls
+from agent_kernel.repository import hex_of
+from agent_kernel.session.operations import line_to
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries import Column, Summary
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.event_log import EventStore
+    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.repository import Change, ObjectId
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = [
+    "INSTRUCTIONS",
+    "MOST_CHARS",
+    "POLICIES",
+    "STOPPED",
+    "STOPPED_TRY",
+    "UNKNOWN",
+    "UNKNOWN_TRY",
+    "begun",
+    "begun_at",
+    "behind",
+    "change_lines",
+    "cut",
+    "describe",
+    "instructions",
+    "line_to",
+    "masked",
+    "messages",
+    "messages_of",
+    "open_action",
+    "runs_before",
+    "tokens_of",
+    "told",
+    "told_later",
+    "too_many",
+    "within",
+]
+
+
+UNKNOWN = (
+    "It is not known whether this step ran to its end: the process died while it ran. Look at the state before you "
+    "repeat anything that reaches outside."
+)
+
+STOPPED = "The person interrupted this step. What it had changed by then is kept."
+UNKNOWN_TRY = (
+    "The process died while this step was tried on a fork of it: no variable was changed, but it is not known what it did "
+    "outside. Look before you repeat anything that reaches outside."
+)
+STOPPED_TRY = (
+    "The person interrupted this step while it was tried on a fork: no variable was changed, but what it had done outside "
+    "by then stays."
+)
+
+
+def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> list[Message]:
+    """What was said in a run so far, behind what was said in the runs that it goes on with.
+
+    A call that nothing came of yet stays open.
+    """
+    found = list(earlier)
+    said = AssistantMessage()  # what it answered last
+    fenced = False  # and whether it had called no tool
+    events = list(events)
+    gone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
+    for event in events:
+        if event.step is not None and event.step in gone:
+            continue
+        match event:
+            case TaskStart(prompt=prompt):
+                found.append(UserMessage(prompt))
+            case Action():
+                fenced = bool(event.said)
+                said = AssistantMessage(event.said) if fenced else AssistantMessage(event.text, event.code, event.call)
+                found.append(said)
+            case Output(sent=sent):
+                came = UserMessage(f"{CAME}{sent}") if fenced else ToolResult(said.call, sent)
+                found.insert(_behind(found, said), came)
+            case Retry(sent=sent) | Resumed(sent=sent) if sent:
+                found.append(UserMessage(sent))
+            case Compaction(dropped=dropped, sent=sent):
+                found[:dropped] = [UserMessage(sent)] if sent else []
+            case _:
+                pass
+    return found
+
+
+def _behind(messages: list[Message], said: AssistantMessage) -> int:
+    """Where what came of a call stands: providers want it right behind the call, whatever was said meanwhile."""
+    found = (at + 1 for at in range(len(messages) - 1, -1, -1) if messages[at] is said)
+    return next(found, len(messages))
+
+
+def closing(events: Sequence[Event]) -> list[Message]:
+    """How a run ended, in one message, for the runs that come after it."""
+    last = events[-1] if events else None
+    match last:
+        case Success(result=result):
+            said = f"(done: {result})" if result else "(done)"
+        case Fail(reason=reason):
+            said = f"(failed: {reason})"
+        case Clarify(question=question):
+            said = question
+        case _:
+            said = "(stopped before it was done)"
+    return [AssistantMessage(said)]
+
+
+def told_later(events: Sequence[Event]) -> list[Message]:
+    """What runs that come after this one are told of it: all that was said, and how it ended."""
+    found = messages_of([event for event in events if not isinstance(event, Compaction)])
+    last = found[-1]
+    if isinstance(last, AssistantMessage) and (last.code is not None or open_action(events)[0] is not None):
+        found.pop()  # nothing came of it, and a call must not stay open
+    answered = isinstance(events[-1], Success) and isinstance(found[-1], AssistantMessage) and found[-1].code is None
+    return found if answered else [*found, *closing(events)]
+
+
+def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
+    """The step of which no outcome is known yet, and the events that came behind it."""
+    for at in range(len(events) - 1, -1, -1):
+        event = events[at]
+        if isinstance(event, Output):
+            return None, []
+        if isinstance(event, Action):
+            return (event, list(events[at + 1 :])) if event.code is not None else (None, [])
+    return None, []
+
+
+def begun(since: Sequence[Event]) -> StepStart | TryStart | None:
+    """How the code of a step began of which no outcome is known: it may have run, here or on a fork."""
+    for event in reversed(since):
+        if isinstance(event, ApprovalRequested):
+            return None  # a try has ended by then, and what was decided has not begun
+        if isinstance(event, StepStart | TryStart):
+            return event
+    return None
+
+
+def within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
+    """The newest messages that fit, beginning with what the model is told, and how many were left out."""
+    kept: list[Message] = []
+    room = most_chars
+    for message in reversed(messages):
+        room -= len(message.text) + len(getattr(message, "code", None) or "")
+        if room < 0:
+            break
+        kept.insert(0, message)
+    while kept and not isinstance(kept[0], UserMessage):
+        kept.pop(0)
+    return kept, len(messages) - len(kept)
+
+
+# -- which runs an agent remembers: those whose steps lie on the line of history to where it is
+#
+# So the conversation goes back and forth with the variables, and nothing has to be rewound. The line to a commit is the
+# line to its first parent and the commit's own step; where a commit went back to an older one, the line to that; where it
+# names another one for the conversation alone (`chat`), the line to that. A run without any step belongs to the commit at
+# which it was begun. A run of which later steps were taken back is remembered as far as its steps are on the line.
+
+MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
+_LEFT_OUT = "(Earlier parts of this conversation are left out.)"
+
+
+def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
+    """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
+
+    Of many, the oldest that could not be told anyway are left out. After a restart those of before it are left out as
+    well, as long as their variables are not in memory: they tell of what is not there.
+    """
+    if place.session is None:
+        return ()
+    restarted_at = place.session.restarted_at
+    mine = {start.run: start for start in place.event_store.starts() if start.namespace == namespace}
+    if not mine:
+        return ()
+    since_ns = min(start.time_ns for start in mine.values())
+    reached: dict[str, int] = {}
+    line: set[str] = set()
+    for at, commit, is_own in line_to(place.session.repo, place.session.head, since_ns):
+        if restarted_at is not None and at == hex_of(restarted_at):
+            break
+        line.add(at)
+        if is_own and commit is not None and commit.run in mine:
+            reached[commit.run] = max(reached.get(commit.run, 0), commit.step or 0)
+    found: list[tuple[str, int]] = []
+    room = MOST_CHARS
+    for run in sorted(mine, key=lambda run: mine[run].time_ns, reverse=True):
+        if run not in reached and mine[run].before not in line:
+            continue
+        events = _as_far_as(list(place.event_store.of(run)), reached.get(run))
+        if events:
+            found.insert(0, (run, events[-1].seq))
+            room -= sum(len(message.text) for message in told_later(events))
+        if room < 0:
+            break
+    return tuple(found)
+
+
+def behind(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
+    """The commits, in hex digits, that a run knows of which goes on at a commit: those on its line, and what was merged there."""
+    found: set[str] = set()
+    heads = [head]
+    while heads:
+        for at, commit, is_own in line_to(repo, heads.pop(), since_ns):
+            if at in found:
+                break
+            found.add(at)
+            if commit is not None and is_own:
+                heads += commit.parents[1:]
+    return found
+
+
+def begun_at(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
+    """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
+    starts = [start for start in event_store.starts() if not start.parent_run and start.prompt]
+    if not starts:
+        return {}
+    line = list(line_to(repo, head, min(start.time_ns for start in starts) - 1))
+    stepped = {commit.run for _, commit, _ in line if commit is not None}
+    behind = {at for at, _, _ in line} | {starts[0].before}
+    return {
+        start.before: start.run
+        for start in starts
+        if start.run not in stepped and start.before in behind and _as_far_as(list(event_store.of(start.run)), None)
+    }
+
+
+def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[Message]:
+    """What was said in these runs, each up to an event."""
+    found: list[Message] = []
+    for run, last in runs:
+        events = [event for event in event_store.of(run) if event.seq <= last]
+        if events and isinstance(events[0], TaskStart):
+            found += told_later(events)
+    return found
+
+
+def too_many(heard: list[Message]) -> Compaction | None:
+    """What says that of the earlier conversation only the end is told, where it is too long."""
+    _, dropped = within(heard, MOST_CHARS)
+    return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
+
+
+def _as_far_as(events: list[Event], step: int | None) -> list[Event]:
+    """The events of a run up to what followed on one of its steps; without one, of a run that has none."""
+    if step is None:
+        return [] if any(isinstance(event, StepStart) for event in events) else events
+    at = next((at for at, event in enumerate(events) if event.step is not None and event.step > step), len(events))
+    return events[:at]
+
+
+# -- what a model is told of the namespace: names, types, shapes and short values, as much as a budget of tokens allows
+#
+# It is told once, as the run begins; afterwards only what each step changed. So what was sent once stays as it was sent.
+# Nothing of a value's own code runs for it: what is told are summaries. What looks like a secret is masked, and a hidden
+# name is not told at all (`redaction`).
+
+CHARS_A_TOKEN: Final = 4
+_NOTE_CHARS: Final = 44  # of the note that something was left out
+POLICIES: Final = ("names", "schema", "values")
+_WORD = re.compile(r"[^\W\d]\w*")
+
+INSTRUCTIONS = """\
+You work in a live Python notebook, together with the person whose notebook it is. You act by calling run_python with
+code, which runs in the notebook's own namespace: variables stay from step to step, and those of the person are there.
+What the code prints, its last expression, and what it changed come back to you. Each step is saved in the notebook's
+history, so the variables can be rolled back; files, processes and messages to others cannot.
+End the task from within the code:
+  {task}.success(value)       when it is done; value is the result{returns}
+  {task}.fail(reason)         when it cannot be done
+  {task}.clarify(question)    when only the person can decide
+Work in small steps, look at data before you change it, and do not print more than you need to see."""
+
+
+def instructions(returns: str, *, primer: str = "", taken: bool = False, extra: Iterable[str] = ()) -> str:
+    """What the model is told of its place.
+
+    Args:
+        returns: the type that the result must have; "": any.
+        taken: the person has a variable called `task`.
+    """
+    of = f", and must be {returns}" if returns else ""
+    said = INSTRUCTIONS.format(task="agent_task" if taken else "task", returns=of)
+    return "\n\n".join(filter(None, (primer.strip(), said, *extra)))
+
+
+def tokens_of(text: str) -> int:
+    """About as many tokens as the text takes."""
+    return -(-len(text) // CHARS_A_TOKEN)
+
+
+def told(summary: Summary, policy: str) -> str:
+    """One line about a value: `values` shows what is in it, `schema` only what it is made of, `names` nothing."""
+    if policy == "names":
+        return ""
+    if policy == "schema":
+        text = summary.text if summary.kind in ("function", "class", "module") else ""
+        columns = summary.columns if summary.kind == "frame" else tuple(Column(one.name, "") for one in summary.columns)
+        summary = msgspec.structs.replace(summary, text=text, rows=(), columns=columns)
+    return summaries.line(summary).strip()
+
+
+def describe(
+    names: Iterable[str],
+    summary: Callable[[str], str],
+    *,
+    task: str = "",
+    recent: Collection[str] = (),
+    room: int = 8_000,
+) -> str:
+    """The namespace in lines: what the task mentions first, then what changed last, then the rest, by name.
+
+    Args:
+        names: those that may be told.
+        summary: a line about one of them; "": its name is enough.
+        recent: names that changed lately, the latest first.
+        room: characters that it may take; a line that says how many there are is the least.
+    """
+    order = _ordered(list(names), set(_WORD.findall(task)), list(recent))
+    if not order:
+        return "The notebook has no variables yet."
+    lines = ["The notebook's variables:"]
+    room -= len(lines[0])
+    for at, name in enumerate(order):
+        line = f"  {name}: {said}" if (said := summary(name)) else f"  {name}"
+        rest = len(order) - at - 1
+        if len(line) + 1 + (len(_more(rest)) + 1 if rest else 0) > room:
+            lines.append(_left(order[at:], room))
+            break
+        room -= len(line) + 1
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _ordered(names: list[str], mentioned: set[str], recent: list[str]) -> list[str]:
+    rank = {name: at for at, name in enumerate(recent)}
+    return sorted(
+        names, key=lambda name: (name not in mentioned, rank.get(name, len(rank)), name.startswith("_"), name)
+    )
+
+
+def _more(many: int) -> str:
+    return f"  and {many:,} more"
+
+
+def _left(names: list[str], room: int) -> str:
+    """The rest by name alone, as far as there is room."""
+    said = ""
+    for at, name in enumerate(names):
+        longer = f"{said}, {name}" if said else f"  and {name}"
+        rest = len(names) - at - 1
+        if len(longer) + (len(_more(rest)) if rest else 0) + 1 > room:
+            return f"{said}{_more(rest + 1)[1:]}" if said else _more(len(names))
+        said = longer
+    return said
+
+
+def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most: int = 20) -> list[str]:
+    """What a step changed, a line each."""
+    found = list(changed)
+    said = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
+    lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, said, strict=False)]
+    return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
+
+
+def masked(text: str, most_chars: int | None = None) -> str:
+    """A text of nobody's namespace without what looks like a secret, and no longer than so many characters."""
+    text = summaries.mask_text(without_controls(text))
+    return text if most_chars is None else cut(text, most_chars)
+
+
+def cut(text: str, most_chars: int) -> str:
+    """The text, no longer than so many characters: of a longer one the middle is left out."""
+    if len(text) <= most_chars:
+        return text
+    room = max(0, most_chars - _NOTE_CHARS)
+    said = f"\n[… {len(text) - room:,} characters left out …]\n"
+    head, tail = room * 2 // 3, room - room * 2 // 3
+    return f"{text[:head]}{said}{text[len(text) - tail :]}"[:most_chars]

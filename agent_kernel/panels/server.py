@@ -1,0 +1,406 @@
+"""Answers what panels ask, has done what they want done, and tells them what changed.
+
+A message is `{id, op, args}`, its answer `{id, ok}` or `{id, error}`. It may come on any thread. Questions are answered
+there; acts go through `Turns` and are answered on the main thread, or with `queued` where a cell is running: then what
+came of them is told to all panels as a state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol, cast
+
+import msgspec
+
+from agent_kernel.panels.acts import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
+from agent_kernel.panels.desk import Answer, Desk, GoneError
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Notebook
+
+__all__ = ["Hub", "Listener", "Reply", "Turns", "Wish", "opened", "with_ways_on"]
+
+
+# -- who asks, and the answer that each question gets: once, whoever gives it
+
+
+class Listener(Protocol):
+    """One panel, or whatever else asks as one."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """The binding that it shows; None: whatever the notebook is bound to."""
+        ...
+
+    def send(self, content: Mapping[str, object], /) -> None:
+        """Give it a message. Whoever is not there any more hears nothing; nothing is raised."""
+        ...
+
+
+class Reply:
+    """The answer to one message."""
+
+    def __init__(self, listener: Listener, id: int | str) -> None:
+        self._listener = listener
+        self._id = id
+        self._lock = threading.Lock()
+        self._given = False
+
+    def ok(self, answer: object) -> bool:
+        """Give the answer, unless one was given before; return whether it was given now."""
+        return self._give("ok", answer)
+
+    def error(self, failed: Mapping[str, str]) -> bool:
+        """Say why there is no answer, unless one was given before."""
+        return self._give("error", failed)
+
+    def _give(self, key: str, value: object) -> bool:
+        with self._lock:
+            given, self._given = self._given, True
+        if not given:
+            self._listener.send({"id": self._id, key: value})
+        return not given
+
+
+logger = logging.getLogger(__name__)
+
+NOT_BOUND = "This notebook is bound to no store."
+
+
+class _Message(msgspec.Struct):
+    id: int | str
+    op: str
+    args: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+
+
+class Hub:
+    """The panels of one notebook."""
+
+    def __init__(self, notebook: Notebook, turns: Turns) -> None:
+        self._notebook = notebook
+        self._turns = turns
+        self._desk: Desk | None = None
+        self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
+        self._lock = threading.Lock()
+        self._telling = threading.Lock()
+        self._standing = Standing()
+        self._version = ""
+
+    def desk(self) -> Desk:
+        """The present binding; raises GoneError if no notebook is bound."""
+        repo, session = self._notebook.repo, self._notebook.session
+        with self._lock:
+            if repo is None or session is None:
+                raise GoneError(NOT_BOUND)
+            if self._desk is not None and self._desk.is_of(repo, session):
+                return self._desk
+            desk = self._desk = Desk(repo, session)
+        self.look_back()
+        return desk
+
+    def leave(self, why: str) -> None:
+        """The notebook lets go of its store."""
+        dropped = self._turns.drop()
+        with self._lock:
+            desk, self._desk = self._desk, None
+        self._standing.leave(dropped.act if isinstance(dropped, Wanted) else None)
+        if desk is not None:
+            desk.close(why)
+        self.tell()
+
+    # -- who listens
+
+    def add(self, listener: Listener) -> None:
+        """Tell it the state from now on, beginning with the present one."""
+        with self._telling:
+            with self._lock:
+                self._told[listener] = {}
+            self._say(listener, self.state_for(listener))
+
+    def remove(self, listener: Listener) -> None:
+        """Tell it nothing any more."""
+        with self._lock:
+            self._told.pop(listener, None)
+
+    def tell(self) -> None:
+        """Tell every listener the state, if it is another than it knows."""
+        with self._telling:  # or a thread that was slower would have the last word with an older state
+            with self._lock:
+                listeners = list(self._told)
+            # One look at each store, however many panels there are: a cell waits for this.
+            seen: dict[Desk | None, Answer] = {}
+            for listener in listeners:
+                desk = listener.desk or self._present()
+                if desk not in seen:
+                    seen[desk] = self.state_for(listener)
+                self._say(listener, seen[desk])
+
+    def _present(self) -> Desk | None:
+        try:
+            return self.desk()
+        except GoneError:
+            return None
+
+    def _say(self, listener: Listener, state: Answer) -> None:
+        with self._lock:
+            if self._told.get(listener) in (None, state):  # it has gone, or knows
+                return
+            self._told[listener] = state
+        listener.send({"event": "state", "state": state})
+
+    def state_for(self, listener: Listener) -> Answer:
+        """The state as this listener sees it."""
+        try:
+            desk = listener.desk or self.desk()
+        except GoneError as gone:
+            return self._gone(gone.reason, "")
+        return self.state(desk)
+
+    def state(self, desk: Desk) -> Answer:
+        """What changes without being asked for."""
+        version = desk.version()
+        if desk.gone:
+            return self._gone(desk.gone, version)
+        self._version = version
+        waiting = self._turns.waiting
+        return {
+            "version": version,
+            "busy": self._turns.prompt or None,
+            "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
+            **self._standing.told,
+            "store": desk.store,
+            "kernel": True,
+            "gone": None,
+        }
+
+    def _gone(self, why: str, version: str) -> Answer:
+        return {
+            "version": version,
+            "busy": None,
+            "queued": None,
+            **self._standing.told,
+            "store": "",
+            "kernel": False,
+            "gone": why,
+        }
+
+    # -- what is asked
+
+    def hear(self, listener: Listener, message: object) -> None:
+        """Answer a message, from any thread."""
+        try:
+            asked = msgspec.convert(message, _Message)
+        except msgspec.ValidationError as error:
+            logger.warning("a panel sent an invalid message: %s", error)
+            return
+        answer = Reply(listener, asked.id)
+        try:
+            desk = listener.desk or self.desk()
+            if asked.op in ACTS:
+                self._act(desk, asked.op, asked.args, answer)
+                return
+            answer.ok(self.look(desk, asked.op, asked.args))
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, and the kernel goes on
+            answer.error(failed_question(error))
+        self._notice(listener)
+
+    def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
+        found = desk.ask(op, args)
+        if op in _MAY_TELL_OF_RUNS and not self._turns.is_running:  # else the variables are the cell's
+            found = with_ways_on(found, self._notebook)
+        if op == "open":
+            return opened(found, self.state(desk), self._notebook)
+        if op == "plan" and self._turns.is_free:
+            from agent_kernel.panels.doing import planned
+
+            return planned(desk, args, found)
+        return found
+
+    def _notice(self, listener: Listener) -> None:
+        """Another kernel may work in the same store: who asks finds out, and all others with it."""
+        desk = listener.desk or self._desk
+        if desk is not None and not desk.gone and self._told and desk.version() != self._version:
+            self._version = desk.version()
+            self.tell()
+
+    # -- what is wanted
+
+    def _act(self, desk: Desk, op: str, args: Mapping[str, object], answer: Reply) -> None:
+        act = act_of(desk, op, args)
+        if op == "cancel":
+            answer.ok(self._cancel(desk))
+        elif isinstance(act.args, Claimed):
+            answer.ok(self._standing.claim(act.args.turn))
+            self.tell()
+        elif op in _AT_ONCE:
+            from agent_kernel.panels import doing
+
+            answer.ok(getattr(doing, op)(desk, self._notebook, act))
+            self.tell()
+        else:
+            self._standing.act_begins()
+            self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
+
+    def cell_begins(self) -> None:
+        """On the main thread: a cell runs from now on."""
+        self._standing.cell_begins()
+
+    def look_back(self) -> None:
+        """See what undo would take back now, where that can be seen."""
+        self._standing.look_back(self._notebook.repo, self._notebook.session)
+
+    def _cancel(self, desk: Desk) -> Answer:
+        dropped = self._turns.drop()
+        self.tell()
+        said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
+        return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+
+    def _told_of(self, act: Act, outcome: Outcome | None) -> None:
+        """Tell how an act stands, and keep for all panels what came of one that was queued."""
+        if outcome is not None:
+            self._standing.act_ends(act, outcome)
+        self.look_back()
+        self.tell()
+
+
+_MAY_TELL_OF_RUNS = frozenset({"open", "rows", "run"})
+_AT_ONCE = frozenset({"tag", "write_notebook"})
+
+
+# -- what the kernel knows beyond the store of what a panel shows at first
+
+
+def opened(found: Answer, state: Answer, notebook: Notebook) -> Answer:
+    """The answer to `open`, completed."""
+    path = notebook.path()
+    title = found["title"] if path is None else path.name
+    is_empty = cast("Answer", found["page"])["commits"] == 0
+    # Only the thread that cells run on may look at the variables.
+    here = threading.current_thread() is threading.main_thread()
+    return {
+        **found,
+        "title": title,
+        "state": state,
+        "unsaved_names": len(notebook.names()) if is_empty and here else 0,
+    }
+
+
+def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
+    """An answer that may tell of runs that stopped, with what the kernel knows of how they go on."""
+    for run, stopped in list(_stopped_in(found)):
+        tasks = notebook.scope().notebook
+        if tasks is not None:
+            stopped["refused"], stopped["cell"] = tasks.tasks.way_on(run)
+            stopped["checked"] = True
+    return found
+
+
+def _stopped_in(found: object) -> Iterator[tuple[str, Answer]]:
+    """The runs that stopped, by their ids, wherever an answer names them."""
+    answer = cast("Answer", found)
+    if stopped := answer.get("stopped"):
+        yield str(answer.get("run") or answer["id"]), cast("Answer", stopped)
+    for row in cast("list[Answer]", answer.get("rows") or []):
+        yield from _stopped_in(row["run"] if row["kind"] == "fold" and row["run"] else row)
+    if "page" in answer:
+        yield from _stopped_in(answer["page"])
+
+
+# -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile
+#
+# A kernel may hand over messages on other threads while a cell runs, or even while none does. The user's variables are
+# changed on the main thread alone, and never under a running cell; one wish waits at a time, and a later one takes its
+# place.
+
+
+class Wish(Protocol):
+    """Something to do between cells."""
+
+    def do(self) -> None:
+        """It is its turn, on the main thread. Raises nothing."""
+        ...
+
+    def waits(self) -> None:
+        """It has to wait for a running cell: told once, from any thread, before its turn or its dropping."""
+        ...
+
+    def is_dropped(self) -> None:
+        """A later wish took its place, or it was cancelled."""
+        ...
+
+
+class Turns:
+    """Hands the main thread to one after the other.
+
+    Args:
+        wake: has a function called soon on the main thread, from whichever thread it is asked to.
+    """
+
+    def __init__(self, wake: Callable[[Callable[[], None]], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._running = False
+        self._waiting: Wish | None = None
+        self.prompt = ""  # of the running cell
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the main thread is a cell's."""
+        return self._running
+
+    @property
+    def is_free(self) -> bool:
+        """Whether who asks may touch the variables: on the main thread, with no cell running."""
+        return not self._running and threading.current_thread() is threading.main_thread()
+
+    @property
+    def waiting(self) -> Wish | None:
+        """What waits for a running cell to end."""
+        return self._waiting if self._running else None
+
+    def cell_begins(self, prompt: str) -> None:
+        """The main thread is a cell's."""
+        with self._lock:
+            self._running, self.prompt = True, prompt
+            wish = self._waiting
+        if wish is not None:
+            wish.waits()
+
+    def cell_ends(self) -> None:
+        """The cell has ended: do what waited now."""
+        with self._lock:
+            self._running, self.prompt = False, ""
+        self._between()
+
+    def take(self, wish: Wish) -> None:
+        """Do it now if that is possible here, else as soon as it is."""
+        with self._lock:
+            running = self._running
+            here = not running and threading.current_thread() is threading.main_thread()
+            before, self._waiting = self._waiting, None if here else wish
+        if before is not None:
+            before.is_dropped()
+        if here:
+            wish.do()
+        elif running:
+            wish.waits()
+        else:
+            self._wake(self._between)
+
+    def drop(self) -> Wish | None:
+        """Forget what waits, and say what it was."""
+        with self._lock:
+            wish, self._waiting = self._waiting, None
+        if wish is not None:
+            wish.is_dropped()
+        return wish
+
+    def _between(self) -> None:
+        with self._lock:
+            if self._running:
+                return  # a cell was quicker, and the wish was told to wait for its end
+            wish, self._waiting = self._waiting, None
+        if wish is not None:
+            wish.do()

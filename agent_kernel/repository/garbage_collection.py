@@ -1,0 +1,412 @@
+"""Garbage collection: mark, wait, sweep.
+
+Objects carry no time of writing, so a collection writes down what it finds unreachable, and a later one deletes what
+is on that list, is still unreachable, and has been so for the grace. The list holds eight bytes of each id: were two
+to agree, one object would be collected younger than it should, which only costs its writer a second write.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.repository.blobs import decode_list
+from agent_kernel.repository.commits import (
+    Blob,
+    Commit,
+    Kind,
+    Manifest,
+    ObjectId,
+    decode_commit,
+    decode_entry,
+    decode_manifest,
+    id_of,
+    kind_of,
+    summary_id,
+)
+from agent_kernel.repository.envelope import base_of, damaged, wrap
+from agent_kernel.repository.outputs import blobs_of, decode_outputs
+from agent_kernel.repository.pointers import (
+    BRANCHES,
+    EPOCH,
+    FORMAT,
+    GARBAGE,
+    HEADS,
+    LOGS,
+    ROSTER,
+    TAGS,
+    HeadRecord,
+    LogRecord,
+    Move,
+    Ref,
+    Stamp,
+    decoded,
+    encoded,
+    refuse_newer,
+    stamp_of_log,
+)
+from agent_kernel.repository.runs import let_go
+from agent_kernel.repository.tree import Inner, decode_node
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.objects import Objects
+    from agent_kernel.repository.repository import Repository
+    from agent_kernel.storage import Store
+
+
+# -- what an object refers to, and everything that some objects reach
+#
+# `restores` of a commit is a remark, not a reference: it keeps nothing alive.
+
+STRUCTURAL: Final = frozenset({Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.OUTPUTS})
+_BATCH: Final = 256
+
+
+def references(key: bytes, payload: bytes) -> Iterator[bytes]:
+    """The keys of all objects that this one names.
+
+    Raises:
+        DamagedObjectError: it cannot be decoded.
+    """
+    try:
+        yield from _REFERENCES[kind_of(key)](payload) if kind_of(key) in STRUCTURAL else ()
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise damaged(key, f"it cannot be decoded ({error})") from error
+
+
+def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
+    yield Kind.TREE + commit.tree
+    if parents:
+        yield from (Kind.COMMIT + parent for parent in commit.parents)
+    if commit.cell is not None and commit.cell.outputs is not None:
+        yield Kind.OUTPUTS + commit.cell.outputs
+    for id in (commit.random, commit.environment, commit.notebook):
+        if id is not None:
+            yield Kind.SMALL + id
+    if commit.document is not None and commit.document.cells is not None:
+        yield Kind.LIST + commit.document.cells
+
+
+def of_manifest(manifest: Manifest) -> Iterator[bytes]:
+    yield from _of_blobs(manifest.blobs)
+    for id in manifest.definitions:
+        yield Kind.DEFINITION + id
+
+
+def _of_blobs(blobs: Iterable[Blob]) -> Iterator[bytes]:
+    for blob in blobs:
+        if blob.deep is not None:
+            yield Kind.LIST + blob.deep
+        for id, _ in blob.chunks:
+            yield Kind.CHUNK + id
+
+
+def of_row(row: bytes) -> Iterator[bytes]:
+    entry = decode_entry(row)
+    if entry.manifest is not None:
+        yield Kind.MANIFEST + entry.manifest
+    if entry.value:
+        yield from of_manifest(decode_manifest(entry.value))
+    summary = summary_id(entry)
+    if summary is not None:
+        yield Kind.SMALL + summary
+
+
+def _of_node(payload: bytes) -> Iterator[bytes]:
+    node = decode_node(payload)
+    if isinstance(node, Inner):
+        yield from (Kind.TREE + ref.id for ref in node.refs())
+    else:
+        for row in node.rows:
+            yield from of_row(row)
+
+
+def _of_list(payload: bytes) -> Iterator[bytes]:
+    node = decode_list(payload)
+    kind = Kind.LIST if node.level else Kind.CHUNK
+    yield from (kind + id for id, _ in node.children())
+
+
+def _of_commit(payload: bytes) -> Iterator[bytes]:
+    return of_commit(decode_commit(payload))
+
+
+def _of_manifest(payload: bytes) -> Iterator[bytes]:
+    return of_manifest(decode_manifest(payload))
+
+
+def _of_outputs(payload: bytes) -> Iterator[bytes]:
+    return _of_blobs(blobs_of(decode_outputs(payload)))
+
+
+_REFERENCES: Final = {
+    Kind.COMMIT: _of_commit,
+    Kind.TREE: _of_node,
+    Kind.MANIFEST: _of_manifest,
+    Kind.LIST: _of_list,
+    Kind.OUTPUTS: _of_outputs,
+}
+
+
+class Reach:
+    """The keys of all objects that some keys lead to.
+
+    Args:
+        missing: where to note objects that are not there. Without it their absence raises: what they would lead to
+            is not known, and must not be taken for garbage.
+    """
+
+    def __init__(self, objects: Objects, *, missing: list[bytes] | None = None) -> None:
+        self._objects = objects
+        self._missing = missing
+        self.seen: set[bytes] = set()
+        self.bases: dict[bytes, list[bytes]] = {}  # objects, reached or not, and what is stored as differing from them
+
+    def extend(self, keys: Iterable[bytes]) -> None:
+        """Add what these keys lead to."""
+        waiting = self._new(keys)
+        while waiting:
+            batch, waiting = waiting[-_BATCH:], waiting[:-_BATCH]
+            found = self._objects.fetch(batch)
+            for key in batch:
+                if key in found:
+                    if (base := found[key].base) is not None:
+                        self.bases.setdefault(base, []).append(key)
+                    waiting += self._new(references(key, found[key].payload))
+                elif self._missing is None:
+                    raise damaged(key, "it is missing")
+                else:
+                    self._missing.append(key)
+
+    def _new(self, keys: Iterable[bytes]) -> list[bytes]:
+        structural: list[bytes] = []
+        for key in keys:
+            if key not in self.seen:
+                self.seen.add(key)
+                if kind_of(key) in STRUCTURAL:
+                    structural.append(key)
+        return structural
+
+
+def missing_for(objects: Objects, store: Store, id: ObjectId, commit: Commit) -> list[bytes]:
+    """What is not there of a commit that was stored: itself, its parents, and all that its state needs."""
+    missing: list[bytes] = []
+    reach = Reach(objects, missing=missing)
+    reach.extend(of_commit(commit, parents=False))
+    ends = [key for key in reach.seen if kind_of(key) not in STRUCTURAL]
+    ends += [Kind.COMMIT + each for each in (id, *commit.parents)]
+    look = getattr(store, "present", None)
+    there: set[bytes] = look(ends) if look is not None else set(store.get_many(ends))
+    return missing + [key for key in ends if key not in there]
+
+
+def commit_keys(ids: Iterable[ObjectId | None]) -> list[bytes]:
+    return [Kind.COMMIT + id for id in ids if id is not None]
+
+
+# -- delete objects that no branch, tag, HEAD or reflog reaches
+#
+# A writer stores objects first and moves its branch last, so what it is just writing looks like garbage. Three rules
+# keep that safe without anybody waiting. A deletion is a swap that expects every ref to be where it was when the
+# reachable objects were marked; it changes the epoch, which every publishing swap expects; and what a writer then finds
+# gone it writes again, or refuses to publish. Objects go children before parents' history: newest commits first, so that
+# a commit that is still there has all its ancestors.
+
+Progress: TypeAlias = Callable[[int, int], None]  # done, of how many
+
+_SLICE: Final = 2000
+_ATTEMPTS: Final = 100
+_ORDER: Final = (
+    Kind.COMMIT,
+    Kind.TREE,
+    Kind.MANIFEST,
+    Kind.OUTPUTS,
+    Kind.LIST,
+    Kind.DEFINITION,
+    Kind.SMALL,
+    Kind.CHUNK,
+)
+
+
+class Sweeper:
+    """One marking of everything reachable, kept true while refs move, and deletions that rely on it."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+        self.reach = Reach(repo.objects)
+        self._roots: dict[bytes, bytes | None] = {}
+        self.mark()
+
+    def mark(self) -> None:
+        """Look where the refs are now, and mark what they reach."""
+        pointers = self._repo.pointers
+        # The roster first: a ref that appears after it was read changes it, and the deletion fails.
+        roots = pointers.read([EPOCH, ROSTER, FORMAT])
+        # What a newer release wrote may refer to more than is known here.
+        refuse_newer(self._repo.store, None if (raw := roots[FORMAT]) is None else decoded(raw, Stamp))
+        roots |= pointers.read([key for prefix in (BRANCHES, TAGS, HEADS) for key in pointers.keys(prefix)])
+        refs = (decoded(raw, Ref).commit for key, raw in roots.items() if raw and key.startswith((BRANCHES, TAGS)))
+        heads = (decoded(raw, HeadRecord).commit for key, raw in roots.items() if raw and key.startswith(HEADS))
+        logged = (line.commit for line in pointers.all(LOGS, LogRecord).values())
+        self._roots = roots
+        self.reach.extend([Kind.TREE + self._repo.tree(None).id, *commit_keys([*refs, *heads, *logged])])
+
+    def unreachable(self) -> list[bytes]:
+        """The keys of all objects that nothing reaches."""
+        seen = self.reach.seen
+        return [key for kind in _ORDER for key in self._repo.pointers.keys(kind) if key not in seen]
+
+    def delete(self, doomed: Iterable[bytes], progress: Progress | None = None) -> tuple[int, int]:
+        """Delete those of the objects that nothing reaches; return how many, and their bytes."""
+        waiting = self._ordered(doomed)
+        total, count, freed, failures = len(waiting), 0, 0, 0
+        self._add_bases_of_garbage(set(waiting))
+        while waiting:
+            part = [key for key in waiting[:_SLICE] if key not in self.reach.seen]
+            sizes = stored_sizes(self._repo.store, part)
+            if self._delete_slice(list(sizes)):
+                count, freed = count + len(sizes), freed + sum(sizes.values())
+                waiting = waiting[_SLICE:]
+                if progress is not None:
+                    progress(total - len(waiting), total)
+                continue
+            failures += 1
+            if failures == _ATTEMPTS:
+                raise StoreUnavailableError(self._repo.store.url, "it is too busy to collect garbage; try again later")
+            self.mark()
+        self._repo.objects.forget_cached()
+        return count, freed
+
+    def _delete_slice(self, part: list[bytes]) -> bool:
+        raw = self._roots[EPOCH]
+        last = 0 if raw is None else decoded(raw, Stamp).number
+        epoch = encoded(Stamp(0, last + 1))
+        new: dict[bytes, bytes | None] = {EPOCH: epoch, **self._whole_again(set(part))}
+        new.update(dict.fromkeys(part))
+        if not self._repo.store.swap(self._roots, new):
+            return False
+        self._roots[EPOCH] = epoch
+        return True
+
+    def _ordered(self, doomed: Iterable[bytes]) -> list[bytes]:
+        keys = [key for key in doomed if key not in self.reach.seen]
+        commits = [key for key in keys if kind_of(key) == Kind.COMMIT]
+        found = self._repo.objects.fetch(commits)
+        age = {key: -decode_commit(found[key].payload).time_ns for key in commits if key in found}
+        rank = {kind: place for place, kind in enumerate(_ORDER)}
+        return sorted(keys, key=lambda key: (rank[kind_of(key)], age.get(key, 0)))
+
+    def _add_bases_of_garbage(self, doomed: set[bytes]) -> None:
+        staying = [
+            key for key in self._repo.pointers.keys(Kind.TREE) if key not in self.reach.seen and key not in doomed
+        ]
+        for key, stored in self._repo.store.get_many(staying).items():
+            base = base_of(key, stored)
+            if base is not None:
+                self.reach.bases.setdefault(base[0], []).append(key)
+
+    def _whole_again(self, doomed: set[bytes]) -> dict[bytes, bytes]:
+        """Tree nodes stored as differences from what is about to go, to be stored whole."""
+        keys = [key for base in doomed & self.reach.bases.keys() for key in self.reach.bases[base] if key not in doomed]
+        found = self._repo.objects.fetch(keys)
+        return {key: b"".join(wrap(id_of(key), there.payload)) for key, there in found.items()}
+
+
+def stored_sizes(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
+    """How many bytes are stored under each key that is there, without reading them where the engine can."""
+    sizes: dict[bytes, int] = {}
+
+    def visit(key: bytes, view: memoryview) -> None:
+        sizes[key] = len(view)
+
+    view_many = getattr(store, "view_many", None)
+    wanted = list(keys)
+    for start in range(0, len(wanted), 256):
+        batch = wanted[start : start + 256]
+        if view_many is not None:
+            view_many(batch, visit)
+        else:
+            sizes.update((key, len(stored)) for key, stored in store.get_many(batch).items())
+    return sizes
+
+
+KEEP_REFLOG_S: Final = 90 * 86_400.0
+_SIGNS = 8
+_LOG_SLICE: Final = 1000
+
+
+@dataclass(frozen=True)
+class GcReport:
+    """What a collection did, or would have done."""
+
+    objects_deleted: int
+    bytes_freed: int
+    kept: int  # objects that something reaches
+    waiting: int = 0  # unreachable ones that a later collection will delete
+
+
+class _Garbage(msgspec.Struct, frozen=True, array_like=True):
+    stamp: int
+    signs: bytes
+
+
+def collect(
+    repo: Repository,
+    grace_s: float = 3600.0,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    keep_reflog_s: float = KEEP_REFLOG_S,
+) -> GcReport:
+    """See `Repository.gc`."""
+    refuse_newer(repo.store, repo.pointers.get(FORMAT, Stamp))
+    if grace_s <= 0:
+        repo.leases.refuse_others()
+    if not dry_run:
+        _expire_reflogs(repo, keep_reflog_s)
+        let_go(repo)
+    sweeper = Sweeper(repo)
+    garbage = sweeper.unreachable()
+    doomed = garbage if grace_s <= 0 else _old_enough(repo, garbage, grace_s)
+    waiting = len(garbage) - len(doomed)
+    if dry_run:
+        freed = sum(stored_sizes(repo.store, doomed).values())
+        return GcReport(len(doomed), freed, len(sweeper.reach.seen), waiting)
+    count, freed = sweeper.delete(doomed, progress)
+    _write_down(repo, set(garbage) - set(doomed), grace_s)
+    return GcReport(count, freed, len(sweeper.reach.seen), waiting)
+
+
+def _sign(key: bytes) -> bytes:
+    return key[1 : 1 + _SIGNS]
+
+
+def _old_enough(repo: Repository, garbage: list[bytes], grace_s: float) -> list[bytes]:
+    listed = repo.pointers.get(GARBAGE, _Garbage)
+    if listed is None or time.time_ns() - listed.stamp < grace_s * 1e9:
+        return []
+    signs = {listed.signs[at : at + _SIGNS] for at in range(0, len(listed.signs), _SIGNS)}
+    return [key for key in garbage if _sign(key) in signs]
+
+
+def _write_down(repo: Repository, garbage: set[bytes], grace_s: float) -> None:
+    def build(move: Move) -> None:
+        listed = move.get(GARBAGE, _Garbage)
+        if not garbage:
+            move.set(GARBAGE, None)
+        elif listed is None or grace_s <= 0 or time.time_ns() - listed.stamp >= grace_s * 1e9:
+            # A list that is still waiting stays, or frequent collections would put off its day for ever.
+            move.set(GARBAGE, _Garbage(time.time_ns(), b"".join(sorted(map(_sign, garbage)))))
+
+    repo.pointers.change(build)
+
+
+def _expire_reflogs(repo: Repository, keep_s: float) -> None:
+    oldest = time.time_ns() - int(keep_s * 1e9)
+    stale = [key for key in repo.pointers.keys(LOGS) if stamp_of_log(key) < oldest]
+    for start in range(0, len(stale), _LOG_SLICE):
+        repo.store.swap({}, dict.fromkeys(stale[start : start + _LOG_SLICE]))

@@ -1,0 +1,597 @@
+"""Dump what a cell may have touched, each name alone, and tell which groups look as they did.
+
+A group that looks unchanged as a whole is not looked into further. Of one that changed each member is dumped alone, to
+see what it reaches now and whether its own content is another.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from agent_kernel.repository import Change, Entry, Unsaved
+from agent_kernel.session import saving
+from agent_kernel.session.components import Component, Components, roots_of
+from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
+from agent_kernel.values import references
+from agent_kernel.values.addresses import ATOM_IDS, ids_of
+from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, joined
+from agent_kernel.values.dump import Dump
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
+from agent_kernel.values.lost import Unsavable
+from agent_kernel.values.pickler import FOREIGN, explain, type_name
+from agent_kernel.values.segments import Parts, is_long
+from agent_kernel.values.summaries.reading import referents
+
+if TYPE_CHECKING:
+    from agent_kernel.session.live_objects import Living
+    from agent_kernel.values.segments import Cuts
+    from agent_kernel.values.surface import Held
+
+
+def _instances(met: Iterable[Component]) -> Iterable[object]:
+    return (value for component in met for value in component.dump.instances)
+
+
+def _data_of(value: object, alone: saving.Compared) -> bytes:
+    """Covers all that code gets at from a value that was dumped alone; empty where that is more than data."""
+    dump = alone.dumped.dump
+    more = dump.met or dump.classes or dump.globals_used or dump.held or dump.holders or dump.losses
+    if more:
+        return b""
+    from agent_kernel.values import plain_data
+
+    return plain_data.digest_of(value, dump.memory)
+
+
+def _is_table_or_array(value: object) -> bool:
+    if "numpy" not in sys.modules:
+        return False
+    from agent_kernel.values import plain_data
+
+    return plain_data.is_table_or_array(value)
+
+
+def is_class_entry(name: str) -> bool:
+    return name.startswith(CLASS_PREFIX)
+
+
+class Staged(msgspec.Struct):
+    """What a commit will hold: new entries by name (None: gone), and what to say about them."""
+
+    entries: dict[str, Entry | None] = {}
+    changes: dict[str, Change] = {}
+    unsaved: dict[tuple[str, str], Unsaved] = {}
+    groups: list[Group] = []
+    dropped: dict[int, Group] = {}  # by their ids: each once
+    unchanged: list[tuple[Group, Dumped]] = []
+    interrupted: bool = False
+
+    def drop(self, group: Group) -> None:
+        """What was remembered of the group is no longer true."""
+        self.dropped[id(group)] = group
+
+
+def _attributes_among(values: Iterable[Any], dump: Dump) -> set[int]:
+    """The ids of what may be the attribute dicts of objects: they are set back with those."""
+    if not any(type(value) is dict for value in values):
+        return set()
+    holders = (value for value in dump.instances if type(value).__dictoffset__)
+    return {id(object.__getattribute__(value, "__dict__")) for value in holders}
+
+
+def _set_back_among(
+    members: Mapping[str, object], pins: Mapping[int, references.Named], dump: Dump
+) -> dict[int, references.Named]:
+    """Those of the objects that can be set back in place.
+
+    Not what loading may only take the content of: what other objects are made of, classes are filled with, or look at.
+    """
+    from agent_kernel.values.reducers import can_be_set_back
+
+    if not pins or any(map(is_class_entry, members)):
+        return {}
+    level: list[Any] = list(dump.roots)
+    taken = set(ids_of(level))
+    while level:
+        fresh = {id(one): one for one in cast("list[object]", referents(level)) if id(type(one)) in _TAKEN_IDS}
+        level = [one for item, one in fresh.items() if item not in taken]
+        taken |= fresh.keys()
+    return {
+        item: pin
+        for item, pin in pins.items()
+        if item not in taken and can_be_set_back(pin.value) and not (dump.memory and type(pin.value) in BYTE_OWNERS)
+    }
+
+
+_SHORT = 200  # characters of a text, or bits of a number
+_TAKEN_IDS = frozenset(map(id, (list, tuple, dict, set, bytearray)))
+
+
+class VanishedError(LookupError):
+    """A name was bound when the look began and is not any more; the next commit sees that it was removed."""
+
+
+class Dumps:
+    """The dumps of one commit: `alone` by name, `joint` by the members of a group that was dumped together."""
+
+    def __init__(
+        self, namespace: dict[str, object], tracking: Tracking, living: Living, staged: Staged, everything: bool
+    ) -> None:
+        self.namespace = namespace
+        self.tracking = tracking
+        self.living = living
+        self.staged = staged
+        self.alone: dict[str, saving.Compared] = {}
+        self.atoms: dict[str, object] = {}  # short immutable values that no other variable was saved with
+        self.joint: dict[tuple[str, ...], saving.Compared] = {}
+        self.owns: dict[str, bytes] = {}
+        self.seen: set[str] = set()
+        self.left_alone: set[str] = set()
+        self.rebound: set[str] = set()
+        self._everything = everything  # look for sharing in all of a long container, not only where it is new
+        self._class_objects: dict[str, type] = {}
+        self.components = Components(living, namespace)
+        self._as_before: dict[frozenset[int], Components | None] = {}
+        self._segments: dict[int, Parts] = {}  # of long containers, by their ids: each is dumped once
+
+    def add(
+        self, names: Iterable[str], rebound: frozenset[str] = frozenset(), grouped: frozenset[str] = frozenset()
+    ) -> set[str]:
+        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too.
+
+        Args:
+            grouped: of the names those that no code names. They are left alone where nothing leads to them either.
+        """
+        follow: set[str] = set()
+        self.left_alone -= set(names)
+        self.rebound |= rebound
+        todo = [name for name in names if name not in self.seen]
+        while todo:
+            name = todo.pop()
+            if name in self.seen or name in self.left_alone:
+                continue
+            if self.stays_unloaded(name):
+                self.seen.add(name)
+                continue
+            group = self.tracking.groups.get(name)
+            if group is not None and self._can_compare(group, rebound):
+                read = self._read_of(group, grouped)
+                if read and read == {name: group.data.get(name) for name in read}:
+                    self.left_alone.update(group.members)
+                    continue
+                self.seen.update(group.members)
+                found = self._check_group(group, follow)
+                unchanged = self.staged.unchanged
+                if read and unchanged and unchanged[-1][0] is group:
+                    group.data = group.data | read
+            else:
+                todo += [member for member in (group.members if group else ()) if member not in self.seen]
+                self.seen.add(name)
+                found = self.dump_alone(name, follow)
+            grouped = grouped.difference(found)
+            self.left_alone.difference_update(found)
+            todo += found
+        return follow
+
+    def _can_compare(self, group: Group, rebound: frozenset[str]) -> bool:
+        """Whether the group is bound as it was when it was dumped."""
+        if group.stale or group.unloaded is not None or rebound & set(group.members):
+            return False
+        return all(self.is_there(name) for name in group.members)
+
+    def _read_of(self, group: Group, grouped: frozenset[str]) -> dict[str, bytes]:
+        """Of what code names of the group, all that code gets at from there; nothing unless that is data, saved as it is.
+
+        Then no more than this has to be looked at. What others of the group changed meanwhile is found as it is for
+        names that no code mentions.
+        """
+        named = [name for name in group.members if name not in grouped]
+        members = self.values(named)
+        if not members or len(named) == len(group.members) or self._everything:
+            return {}
+        known = (group.data.get(name) != b"" and _is_table_or_array(value) for name, value in members.items())
+        if not all(known) or all(map(_is_table_or_array, (self.values(group.members) or {}).values())):
+            return {}
+        read: dict[str, bytes] = {}
+        for name, value in members.items():
+            compared = self.dump({name: value}, group, alone=True)
+            if compared is None or compared.own != group.own_of(name):
+                return {}
+            read[name] = _data_of(value, compared)
+        return read
+
+    def data_among(self, members: Mapping[str, object]) -> dict[str, bytes]:
+        """All that code gets at from those members that are tables, for as long as it is data."""
+        if len(members) == 1:
+            return NO_OWN
+        tables = {name for name, value in members.items() if _is_table_or_array(value)}
+        if not tables or len(tables) == len(members):
+            return NO_OWN
+        return {name: _data_of(members[name], alone) for name in tables if (alone := self.alone.get(name)) is not None}
+
+    def stays_unloaded(self, name: str) -> bool:
+        """Whether the name is still bound to what stands for a value that could not be loaded: its entry stays."""
+        group = self.tracking.groups.get(name)
+        if group is None or group.unloaded is None:
+            return False
+        if name.startswith(CLASS_PREFIX):
+            return True
+        return self.namespace.get(name, self) is group.unloaded.placeholders[name]
+
+    def is_there(self, name: str) -> bool:
+        if name.startswith(CLASS_PREFIX):
+            return self.class_of(name) is not None
+        return name in self.namespace
+
+    def class_of(self, entry: str) -> type | None:
+        return self._class_objects.get(entry) or self.living.classes.live(entry.removeprefix(CLASS_PREFIX))
+
+    def value(self, name: str) -> object:
+        """What the name is bound to; raises VanishedError if a thread or a reducer took it away meanwhile."""
+        if name.startswith(CLASS_PREFIX):
+            return self.class_of(name)
+        value = self.namespace.get(name, self)
+        if value is self:
+            raise VanishedError(name)
+        return value
+
+    def values(self, names: Iterable[str]) -> dict[str, object] | None:
+        """The values of all these names; None if one of them is gone by now."""
+        try:
+            return {name: self.value(name) for name in names}
+        except VanishedError:
+            return None
+
+    def _check_group(self, group: Group, follow: set[str]) -> list[str]:
+        """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
+        members = self.values(group.members)
+        if members is not None and (self._is_same_name(group, members) or self._is_same(group, members)):
+            # Bodies of classes are values of their own, and may have changed.
+            return [entry for entry in map(class_entry, group.classes) if entry not in self.seen]
+        compared = None if members is None else self.dump(members, group, defer=len(group.members) > 1)
+        if members is None or compared is None:
+            return []
+        used = compared.dumped.dump.globals_used
+        # What known code uses was followed when the cell named it, and is not followed from a look in the background.
+        follow |= used - group.globals_used if compared.signature == group.signature else used
+        if compared.signature == group.signature:
+            if not compared.dumped.reach.deferred:
+                # At once: ids may be others now, and sharing is judged by them.
+                self.tracking.refresh(group, compared.dumped)
+                group.met = compared.dumped.met
+            group.digest = compared.dumped.digest
+            self.staged.unchanged.append((group, compared.dumped))
+            if len(group.members) > 1 and compared.dumped.layout.long < 0:
+                self.joint[group.members] = compared  # they may be found to share something, and be staged again
+            return self._new_classes(compared.dumped)
+        if len(group.members) == 1 and compared.dumped.reach.deferred:
+            compared.dumped.reach = reach_of(members, compared.dumped.dump)
+        if len(group.members) == 1 and not self.components.is_led(members):
+            self._keep(group.members[0], members, compared)
+            return self._new_classes(compared.dumped)
+        if compared.dumped.layout.long >= 0:
+            return self._split_around(group, compared, follow)
+        self.staged.drop(group)
+        self.joint[group.members] = compared
+        return [name for member in group.members for name in self.dump_alone(member, follow)]
+
+    def _is_same_name(self, group: Group, members: Mapping[str, object]) -> bool:
+        """Whether this was saved as a mere name of a module, and is what stands there: then it is not dumped."""
+        if not references.is_named(*group.place, members[group.members[0]]):
+            return False
+        self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach)))
+        return True
+
+    def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
+        """Whether this is a container of atoms, a plain function or class with what was saved: then it is not dumped."""
+        if len(members) > 1:
+            return False
+        busy = time.thread_time() if group.digest else 0.0
+        ((name, value),) = members.items()
+        if group.digest:
+            same = is_same(name, value, group.digest, self.living, self.namespace)
+        else:
+            same = self._is_short_and_same(group, value)
+        if not same:
+            return False
+        seconds = time.thread_time() - busy if group.digest else 0.0
+        self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach, seconds=seconds)))
+        return True
+
+    def _is_short_and_same(self, group: Group, value: object) -> bool:
+        """Most of what is looked at in the background: a dump would take ten times as long, and note no more."""
+        if group.classes or group.globals_used or group.held or group.holders or not group.reach.ids <= {id(value)}:
+            return False
+        references.look()
+        stream = plain_stream(value, self.namespace)
+        return stream is not None and saving.signature_of(stream) == group.signature
+
+    def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
+        """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""
+        found: list[str] = []
+        long = group.members[joint.dumped.layout.long]
+        cut = joint.dumped.segments
+        for name in group.members:
+            if name != long or cut is None or cut.shares:
+                found += self.dump_alone(name, follow)
+        if cut is None:
+            return found
+        if not cut.shares:  # alone it would be cut the same way
+            reach = Reach(set(cut.reach.ids), [], complete=False)
+            self.alone[long] = saving.Compared(msgspec.structs.replace(joint.dumped, reach=reach), [], [], b"")
+            self.owns[long] = joint.own
+        self.joint[group.members] = joint
+        return found
+
+    def dump_alone(self, name: str, follow: set[str]) -> list[str]:
+        if not self.is_there(name) or self.stays_unloaded(name):
+            return []
+        members = self.values([name])
+        if members is None:
+            return []
+        if self._is_atom(name, members[name]):
+            self.living.dumps((name,), self.rebound)
+            self.living.interrupted.discard(name)
+            self.atoms[name] = members[name]
+            return []
+        # First, so that what of it is found there does not depend on which names were dumped before.
+        self.components.is_led(members)
+        compared = self.dump(members, self.tracking.groups.get(name), alone=True)
+        if compared is None:
+            return []
+        follow |= compared.dumped.dump.globals_used
+        self._keep(name, members, compared)
+        for component in compared.dumped.dump.met:
+            follow |= component.dump.globals_used
+        return self._new_classes(compared.dumped)
+
+    def _is_atom(self, name: str, value: object) -> bool:
+        """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
+        if id(type(value)) not in ATOM_IDS:
+            return False
+        size = len(value) if isinstance(value, str | bytes) else value.bit_length() if isinstance(value, int) else 0
+        if size > _SHORT:
+            return False
+        group = self.tracking.groups.get(name)
+        return group is None or len(group.members) == 1
+
+    def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
+        """Remember what a name was dumped as by itself; others may hold parts of it."""
+        self.alone[name] = compared
+        reach = compared.dumped.reach
+        for component in compared.dumped.dump.met:
+            reach.ids.add(component.root_id)
+            if not component.is_told:  # one name that holds it is enough to find who shares it
+                component.tell_reach()
+                compared.dumped.reach = reach = joined([reach, component.compared.dumped.reach])
+        self.components.add(members[name], compared)
+
+    def is_as_before(self, name: str, group: Group) -> bool:
+        """Whether a value whose digest is worked out by other components now is what it was, worked out by the same ones."""
+        if name in self.atoms:
+            return False
+        roots = group.roots.get(name, ())
+        before = {root: digest for root, digest, _ in roots}
+        now = {root: digest for root, digest, _ in roots_of(self.alone[name].dumped.dump)}
+        if any(watch is not None and watch() is None for *_, watch in roots):
+            return False  # it led to an object that is gone
+        changed = any(now.get(root, digest) != digest for root, digest in before.items())
+        if group.own_of(name) is None or changed or before.keys() == now.keys():
+            return False
+        dump = self.alone[name].dumped.dump
+        if not before.keys() <= {*now, *ids_of((*dump.instances, *_instances(dump.met)))}:
+            return False  # it led to an object that it does not lead to any more
+        components = self._components_of(frozenset(before))
+        members = self.values([name])
+        if components is None or members is None:
+            return False
+        try:
+            dumped = dump_group(members, self.living, self.namespace, components=components)
+            return saving.compare(dumped).own == group.own_of(name)
+        except FOREIGN:
+            return False
+
+    def _components_of(self, roots: frozenset[int]) -> Components | None:
+        """The components of these objects, as far as they are still part of what was dumped."""
+        if roots not in self._as_before:
+            made = Components(self.living, self.namespace)
+            dumps = (compared.dumped.dump for compared in self.alone.values())
+            found = {id(value): value for dump in dumps for value in (*dump.instances, *_instances(dump.met))}
+            known = all(root in found and made.made_of(found[root]) is not None for root in roots)
+            self._as_before[roots] = made if known else None
+        return self._as_before[roots]
+
+    def _new_classes(self, dumped: Dumped) -> list[str]:
+        """Entries of classes that the value needs: their bodies are values too, and may have changed."""
+        found: list[str] = []
+        needed = dict(dumped.dump.classes)
+        for component in dumped.dump.met:
+            needed |= component.dump.classes
+        for uid, kind in needed.items():
+            entry = class_entry(uid)
+            self._class_objects.setdefault(entry, kind)
+            if entry not in self.seen:
+                found.append(entry)
+        return found
+
+    def dump(
+        self, members: Mapping[str, object], before: Group | None, *, defer: bool = False, alone: bool = False
+    ) -> saving.Compared | None:
+        """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell.
+
+        Args:
+            alone: only to compare, beside what was dumped before.
+        """
+        began, busy = time.perf_counter(), time.thread_time()
+        self.living.dumps(members, self.rebound)
+        try:
+            defer = defer and not self._everything
+            compared = None if alone else self._dump_led(members, before, defer=defer)
+            if compared is None:
+                compared = saving.compare(self._dump_or_lose(members, before, defer=defer, alone=alone))
+            dumped = compared.dumped
+        except KeyboardInterrupt:
+            if self.living.arrived != [] or self.living.interrupted.isdisjoint(members):
+                self.interrupt(members, before)
+                return None
+            # Twice, and by nobody: the value's own code raises that, and would stop every checkout.
+            compared = saving.compare(self._lost(members, "saving it is interrupted by its own code"))
+            dumped = compared.dumped
+        else:
+            self.living.interrupted.difference_update(members)
+        # No code of anyone else's ran for plain containers, so they waited for nothing but a busy machine.
+        took = time.perf_counter() - began
+        if took > LEAST_COST_S and not (dumped.dump.instances or dumped.dump.opaque):
+            took = time.thread_time() - busy
+        dumped.seconds = took
+        return compared
+
+    def _dump_led(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> saving.Compared | None:
+        """Dump the members behind the figure that they lead to; None if they lead to none."""
+        try:
+            named = before.reach.named if before is not None else ()
+            expects = before.signature if before is not None and before.members == tuple(members) else b""
+            return self.components.dump_led(members, defer=defer and before is not None, named=named, expects=expects)
+        except FOREIGN:
+            return None
+
+    def _dump_or_lose(
+        self, members: Mapping[str, object], before: Group | None, *, defer: bool, alone: bool = False
+    ) -> Dumped:
+        groups = [group for name in members if (group := self.tracking.groups.get(name)) is not None]
+        cuts: dict[str | int, Cuts] = {}
+        for group in groups:
+            cuts |= group.cuts
+        known = before.marks if before and not self._everything else frozenset[bytes]()
+        anchors = self._items_beside(members, before) if before is not None and known else ()
+        named = before.reach.named if before is not None else ()
+        try:
+            components = self.components if alone and not any(map(is_class_entry, members)) else None
+            dumped = dump_group(
+                members,
+                self.living,
+                self.namespace,
+                cuts=cuts,
+                known=known,
+                anchors=anchors,
+                named=named,
+                defer=defer,
+                components=components,
+                dumped=self._segments,
+                last=None if alone else self._last(members, before),
+            )
+            dumped.pickler = None  # its memo would hold all that it met
+            return dumped
+        except RecursionError:
+            reason = "it is nested too deeply to be saved"
+        except FOREIGN as error:
+            reason = explain(error)
+        return self._lost(members, reason)
+
+    def _last(self, members: Mapping[str, object], before: Group | None) -> tuple[bytes, Reach] | None:
+        """What is known of the group from the last time, if these are all of its members and it need not be walked."""
+        if before is None or not before.met or self._everything or before.members != tuple(members):
+            return None
+        return before.met, before.reach
+
+    def held_live(self) -> Held:
+        """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
+        found = self.tracking.held_live(self.alone)
+        for dump in (compared.dumped.dump for compared in self.alone.values()):
+            if dump.holders:
+                found.ids |= dump.held
+                found.memory |= dump.held_memory
+        return found
+
+    def pins_of(
+        self, members: Mapping[str, object], compared: saving.Compared, shared: AbstractSet[int]
+    ) -> dict[int, references.Named]:
+        """The objects that members share with such ones, which stay the objects that they are wherever a checkout leads."""
+        from agent_kernel.values.constants import library_constants, packages_of
+        from agent_kernel.values.reducers import is_inner
+
+        dump = compared.dumped.dump
+        ids = set(shared - library_constants(packages_of((*dump.instances, *dump.opaque)), set(shared)))
+        values = [value for name, value in members.items() if not is_class_entry(name)]
+        looking = {id(use.holder): use.holder for use in dump.memory if use.low in ids and not use.private}
+        found = list({id(value): value for value in (*find(ids, values, dump), *looking.values())}.values())
+        found = [value for value in found if references.find(value, self.namespace) is None and not is_inner(value)]
+        left_out = _attributes_among(found, dump)
+        return {
+            id(value): references.pin(value, self.living.pin(value)) for value in found if id(value) not in left_out
+        }
+
+    def as_stored(
+        self, members: Mapping[str, object], compared: saving.Compared, pins: Mapping[int, references.Named]
+    ) -> saving.Compared:
+        """What to store: also the answers that objects keep, which no longer follow from what they were asked of.
+
+        A comparison leaves the answers out, because to ask is no change: so a commit stores them as of the last change.
+        It leaves the pins out too: an object does not change because something that cannot be saved holds it.
+
+        Args:
+            pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
+        """
+        seen = compared.dumped.dump
+        if not seen.answers and not pins:
+            return compared
+        set_back = _set_back_among(members, pins, seen)
+        options: dict[str, Any] = {"named": seen.named, "whole": True, "answers": bool(seen.answers), "pins": set_back}
+        if set_back or seen.answers:
+            try:
+                dumped = dump_group(members, self.living, self.namespace, **options)
+            except (*FOREIGN, RecursionError):
+                return compared
+            dumped.pickler = None
+            # Not if the answers lead to what the commit does not save besides.
+            more = dumped.dump.losses.keys() - seen.losses.keys() or dumped.dump.classes.keys() - seen.classes.keys()
+            compared = compared if more else saving.compare(dumped)
+        tokens = tuple(sorted(pin.reference.name for pin in pins.values()))
+        layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
+        return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
+
+    def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
+        """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""
+        try:
+            return dump_group(
+                {name: Unsavable(value, reason) for name, value in members.items()}, self.living, self.namespace
+            )
+        except FOREIGN:
+            nothing = {name: Unsavable(object(), reason) for name in members}
+            return dump_group(nothing, self.living, self.namespace)
+
+    def _items_beside(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
+        """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
+        beside = [name for name in group.members if name not in members]
+        if len(members) != 1 or not beside or not is_long(*members.values()):
+            return frozenset()
+        values = (self.values(beside) or {}).values()
+        return set[int]().union(*(ids_of_items(value) for value in values if is_long(value)))
+
+    def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
+        self.staged.interrupted = True
+        self.living.interrupted.update(members)
+        if before is not None:
+            self.tracking.mark_stale(before)
+        for name, value in members.items():
+            if not name.startswith("\0"):
+                unsaved = Unsaved(name, type_name(type(value)), "saving it was interrupted", "the next cell saves it")
+                self.staged.unsaved[name, ""] = unsaved
+
+    def let_go(self) -> None:
+        """The commit is staged: drop copies of the items of long containers, and note what figures hold of their library."""
+        for dumped in (*(found.dumped for found in (*self.alone.values(), *self.joint.values())), *self._unchanged()):
+            if dumped.segments is not None:
+                dumped.segments.let_go()
+        self._segments.clear()
+        self.components.let_go()
+
+    def _unchanged(self) -> Iterable[Dumped]:
+        return (dumped for _, dumped in self.staged.unchanged)

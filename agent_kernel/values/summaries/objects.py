@@ -1,0 +1,269 @@
+"""Summaries of everything that is not of an exactly known type.
+
+Its class may define anything, so only the interpreter's own slots and the base types' own methods are used, and only
+for what a built-in or library base keeps outside the class's reach: a length, a shape, a block manager.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from types import CodeType, FunctionType
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
+
+from agent_kernel.values.summaries.arrays import ndarray
+from agent_kernel.values.summaries.code import class_
+from agent_kernel.values.summaries.frames import dataframe, series
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MODEL, Column, Summary
+from agent_kernel.values.summaries.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, preview_of
+from agent_kernel.values.summaries.reading import (
+    ExactTypes,
+    bases_of,
+    class_dict,
+    derives_from,
+    entry,
+    exact_items,
+    instance_dict,
+    is_of_notebook,
+    loaded,
+    qualified_name,
+    shallow_size,
+    type_text,
+)
+from agent_kernel.values.summaries.redaction import labels_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.wording import MASK, MORE, clean, cut
+
+__all__ = ["is_model", "made_with", "with_attributes"]
+
+
+# -- the attributes of objects whose class a cell made, of dataclasses and of widgets: what their slots and dicts hold
+#
+# Such a class is stored apart from its instances, and its instances together, so that nobody can tell from what is stored
+# which attribute is which. Only what the interpreter itself keeps is looked at: no property, no `__getattr__` runs.
+
+_MOST = 40
+_MOST_COUNTED = 10_000
+_item_of: Callable[[object, int], object] = class_dict(tuple)["__getitem__"]  # type: ignore[assignment]  # its own slot
+
+
+def with_attributes(summary: Summary, value: object) -> Summary:
+    """The summary with the object's attributes, if it has any that may be told."""
+    kind = type(value)
+    is_widget = derives_from(kind, loaded("ipywidgets", "Widget"))
+    is_data = is_of_notebook(kind) or entry(class_dict(kind), "__dataclass_fields__") is not None
+    if summary.masked or not (is_data or is_widget):
+        return summary
+    attributes = _traits(value) if is_widget else _attributes(value, summary)
+    found = list(islice(attributes, _MOST_COUNTED))
+    first = found[:_MOST]
+    hide = any(names_its_neighbours(name, held) for name, held in first)
+    hide = hide or (is_widget and (labels_a_secret(kind.__name__) or labels_a_secret(dict(found).get("description"))))
+    columns = tuple(
+        Column(label(name, CELL), MASK if hide or labels_a_secret(name) else preview_of(held, CELL, depth=1))
+        for name, held in first
+    )
+    masked = any(MASK in part for column in columns for part in (column.name, column.of))
+    return replace(summary, columns=columns, masked=masked, attributes=len(found))
+
+
+def _traits(widget: object) -> Iterator[tuple[str, object]]:
+    """What a widget shows, without how it looks."""
+    traits = entry(instance_dict(widget), "_trait_values")
+    for name, held in list(cast("dict[object, object]", traits).items()) if type(traits) is dict else ():
+        says_nothing = held is None or held is False or (type(held) is str and not held)
+        if type(name) is str and not name.startswith("_") and name not in _LOOKS and not says_nothing:
+            yield name, held
+
+
+_LOOKS = frozenset(
+    [
+        "box_style",
+        "button_style",
+        "comm",
+        "continuous_update",
+        "description_allow_html",
+        "disabled",
+        "icon",
+        "keys",
+        "layout",
+        "log",
+        "orientation",
+        "readout",
+        "readout_format",
+        "step",
+        "style",
+        "tabbable",
+        "tooltip",
+    ]
+)
+
+
+def _attributes(value: object, summary: Summary) -> Iterator[tuple[str, object]]:
+    kind = type(value)
+    if derives_from(kind, tuple):  # a named tuple
+        names = exact_items(entry(class_dict(kind), "_fields"))
+        for place, name in enumerate(names[: summary.shape[0] if summary.shape else 0]):
+            if type(name) is str:
+                yield name, _item_of(value, place)
+    for base in reversed(bases_of(kind)):
+        for name, slot in islice(class_dict(base).items(), _MOST_COUNTED):
+            if type(name) is str and is_slot(slot) and is_of_notebook(base) and not name.startswith("__"):
+                yield name, entry_of_slot(value, name)
+    for name, held in instance_dict(value).items():
+        if type(name) is str and not name.startswith("__"):
+            yield name, held
+
+
+# -- summaries of models: what scikit-learn's estimators were made with, read without running a line of theirs
+#
+# An estimator keeps each parameter of `__init__` under the same name in its own attributes; that is scikit-learn's rule for all of
+# them. So the parameters are the names in the code of `__init__`, the values lie in the instance's dict, and those that differ from
+# the defaults of `__init__` are told: `Ridge(alpha=3.0)`.
+
+_ESTIMATOR: Final = ("sklearn.base", "BaseEstimator")
+_BASES: Final = (
+    _ESTIMATOR,
+    ("torch.nn.modules.module", "Module"),
+    ("xgboost.core", "Booster"),
+    ("lightgbm.basic", "Booster"),
+    ("catboost.core", "CatBoost"),
+    ("statsmodels.base.model", "Model"),
+    ("statsmodels.base.model", "Results"),
+    ("statsmodels.base.wrapper", "ResultsWrapper"),
+    ("keras.src.layers.layer", "Layer"),
+)
+_ROOM = 40  # characters of a parameter
+_DEPTH = 2  # estimators within estimators
+_FEW = 4  # of these in a list
+_MOST_WRAPPERS = 8
+_MOST_NAMES = 200
+_MISSING = object()
+_FUNCTIONS: ExactTypes[bool] = ExactTypes([(FunctionType, True)])
+
+
+def is_model(kind: type) -> bool:
+    """Whether instances of the class are models of a library that is loaded."""
+    return any(base is not None and derives_from(kind, base) for base in (loaded(*place) for place in _BASES))
+
+
+def made_with(value: object) -> str:
+    """`Ridge(alpha=3.0)` for an estimator of scikit-learn; nothing for anything else."""
+    return _written(value, _DEPTH, LONGEST_TEXT) if _is_estimator(value) else ""
+
+
+def _is_estimator(value: object) -> bool:
+    base = loaded(*_ESTIMATOR)
+    return base is not None and derives_from(type(value), base)
+
+
+def _written(value: object, depth: int, room: int) -> str:
+    name = clean(qualified_name(type(value)).rpartition(".")[2])
+    if depth < 0:
+        return f"{name}({MORE})"
+    told = ", ".join(f"{clean(param)}={_param(param, held, depth - 1)}" for param, held in _changed(value))
+    return cut(f"{name}({told})", room)
+
+
+def _changed(value: object) -> Iterator[tuple[str, object]]:
+    """The parameters whose values differ from their defaults, in the order of `__init__`."""
+    held = instance_dict(value)
+    for name, default in _parameters(type(value)):
+        found = entry(held, name) if name in set(islice(held, _MOST_NAMES)) else _MISSING
+        if found is not _MISSING and not _is_default(found, default):
+            yield name, found
+
+
+def _parameters(kind: type) -> Iterator[tuple[str, object]]:
+    """What `__init__` takes, with the defaults."""
+    found = next((held for base in bases_of(kind) if (held := entry(class_dict(base), "__init__")) is not None), None)
+    function = _unwrapped(found)
+    if function is None:
+        return
+    code: CodeType = function.__code__
+    positional = code.co_varnames[1 : code.co_argcount]
+    defaults = function.__defaults__ or ()
+    known = dict(zip(reversed(positional), reversed(defaults), strict=False))
+    named: dict[str, object] = function.__kwdefaults__ or {}
+    for name in positional:
+        yield name, known.get(name, _MISSING)
+    for name in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
+        yield name, named.get(name, _MISSING)
+
+
+def _unwrapped(found: object) -> FunctionType | None:
+    """The function under its decorators, as `functools.wraps` notes it."""
+    for _ in range(_MOST_WRAPPERS):
+        if _FUNCTIONS.of(found) is None:
+            return None
+        function = cast("FunctionType", found)
+        found = entry(function.__dict__, "__wrapped__")
+        if found is None:
+            return function
+    return None
+
+
+def _is_default(found: object, default: object) -> bool:
+    if found is default:
+        return True
+    return type(found) is type(default) and is_plain(found) and cell(found, 1_000) == cell(default, 1_000)
+
+
+def _param(name: str, held: object, depth: int) -> str:
+    return MASK if labels_a_secret(name) else _held(held, depth)
+
+
+def _held(held: object, depth: int) -> str:
+    if _is_estimator(held):
+        return _written(held, depth, 2 * _ROOM)
+    items = exact_items(held)
+    if items and depth >= 0 and any(map(_holds_an_estimator, items[:_FEW])):
+        parts = [_held(item, depth) for item in items[:_FEW]] + [MORE] * (len(items) > _FEW)
+        return f"({', '.join(parts)})" if type(held) is tuple else f"[{', '.join(parts)}]"
+    return preview_of(held, _ROOM, depth=1)
+
+
+def _holds_an_estimator(item: object) -> bool:
+    return _is_estimator(item) or any(map(_is_estimator, exact_items(item)[:_FEW]))
+
+
+_SIZED: tuple[type, ...] = (list, dict, tuple, set, frozenset, deque)
+_LIBRARY_BASES: tuple[tuple[str, str, Callable[[Any, bool], Summary]], ...] = (
+    ("numpy", "ndarray", ndarray),
+    ("pandas", "DataFrame", dataframe),
+    ("pandas", "Series", series),
+)
+
+
+def foreign(value: object, hide: bool) -> Summary:
+    """The type's qualified name and what a base type can say; no line of the class's own code runs."""
+    kind = type(value)
+    if derives_from(kind, type):
+        return class_(value)  # type: ignore[arg-type]  # every instance of a metaclass is a class
+    if derives_from(kind, BaseException):
+        return Summary("exception", type_text(kind))
+    for module, name, summarize_as in _LIBRARY_BASES:
+        base = loaded(module, name)
+        if base is not None and derives_from(kind, base):
+            return summarize_as(value, hide)
+    text = "" if hide else made_with(value)
+    summary = Summary(
+        "object",
+        type_text(kind),
+        text,
+        _length(value),
+        MODEL if is_model(kind) else "",
+        shallow_size(value),
+        masked=hide or MASK in text,
+    )
+    return with_attributes(summary, value)
+
+
+def _length(value: object) -> tuple[int, ...]:
+    for base in _SIZED:
+        if derives_from(type(value), base):
+            length: Callable[[object], int] = class_dict(base)["__len__"]  # type: ignore[assignment]  # its own slot
+            return (length(value),)
+    return ()

@@ -1,0 +1,360 @@
+"""What looks like a secret, by the name it goes under or by its own characters.
+
+Masking errs towards hiding: a preview lost costs a look at the live value, a key shown in a history, a log or a
+model's context is a key to replace.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import cast
+
+import msgspec
+
+from agent_kernel.values.summaries.lexing import Lexeme, lexemes, literal_text
+from agent_kernel.values.summaries.wording import MASK
+
+__all__ = ["mask_code", "mask_text"]
+
+
+_WINDOW = 400  # characters of a text that are searched; previews show fewer
+_LONGEST_LABEL = 40
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NUMBER = re.compile("[0-9]+")
+_ANYWHERE = re.compile(
+    r"passw(?:or)?d|passphrase|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
+)
+# Whole words are sets: an expression of them takes longer to compile than all names of a notebook to look up.
+_KEY_OWNERS = frozenset(
+    ["ssh", "encryption", "signing", "master", "account", "auth", "service", "session", "storage", "license", "client"]
+)
+_PASS_OWNERS = frozenset(
+    [
+        "db",
+        "user",
+        "smtp",
+        "imap",
+        "pop",
+        "ftp",
+        "ssh",
+        "mail",
+        "email",
+        "admin",
+        "root",
+        "sudo",
+        "login",
+        "pg",
+        "sql",
+        "redis",
+        "http",
+        "proxy",
+    ]
+)
+_TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", "user", "id", "csrf"])
+_WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn"])
+# Last words that say the name is of a number or a kind: token_count, secret_type.
+_MEASURES = frozenset(
+    [
+        *(
+            "count",
+            "counts",
+            "len",
+            "length",
+            "size",
+            "limit",
+            "usage",
+            "index",
+            "idx",
+            "ratio",
+            "ids",
+            "type",
+            "types",
+        ),
+        *("year", "years", "month", "months", "day", "days", "date", "time", "hours", "minutes", "seconds", "expiry"),
+    ]
+)
+# In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
+_NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
+
+_PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|[^"']*)"""
+# Each alternative takes a secret to its end and no further, for a text that is shown without it.
+_CONTENT = (
+    _PRIVATE_KEY
+    + r"""
+    | (?<![A-Za-z0-9])(?:
+          sk-[A-Za-z0-9_-]{12,}
+        | [spr]k_(?:live|test)_[A-Za-z0-9]{8,}
+        | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
+        | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}[A-Za-z0-9._-]*
+        | xox[abeoprs]-[A-Za-z0-9-]{8,} | hf_[A-Za-z0-9]{16,} | npm_[A-Za-z0-9]{24,} | pypi-[A-Za-z0-9_-]{24,}
+        | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}[A-Za-z0-9._-]* | SG\.[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]*
+        | (?P<bearer>[Bb]earer[ ]+)[A-Za-z0-9._~+/-]{12,}=*
+        | (?P<basic>[Bb]asic[ ]+)(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}=*
+      )
+    | (?P<login>://[^/\s:@]*:)[^@/\s]+(?=@)
+    | (?P<said>(?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?)
+      (?!\{[^{}]*\}|•)[^\s"',;]{4,}
+    """
+)
+_KEPT = ("bearer", "basic", "login", "said")  # what stands before the secret and says what it is
+
+# Looking for words one by one takes a twentieth of the time of an expression that names them all.
+# Code in which none of these stands gives no literal a name that could be one of a secret.
+_WORDS_OF_SECRETS = ("pass", "pw", "secret", "key", "cred", "auth", "bearer", "token", "cookie", "dsn")
+# Every alternative of _CONTENT needs one of these, in whatever case.
+_HINTS = (
+    *("-----begin", "sk-", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+    *("akia", "asia", "aiza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyj", "sg.", "earer", "asic"),
+    *("://", "passw", "pwd", "secret", "token", "key"),
+)
+
+
+@cache
+def _content() -> re.Pattern[str]:
+    """Compiled for the first text that gives a hint of a secret."""
+    return re.compile(_CONTENT, re.VERBOSE | re.DOTALL)
+
+
+def speaks_of_secrets(code: str) -> bool:
+    """Whether a word stands in the code that the name of a secret needs."""
+    folded = code.casefold()
+    return any(word in folded for word in _WORDS_OF_SECRETS)
+
+
+def _may_hold_a_secret(text: str) -> bool:
+    folded = text.casefold()
+    return any(hint in folded for hint in _HINTS)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a variable, key, column or parameter of this name should not be shown.
+
+    >>> [names_a_secret(n) for n in ("OPENAI_API_KEY", "dbPassword", "auth_token", "tokens", "n_tokens", "author")]
+    [True, True, True, False, False, False]
+    """
+    # No number makes a name a secret or not: v0 to v4999 are one name.
+    return _names_a_secret(_NUMBER.sub("0", name[:_WINDOW])) if name else False
+
+
+@lru_cache(maxsize=2_048)
+def _names_a_secret(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] in _MEASURES:
+        return False
+    if _ANYWHERE.search("_".join(words)) or _ANYWHERE.search("".join(words)):
+        return True
+    if any(word in _WHOLE_WORDS or word.endswith("token") for word in words):
+        return True
+    return any(_is_secret_pair(before, after) for before, after in pairwise(words))
+
+
+def _is_secret_pair(before: str, after: str) -> bool:
+    if after in ("key", "keys"):
+        return before in _KEY_OWNERS
+    if after == "pass":
+        return before in _PASS_OWNERS
+    return after == "tokens" and before in _TOKEN_OWNERS
+
+
+def labels_a_secret(label: object) -> bool:
+    """Whether a key, or the label of a row, says that what stands under it is a secret; of several parts one may."""
+    if type(label) is tuple:
+        return any(map(labels_a_secret, cast("tuple[object, ...]", label)))
+    if type(label) is bytes:
+        return names_a_secret(label[:_LONGEST_LABEL].decode("latin-1"))
+    return type(label) is str and names_a_secret(label)
+
+
+def names_its_neighbours(label: object, value: object) -> bool:
+    """Whether this entry of a record says that the entries beside it hold a secret."""
+    if type(label) is not str or type(value) is not str or len(label) > _LONGEST_LABEL:
+        return False
+    return label.casefold() in _NAMING and names_a_secret(value)
+
+
+def holds_a_secret(text: str) -> bool:
+    """Whether the beginning of a text looks like a key, a token, a private key or a login.
+
+    >>> [holds_a_secret(t) for t in ("ghp_" + "x" * 36, "postgres://me:hunter2@db/x", "a plain line: nothing")]
+    [True, True, False]
+    """
+    window = text[:_WINDOW]
+    return len(window) >= 8 and _may_hold_a_secret(window) and _content().search(window) is not None
+
+
+def without_private_keys(text: str) -> str:
+    """The whole text, with a mask in place of each private key."""
+    return re.sub(_PRIVATE_KEY, MASK, text, flags=re.DOTALL) if "-----BEGIN" in text else text
+
+
+def without_secrets(text: str) -> str:
+    """The whole text, with a mask in place of each key, token, private key and login.
+
+    >>> without_secrets("token: abcdef123, then ghp_" + "x" * 36)
+    'token: •••• masked, then •••• masked'
+    """
+    return _content().sub(_mask, text) if _may_hold_a_secret(text) else text
+
+
+def _mask(found: re.Match[str]) -> str:
+    return next((found[kept] for kept in _KEPT if found[kept]), "") + MASK
+
+
+# -- mask what looks like a secret in code, error texts and messages
+#
+# The rules are those of `masking`, which summaries use too. In code, a literal is masked where a name, a keyword or a key
+# says that it is a secret, and wherever its own characters do. What a cell's code gave away is then masked in its error
+# and its message as well. Only what is shown is masked: the stored source stays as it was typed.
+
+_SHORTEST = 4  # characters of a literal that is looked for elsewhere, and digits of a number that is masked
+# What asks for a secret by its name: the name is none.
+_ASKING = frozenset({"get", "getenv", "getpass", "input", "prompt", "raw_input"})
+_COMMAND = re.compile(r"(?m)^[^\S\n]*[%!].*$")  # a magic or shell line: its words are no Python
+_FOREIGN = re.compile(r"\s*%%(?!agent\b|time\b|timeit\b|capture\b|prun\b)")  # a cell of another language
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+def mask_text(text: str, hidden: Iterable[str] = ()) -> str:
+    """The text without keys, tokens, logins, and without the literals that a cell's code gave away.
+
+    >>> mask_text("cannot reach postgres://me:hunter2@db/x")
+    'cannot reach postgres://me:•••• masked@db/x'
+    """
+    text = without_secrets(text)
+    for literal in sorted(hidden, key=len, reverse=True):
+        text = text.replace(literal, MASK)
+    return text
+
+
+@lru_cache(maxsize=512)
+def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, frozenset[str]]:
+    """The code as it may be shown, and the literals that were masked in it.
+
+    Args:
+        names: whose literals are masked, whatever the names look like, and no others' but what looks like a secret by
+            itself. By default those of names that look like a secret's.
+
+    >>> mask_code("api_key = 'abcdefgh'; n = 'abc'")[0]
+    "api_key = '•••• masked'; n = 'abc'"
+    """
+    if not names and not speaks_of_secrets(source):
+        return without_secrets(source), frozenset()
+    if _FOREIGN.match(source):
+        return without_secrets(source), frozenset()
+    hidden: set[str] = set()
+    source = without_private_keys(source)  # its lines may be those of a text that never ends
+    shown = "".join(_Reader(names, hidden).read(lexemes(source)))
+    shown = _COMMAND.sub(lambda line: without_secrets(line[0]), shown)
+    for literal in sorted(hidden, key=len, reverse=True):  # a cell may spell out elsewhere what it assigned
+        if names or not _is_word(literal):
+            shown = shown.replace(literal, MASK)
+    return shown, frozenset(hidden)
+
+
+def _meant(literal: str) -> str:
+    """What a literal with escapes in it stands for."""
+    try:
+        value: object = ast.literal_eval(literal)
+    except (SyntaxError, ValueError):
+        return ""
+    return value if type(value) is str else ""
+
+
+def _is_word(literal: str) -> bool:
+    """A literal that is likely to be part of other words: masking it everywhere would make code unreadable."""
+    return literal.isalpha() and len(literal) < 8
+
+
+class _Frame(msgspec.Struct):
+    """One level of brackets, or the statement around them."""
+
+    bracket: str = ""
+    inherits: bool = False  # it stands where the value of a secret stands
+    asks: bool = False  # its first item is the name of what is looked up
+    names_one: bool = False  # since the last comma, a name of a secret was met
+    assigned: bool = False  # and after it a sign that gives it a value
+    items: int = 0
+
+
+class _Reader:
+    """Goes through the code once, knowing at each literal whose value it is."""
+
+    def __init__(self, names: Collection[str], hidden: set[str]) -> None:
+        self._names = names
+        self._hidden = hidden
+        self._frames = [_Frame()]
+        self._before = ""
+
+    def read(self, pieces: Iterable[Lexeme]) -> Iterable[str]:
+        for piece in pieces:
+            yield self._masked(piece)
+            if piece.sort == "newline" and len(self._frames) == 1:
+                self._frames = [_Frame()]
+            elif piece.sort in ("name", "string"):
+                self._note(piece)
+            elif piece.sort == "sign":
+                self._turn(piece.text)
+            if piece.sort not in ("space", "newline", "comment"):
+                self._before = piece.text
+
+    def _masked(self, piece: Lexeme) -> str:
+        if piece.sort == "comment":
+            return without_secrets(piece.text)
+        if piece.sort == "string" and self._is_secret():
+            opening, inner, closing = literal_text(piece.text)
+            if not inner:
+                return piece.text
+            self._give_away(inner)
+            if "\\" in inner:
+                self._give_away(_meant(piece.text))
+            return f"{opening}{MASK}{closing}"
+        if piece.sort == "number" and len(piece.text) >= _SHORTEST and self._is_secret():
+            self._give_away(piece.text)
+            return MASK
+        return without_secrets(piece.text) if piece.sort == "string" else piece.text
+
+    def _give_away(self, literal: str) -> None:
+        if len(literal) >= _SHORTEST:
+            self._hidden.add(literal)
+
+    def _is_secret(self) -> bool:
+        frame = self._frames[-1]
+        return frame.assigned or (frame.inherits and not (frame.asks and frame.items == 0))
+
+    def _note(self, piece: Lexeme) -> None:
+        name = piece.text if piece.sort == "name" else literal_text(piece.text)[1]
+        if self._is_meant(name):
+            self._frames[-1].names_one = True
+
+    def _is_meant(self, name: str) -> bool:
+        # What stands beside the names in a cell was not asked for: it would be masked in the stored source for good.
+        return name in self._names if self._names else len(name) <= 80 and names_a_secret(name)
+
+    def _turn(self, sign: str) -> None:
+        frame = self._frames[-1]
+        if sign in _OPENING:
+            self._open(frame, sign)
+        elif sign in _CLOSING and len(self._frames) > 1:
+            closed = self._frames.pop()
+            # d["password"] = …: the key says what is assigned; in f(password) == … nothing is assigned to it.
+            self._frames[-1].names_one |= closed.bracket == "[" and closed.names_one
+        elif sign == "," and frame.bracket:
+            frame.names_one = frame.assigned = False
+            frame.items += 1
+        elif sign == ";" and not frame.bracket:
+            self._frames = [_Frame()]
+        elif sign == ":" and not frame.bracket:
+            frame.assigned = False  # after `if password == "x":`; an annotation's value is still to come
+        elif sign in ("=", ":=", "==", "!=") or (sign == ":" and frame.bracket == "{"):
+            frame.assigned = frame.assigned or frame.names_one
+
+    def _open(self, outer: _Frame, sign: str) -> None:
+        follows_a_value = bool(self._before) and (self._before[-1].isalnum() or self._before[-1] in "_)]\"'")
+        is_subscript = sign == "[" and follows_a_value
+        inherits = (outer.assigned or outer.inherits) and not is_subscript
+        self._frames.append(_Frame(sign, inherits, asks=sign == "(" and self._before in _ASKING))
