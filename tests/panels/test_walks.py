@@ -1,0 +1,133 @@
+"""How many files and functions of ours a plain act passes through: `python -m tests.panels.test_walks` prints the table.
+
+A change of one of these acts has to be understood along its whole walk. What is counted is every function of the package that is
+called, once its modules are loaded: the act was done once before.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import pytest
+
+import agent_kernel
+from tests.panels.fronts import Front, Panel
+
+PACKAGE = str(Path(agent_kernel.__file__).parent)
+TASK = "%%agent --model answers --approve auto\nDouble it"
+ANSWERS = "answers = ['x.append(3)', 'task.success(len(x))'] * 2"
+
+
+class Walk(msgspec.Struct):
+    """What an act passed through: files of the package, functions in them, calls, and how deep they go."""
+
+    files: set[str] = msgspec.field(default_factory=set[str])
+    functions: set[tuple[str, int]] = msgspec.field(default_factory=set[tuple[str, int]])
+    calls: int = 0
+    depth: int = 0
+
+
+@contextmanager
+def walked() -> Iterator[Walk]:
+    """Count what is called meanwhile on this thread."""
+    walk, deep = Walk(), 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal deep
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE):
+            return
+        if event == "call":
+            walk.files.add(file)
+            walk.functions.add((file, frame.f_code.co_firstlineno))
+            walk.calls += 1
+            deep += 1
+            walk.depth = max(walk.depth, deep)
+        elif event == "return":
+            deep -= 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield walk
+    finally:
+        sys.setprofile(before)
+
+
+def cell(front: Front) -> Walk:
+    for source in ("x = [1]", *["x.append(2)"] * 4):
+        front.run(source)
+    with walked() as walk:
+        front.run("x.append(2)")
+    return walk
+
+
+def checkout_of_a_name(front: Front) -> Walk:
+    for number in range(3):
+        front.run(f"df = [{number}]")
+    front.run("%agent checkout HEAD~1 -- df")
+    with walked() as walk:
+        front.run("%agent checkout HEAD~1 -- df")
+    return walk
+
+
+def task_of_two_steps(front: Front) -> Walk:
+    front.run("x = [1]")
+    front.run(ANSWERS)
+    front.run(TASK)
+    with walked() as walk:
+        said = front.run(TASK)
+    assert "Out[4]: 3" in said, said
+    return walk
+
+
+def asked(front: Front, op: str) -> Walk:
+    """What a panel does when somebody clicks on Check out: first it asks for the plan, then it acts."""
+    for number in range(4):
+        front.run(f"df = [{number}]")
+    panel: Panel = front.panel()
+    for _ in range(2):
+        with walked() as walk:
+            answer = panel.ask(op, to="HEAD~1", **({"op_": "checkout"} if op == "plan" else {"what": "variables"}))
+        assert "code" not in answer, answer
+    return walk
+
+
+# The act, how many files it should pass through at most, and how many it may pass through today: that must not grow.
+WALKS: dict[str, tuple[Callable[[Front], Walk], int, int]] = {
+    "a plain cell": (cell, 25, 66),
+    "a checkout of one name": (checkout_of_a_name, 40, 73),
+    "a task of two steps": (task_of_two_steps, 60, 118),
+    "the plan of a panel's checkout": (lambda front: asked(front, "plan"), 25, 39),
+    "a panel's checkout": (lambda front: asked(front, "checkout"), 40, 78),
+}
+
+
+@pytest.mark.parametrize("act", WALKS)
+def test_no_act_passes_through_more_files_than_today(front: Front, act: str) -> None:
+    do, _, today = WALKS[act]
+    assert 5 < len(do(front).files) <= today
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'':32}{'files':>7}{'target':>8}{'functions':>11}{'calls':>7}{'depth':>7}")
+    for act, (do, target, _) in WALKS.items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            pytest.MonkeyPatch.context() as patch,
+            Front(Path(folder), patch) as front,
+        ):
+            walk = do(front)
+        missed = "  MISSED" if len(walk.files) > target else ""
+        print(f"{act:32}{len(walk.files):7}{target:8}{len(walk.functions):11}{walk.calls:7}{walk.depth:7}{missed}")
+
+
+if __name__ == "__main__":
+    main()
