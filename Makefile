@@ -22,9 +22,12 @@ COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-co
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+# Targets install into one environment, so none runs beside another; `check` has installed all of it before.
+ifndef INSTALLED
 .NOTPARALLEL:
+endif
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test widgets e2e test-slow test-oldest test-matrix lint format types docs bench check clean
+.PHONY: help demo lab test widgets e2e test-slow test-oldest test-matrix lint format types mypy pyright docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,9 +72,10 @@ format: $(VENV)/.lint  ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: $(VENV)/.lint $(VENV)/.test $(VENV)/.e2e  ## mypy and pyright, strict, on package and tests
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(RUN)
+types: mypy pyright  ## mypy and pyright, strict, on package and tests
+
+mypy pyright: $(VENV)/.lint $(VENV)/.test $(VENV)/.e2e
+	$(BIN)/$@ $(if $(filter pyright,$@),--pythonpath $(RUN))
 
 docs: $(VENV)/.docs  ## build the docs into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -80,7 +84,10 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 	$(RUN) -m benchmarks
 
 # The tests come last, so that their summary is the last thing to read.
-check: $(VENV)/.check lint types docs demo e2e test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
+check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the slow tests; CI runs exactly this
+	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint mypy pyright docs demo
+	$(MAKE) INSTALLED=1 e2e
+	$(MAKE) INSTALLED=1 test
 
 clean:  ## remove .venv and everything that was built
 	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
