@@ -387,7 +387,7 @@ class TestInAKernel:
         wire.send({"op": "watch", "view": "1"})
         plain = found["content"]["data"]["text/plain"]
         short = plain.rpartition("--run ")[2].strip()
-        find = f"import agent_kernel as ak; print(ak.here().journal.find({short!r}))"
+        find = f"import agent_kernel as ak; print(ak.here().event_store.find({short!r}))"
         return request, wire, {"run": browser.text(find).strip(), "step": 1}
 
     def test_what_it_shows_when_it_is_approved_stands_under_its_cell(self, browser: Browser, tmp_path: Path) -> None:

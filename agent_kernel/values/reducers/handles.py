@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 # By name, because they are above this layer. What they consist of (locks, threads, an environment) tells a reader nothing.
-_STORES = ("Repository", "Snapshot", "Committing", "Versioned", "LmdbStore", "MemoryStore", "Journal")
-_HANDLES = frozenset({*_STORES, "Place", "Run", "Race", "Preview"})
+_STORES = ("Repository", "Snapshot", "Committing", "Versioned", "LmdbStore", "MemoryStore", "EventStore")
+_HANDLES = frozenset({*_STORES, "ExecutionContext", "Run", "Race", "Preview"})
 
 
 def handler_for(kind: type) -> Handler | None:
