@@ -683,7 +683,8 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
     state = standing(event_store, events)
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
-        return (f"stopped at a limit: {failed.reason}" if failed.limit else ""), None
+        said = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
+        return (said if failed.limit else ""), None
     action, since = open_action(events)
     step = action.step if action is not None else None
     if state == "decided":

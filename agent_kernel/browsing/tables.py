@@ -32,6 +32,7 @@ __all__ = [
     "MovedRows",
     "Rows",
     "match_rows",
+    "row_moves",
     "rows_of",
     "series_face",
     "summary_face",
@@ -613,13 +614,10 @@ def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequen
 def _sentences(
     before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableFace
 ) -> Iterator[str]:
-    total = max(frame.rows for frame in (before, after) if frame is not None)
     if rows.why_not:
         yield rows.why_not
-    elif len(face.rows) < total:
-        yield f"{len(face.rows)} of {plural(total, 'row')}{', changed ones first' if rows.changed else ''}."
     if rows.matched is not None:
-        yield _moves(rows.matched)
+        yield row_moves(rows.matched)
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
     told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
     told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
@@ -633,29 +631,32 @@ def _sentences(
         told += [f"{plural(removed, noun)} removed"] if removed else []
     if told:
         yield f"{', '.join(told)}."
+    total = max(frame.rows for frame in (before, after) if frame is not None)
+    shown = [f"{len(face.rows)} of {plural(total, 'row')}"] if len(face.rows) < total and not rows.why_not else []
     if len(face.columns) < len(columns):
-        yield f"{len(face.columns)} of {plural(len(columns), 'column')}."
+        shown.append(f"{len(face.columns)} of {plural(len(columns), 'column')}")
+    if shown:
+        yield f"Shows {' and '.join(shown)}."
 
 
-def _moves(found: MovedRows) -> str:
-    """Which rows went and came, and where the others stand: `40 rows went, the others moved up.`"""
+def row_moves(found: MovedRows) -> str:
+    """Which rows were removed and added, and where the rest stand: `40 rows removed; the rest moved up.`"""
     gone, come = len(found.removed), len(found.added)
-    said = [f"{plural(gone, 'row')} went"] if gone else []
-    said += [f"{plural(come, 'row')} came"] if come else []
+    said = [f"{plural(gone, 'row')} removed"] if gone else []
+    said += [f"{plural(come, 'row')} added"] if come else []
     if found.moved:
         all_over = found.moved * 2 > len(found.mates)
-        others = "the others" if said else "the rows"
-        said.append(
-            f"{others} are in another order"
+        rest = (
+            f"{'the rest' if said else 'the rows'} are in another order"
             if all_over
             else f"{plural(found.moved, 'row')} stand{'s' * (found.moved == 1)} elsewhere"
         )
     elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
         way = "" if gone and come else " up" if gone else " down" if come else ""
-        said.append(f"the others moved{way}")
-    elif not said:
-        said = ["the rows have other labels"]
-    text = ", ".join(said)
+        rest = f"the rest moved{way}"
+    else:
+        rest = "" if said else "the rows have other labels"
+    text = "; ".join(filter(None, (", ".join(said), rest)))
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -288,6 +288,7 @@ class RefNotFoundError(NotFoundError):
     known: tuple[str, ...] = ()
     reason: str = ""  # why it names nothing, where that is known
     remedy: str = ""
+    said: str = ""  # all there is to say, in sentences
 
     def or_else(self, remedy: str) -> str:
         """Its remedy with another one behind it."""
@@ -297,6 +298,8 @@ class RefNotFoundError(NotFoundError):
         import re
         from difflib import get_close_matches
 
+        if self.said:
+            return self.said
         # A branch and a tag may have the same one. Branches that nobody named are no way to go.
         names = tuple(name for name in dict.fromkeys(self.known) if not re.fullmatch(_ASIDE, name))
         close = [] if self.reason else get_close_matches(self.name, names, 3)

@@ -251,7 +251,7 @@ def _branch(scope: Scope, text: str) -> str:
         scope.resolve(rev)
     except RefNotFoundError as error:
         remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
-        raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy)) from None
+        raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy), error.said) from None
     raise UsageProblem(f"{clean(text)} is no branch; {scope.typed('checkout', text)} goes to that commit")
 
 

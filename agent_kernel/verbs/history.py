@@ -239,7 +239,7 @@ def _start(scope: Scope, rev: str) -> ObjectId:
         if error.reason or not (number.isdecimal() and number.isascii()):
             raise
         remedy = f"{scope.typed('log', '-n', number)} shows so many commits"
-        raise RefNotFoundError(rev, error.known, error.reason, error.or_else(remedy)) from None
+        raise RefNotFoundError(rev, error.known, error.reason, error.or_else(remedy), error.said) from None
 
 
 def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator[tuple[ObjectId, Commit]]:

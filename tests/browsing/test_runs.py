@@ -437,7 +437,7 @@ class TestStopped:
         for _ in run:
             pass
         (found,) = stopped(nb)
-        assert found["said"] == "stopped at a limit: it took 1 step and was not done (limit: 1)"
+        assert found["said"] == "stopped after 1 step, which is the limit"
         for _ in run.resume():
             pass
         _ = give(nb, "Count", "task.fail('no data')")

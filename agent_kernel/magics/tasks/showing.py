@@ -263,8 +263,8 @@ def lines_of(event: Event) -> Iterator[str]:
         case Success():
             yield f"done: {event.result}" if event.result else "done"
         case Fail():
-            yield f"failed: {event.reason}"
-            yield "%agent resume tries once more, and may take as much again"
+            yield event.reason if event.reason.startswith("stopped after ") else f"failed: {event.reason}"
+            yield "%agent resume tries again with the same limits."
         case Clarify():
             yield f"{event.agent} asks: {event.question}"
             yield "%agent resume ANSWER goes on"
