@@ -5,6 +5,7 @@ Nothing here loads a value: a commit's record and the summaries beside its entri
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -182,11 +183,30 @@ def unsaved_json(unsaved: Iterable[Unsaved]) -> list[Json]:
 
 
 def unsaved_groups(unsaved: Iterable[Unsaved]) -> list[list[Unsaved]]:
-    """What goes into one line: the same reason, and the same way to have it back."""
-    found: defaultdict[tuple[str, str, bool], list[Unsaved]] = defaultdict(list)
+    """What goes into one line: the same reason, and one way to have it all back."""
+    found: list[list[Unsaved]] = []
     for one in unsaved:
-        found[one.reason, one.remedy, one.stored].append(one)
-    return list(found.values())
+        for group in found:
+            is_alike = (group[0].reason, group[0].stored) == (one.reason, one.stored)
+            if is_alike and _one_remedy((*group, one)) is not None:
+                group.append(one)
+                break
+        else:
+            found.append([one])
+    return found
+
+
+def _one_remedy(unsaved: Iterable[Unsaved]) -> str | None:
+    """The remedy that brings all of these back, since it names the cells of every other one; None: there is no such."""
+    remedies = {one.remedy for one in unsaved}
+    widest = max(remedies, key=len)
+    cells = [_CELLS.fullmatch(remedy) for remedy in remedies]
+    if len(remedies) == 1 or all(match is not None and match[1] in widest for match in cells):
+        return widest
+    return None
+
+
+_CELLS: Final = re.compile(r"run (?:cells? |the cells? of )(.+) again to have it back", re.DOTALL)
 
 
 def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
@@ -201,7 +221,7 @@ def unsaved_line(*alike: Unsaved) -> str:
     """
     one, names = alike[0], unsaved_names(alike)
     kinds = list(dict.fromkeys(_type_text(each.type) for each in alike if each.type))
-    reason, remedy = one.reason, one.remedy
+    reason, remedy = one.reason, _one_remedy(alike) or one.remedy
     if len(names) > 1:
         reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
         remedy = remedy.replace("to have it back", "to have them back")
@@ -237,8 +257,7 @@ def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
 
 def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
     """`lock, f are not saved. Run cell [3] again to have them back. %agent status tells why.`"""
-    remedies = list(dict.fromkeys(one.remedy for one in unsaved))
-    way = remedies[0].replace("to have it back", "to have them back").rstrip(".") if len(remedies) == 1 else ""
+    way = (_one_remedy(unsaved) or "").replace("to have it back", "to have them back").rstrip(".")
     way = (
         f" {way[0].upper()}{way[1:]}. %agent status tells why."
         if way

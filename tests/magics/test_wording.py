@@ -400,10 +400,31 @@ def test_another_name_of_an_object_that_is_not_saved_names_the_cells_of_both(tmp
         shell.run("con.close()")
     with Shell(store=store) as shell:
         shell.run("%agent checkout")
-        assert "'con' (also 'con2') was a sqlite3.Connection" in shell.run("con2.cursor()").out
+        assert "'con2' (also 'con') was a sqlite3.Connection" in shell.run("con2.cursor()").out
 
 
 def test_search_is_told_where_it_is(shell: Shell) -> None:
     assert "log --search TEXT searches the history" in shell.run("%agent search price").err
     shell.run("%agent tag clean")
     assert "'cleen'; did you mean clean?" in shell.run("%agent rollback cleen").err
+
+
+def test_after_a_restart_a_second_name_of_what_is_not_saved_names_the_cell_that_bound_it(tmp_path: Path) -> None:
+    store, file = str(tmp_path / "store"), str(tmp_path / "x.db")
+    with Shell(store=store) as shell:
+        shell.run("import sqlite3")
+        shell.run(f"con = sqlite3.connect({file!r})")
+        shell.run("con2 = con; holder = {'c': con}")
+        shell.ip.user_ns["con"].close()
+        made, bound = (row["id"][:8] for row in shell.log()[::-1][1:3])
+    with Shell(store=store) as shell:
+        said = shell.run("%agent checkout").out
+        assert f"Run the cells of {made} (con = sqlite3.connect(" in said
+        assert f" and {bound} (con2 = con; holder = {{'c': con}}) again" in said
+        shell.run(f"import sqlite3; con = sqlite3.connect({file!r})")
+        for use, name in (("con2.execute('select 1')", "con2"), ("holder['c'].execute('select 1')", "holder")):
+            said = shell.run(use).out
+            assert f"{name!r} was a sqlite3.Connection" in said
+            assert "'con'" not in said
+            assert f"{bound} (con2 = con" in said
+        shell.run("con.close()")

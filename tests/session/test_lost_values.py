@@ -120,17 +120,22 @@ class TestRemediesAfterARestart:
             nb.run("x = 1")
             made = nb.run("gen = (i for i in range(3))")
             assert [lost.remedy for lost in nb.session.status().lost] == ["run cell [2] again to have it back"]
-            nb.run("box = [gen]")
+            held = nb.run("box = [gen]")
         with Notebook(nb.repo, session_id="k.2") as nb:
             assert made.commit is not None
+            assert held.commit is not None
+            both = (
+                f"run the cells of {short(made.commit)} (gen = (i for i in range(3))) and "
+                f"{short(held.commit)} (box = [gen]) again to have it back"
+            )
             way = f"run the cell of {short(made.commit)} (gen = (i for i in range(3))) again to have it back"
             report = nb.checkout()
-            assert {lost.name: lost.remedy for lost in report.unsaved} == {"gen": way, "box": way}
+            assert {lost.name: lost.remedy for lost in report.unsaved} == {"gen": way, "box": both}
             assert set(nb.session.status().lost) == set(report.unsaved)
             with pytest.raises(LostValueError) as raised:
                 nb.look("next(gen)")
             assert raised.value.remedy == way
-            assert [lost.remedy for lost in nb.run("box.append(2)").unsaved] == [way]
+            assert [lost.remedy for lost in nb.run("box.append(2)").unsaved] == [both]
             nb.run("gen2 = (i for i in range(3))")
             remedies = {lost.name: lost.remedy for lost in nb.session.status().lost}
             assert remedies["gen2"] == "run cell [2] again to have it back"
