@@ -132,9 +132,8 @@ def _line(step: Step[ObjectId], key: ObjectId) -> str:
 
 _SHOWN = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
-_CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
+_CHIPS, _FEWEST = 44, 12  # columns for the changed names, at most and at least
 _GAP: Piece = ("   ", "")  # between columns
-_WIDEST = 76  # columns up to what a cell changed; a longer row pushes that to the right
 _LONGEST = 1_000  # columns of a row in a pipe, without what it changed
 _SEARCH = "only commits whose code, variable names, message or error hold this; also var:df, is:error, author:NAME, since:DATE"
 _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
@@ -311,11 +310,10 @@ class Log(Result):
         # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
         room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP[0]))
         lefts = [
-            [*head, *_fitted(commit, room - width_of(plain(head)))]
+            cut_pieces([*head, *_fitted(commit, room - width_of(plain(head)))], room)
             for head, (_, commit) in zip(heads, self.commits, strict=True)
         ]
         wide = max(width_of(plain(left)) for left in lefts)
-        wide = wide if width is None else min(wide, _WIDEST)
         rows = [[*_padded(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
         for head, row, said in zip(heads, rows, self._dividers(), strict=True):
@@ -368,8 +366,7 @@ def _facts(commit: Commit, now_ns: int, rank: Rank) -> _Facts:
 def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     wide = [max(width_of(plain(fact[at])) for fact in facts) for at in range(3)]
     if width is not None:
-        room = width - _SUBJECT - wide[1] - wide[2] - 3 * len(_GAP[0])
-        wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
+        wide = _fitting(wide, width)
     found: list[list[Piece]] = []
     for chips, took, when in facts:
         parts = [
@@ -380,6 +377,16 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
         shown = [part for part, room in zip(parts, wide, strict=True) if room]
         found.append([piece for at, part in enumerate(shown) for piece in ([_GAP, *part] if at else part)])
     return found
+
+
+def _fitting(wide: list[int], width: int) -> list[int]:
+    """How wide each column may be, 0: it goes. First goes how long it took, then when it was, and the names never."""
+    names, took, when = min(wide[0], _CHIPS), wide[1], wide[2]
+    for times in ([took, when], [0, when]):
+        room = width - _SUBJECT - sum(times) - len(_GAP[0]) * (1 + sum(map(bool, times)))
+        if room >= min(names, _FEWEST):
+            return [min(names, room), *times]
+    return [min(names, max(_FEWEST, width // 3)), 0, 0]
 
 
 def _padded(pieces: Sequence[Piece], width: int, *, right: bool = False) -> list[Piece]:
