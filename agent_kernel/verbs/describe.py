@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectI
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, clean, exact_time, plain, size_text
+from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, clean, exact_time, plain, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -39,6 +40,9 @@ __all__ = [
     "entry_outline",
     "is_code",
     "label",
+    "grown",
+    "grown_between",
+    "growth",
     "live_ranks",
     "living_holders",
     "most_interesting_first",
@@ -301,13 +305,22 @@ def by_size(name: str) -> int:
     return 0
 
 
-def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> str:
+NOTHING_GREW: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def chip_line(
+    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size, grew: Mapping[str, str] = NOTHING_GREW
+) -> str:
     """Changed names as text; see `chip_pieces`."""
-    return plain(chip_pieces(changes, most=most, rank=rank))
+    return plain(chip_pieces(changes, most=most, rank=rank, grew=grew))
 
 
-def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> list[Piece]:
-    """Changed names in pieces, each with its colour. The first one tells its size, from 1 kB on.
+def chip_pieces(
+    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size, grew: Mapping[str, str] = NOTHING_GREW
+) -> list[Piece]:
+    """Changed names in pieces, each with its colour, and how much longer or wider it became, as far as that is known.
+
+    Otherwise the first one tells its size, from 1 kB on.
 
     Args:
         changes: how a name changed, the name, and the bytes of its value.
@@ -319,10 +332,58 @@ def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank:
         if found:
             found.append(SPACE)
         found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
-        if len(found) == 1 and size >= _WORTH_TELLING:
+        if name in grew:
+            found.append((f" {grew[name]}", "quiet"))
+        elif len(found) == 1 and size >= _WORTH_TELLING:
             found.append((f" {size_text(size)}", "quiet"))
     if len(ranked) > most:
         found.append((f", {len(ranked) - most} more", "quiet"))
+    return found
+
+
+# What the lengths of a value count, by its kind.
+_UNITS: Final = {
+    "container": ("item",),
+    "frame": ("row", "column"),
+    "mapping": ("key",),
+    "series": ("value",),
+}
+
+
+def growth(old: summaries.Summary, new: summaries.Summary) -> str:
+    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
+
+    >>> from agent_kernel.values.summaries import Summary
+    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
+    '−17 rows, +1 column'
+    """
+    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
+        return ""
+    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
+    return ", ".join(
+        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
+    )
+
+
+def grown(repo: Repository, commit: Commit) -> dict[str, str]:
+    """How much longer or wider each name became that the commit changed, of the largest ones."""
+    changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
+    if not changed or not commit.parents:
+        return {}
+    return grown_between(repo, commit.parents[0], commit.tree, [change.name for change in changed[:_MOST]])
+
+
+def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, names: Iterable[str]) -> dict[str, str]:
+    """The same of some names between a commit, None: the empty state, and a tree."""
+    found: dict[str, str] = {}
+    try:
+        trees = repo.tree_at(base), repo.tree(after)
+        for name in names:
+            old, new = (None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees))
+            if old is not None and new is not None and (said := growth(old, new)):
+                found[name] = said
+    except StoreError:  # what can be said of the others will do
+        pass
     return found
 
 

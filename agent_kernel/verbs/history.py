@@ -16,7 +16,7 @@ from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.describe import Rank, by_name, chip_pieces, ranks_of
+from agent_kernel.verbs.describe import Rank, by_name, chip_pieces, grown, ranks_of
 from agent_kernel.verbs.output import (
     SIGNS,
     SPACE,
@@ -148,8 +148,8 @@ def log_arguments(parser: Parser) -> None:
     parser.names("only commits that changed one of these variables")
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
-        "! not saved), how long the cell took, when. The size is that of the first variable's value, not of what the\n"
-        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
+        "! not saved), how long the cell took, when. Of what grew or shrank it says by how much; otherwise the size is that\n"
+        "of the first variable's value, not of what the commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
         f"{describe.SIZES}"
     )
 
@@ -171,6 +171,7 @@ def log(scope: Scope, options: Namespace) -> Log:
         without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
         graph=not options.names and not options.search,
         ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in shown},
+        grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in shown},
     )
 
 
@@ -274,6 +275,7 @@ class Log(Result):
     graph: bool = True
     panel: Opens | None = None  # of `history`
     ranks: Mapping[ObjectId, Mapping[str, int]] = field(default_factory=dict[ObjectId, Mapping[str, int]])
+    grew: Mapping[ObjectId, Mapping[str, str]] = field(default_factory=dict[ObjectId, Mapping[str, str]])
 
     @property
     def opens(self) -> Opens | None:
@@ -346,15 +348,15 @@ class Log(Result):
         return short(found), describe.prompt(commit), said, *map(plain, self._facts(found, commit))
 
     def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
-        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})))
+        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})), self.grew.get(found, {}))
 
 
 _Facts = tuple[list[Piece], list[Piece], list[Piece]]
 
 
-def _facts(commit: Commit, now_ns: int, rank: Rank) -> _Facts:
+def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
-    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank)
+    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank, grew=grew)
     for one in commit.unsaved[:2]:
         if chips:
             chips.append(SPACE)

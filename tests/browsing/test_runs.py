@@ -441,7 +441,7 @@ class TestStopped:
         for _ in run.resume():
             pass
         _ = give(nb, "Count", "task.fail('no data')")
-        assert stopped(nb)[0]["said"].startswith("stopped at a limit")
+        assert stopped(nb)[0]["said"].startswith("stopped after ")
         assert len(stopped(nb)) == 1
 
     def test_one_that_went_on_or_was_given_up_is_not_among_them(self, nb: Notebook) -> None:

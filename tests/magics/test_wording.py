@@ -11,6 +11,7 @@ import pytest
 
 from agent_kernel.errors import MergeConflictError
 from tests.magics.shells import Shell
+from tests.magics.tasks import use
 
 
 @pytest.fixture
@@ -428,3 +429,12 @@ def test_after_a_restart_a_second_name_of_what_is_not_saved_names_the_cell_that_
             assert "'con'" not in said
             assert f"{bound} (con2 = con" in said
         shell.run("con.close()")
+
+
+def test_a_table_that_lost_rows_says_so_in_the_log_and_at_the_end_of_a_run(shell: Shell) -> None:
+    use(shell, "df = df[df.a >= 30]", "kept = df.tail(5)", "task.success('ok')")
+    shell.run("import pandas as pd; df = pd.DataFrame({'a': range(200), 'b': range(200)})")
+    shell.run("df = df[df.a >= 20]")
+    assert "~df −20 rows" in shell.run("%agent log").out
+    said = shell.run("%%agent analyst\nDrop ten more rows, please.").out.splitlines()
+    assert said[said.index("[agent] done: str 'ok'") + 1] == "[agent] changed: ~df −10 rows, +kept"
