@@ -226,3 +226,12 @@ def test_the_rows_of_a_table_are_told_apart_as_in_a_panel(
     found = details(shell, before, cell)
     assert [line for line in found if not line.startswith(("rows ", "size ", "~ b"))] == told
     assert told[-1] in shell.run("%agent diff").out
+
+
+def test_a_variable_that_is_not_saved_is_shown_without_the_size_of_what_stands_for_it(shell: Shell) -> None:
+    shell.run("gen = (i for i in range(3))")
+    said = shell.run("%agent show HEAD:gen").out
+    assert "not saved: a generator cannot be saved" in said
+    assert "Size:" not in said
+    told = shell.run("%agent show HEAD:gen --json").json
+    assert (told["size"], told["not_saved"]) == (0, "a generator cannot be saved")
