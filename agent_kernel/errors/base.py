@@ -389,6 +389,7 @@ class MergeConflictError(AgentKernelError):
     message: str = ""  # of the commit that it was to be
     partial: bool = False
     picks: bool = False  # it is a cherry-pick
+    remedy: str = ""  # what to do where no choice can be made
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -411,7 +412,7 @@ class MergeConflictError(AgentKernelError):
         choose = f"choose with --ours {asked[0]} or --theirs {asked[0]}" if asked else ""
         if len(asked) > 1:
             choose += f", and so for {', '.join(asked[1:])}"
-        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, choose])
+        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, self.remedy or choose])
 
 
 class MergeChoiceError(AgentKernelError):
