@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents import moves
-from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.event_log import EventStore, steps_in
+from agent_kernel.agents.events import Cancelled, Fail
 from agent_kernel.agents.messages import begun_at
 from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
@@ -26,7 +27,7 @@ from agent_kernel.session.labels import named
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import by_name, ranks
-from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, clean, spelled
+from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Said, clean, spelled
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 
@@ -344,7 +345,26 @@ def undo(scope: Scope, options: Namespace) -> Result:
     only = only_asked(options)
     if only == "chat":
         return _conversation_back(scope, options)
-    return _repeated("undo", scope, options, only)
+    return _idle_task(scope) or _repeated("undo", scope, options, only)
+
+
+def _idle_task(scope: Scope) -> Result | None:
+    """What to say, once, where a task came last and ended before its first step: undo would take back what came before it."""
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    last = next(reversed(event_store.starts()), None)
+    at = None if session.head is None else scope.repo.commit_at(session.head)
+    if last is None or last.parent_run or last.run == session.passed_over or at is None or last.time_ns < at.time_ns:
+        return None
+    events = tuple(event_store.of(last.run))
+    if steps_in(events) or not isinstance(events[-1], Fail | Cancelled):
+        return None
+    operation = session.next_undo
+    if operation is None:
+        return None
+    session.passed_over = last.run
+    said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
+    next_one = operation_text(scope.repo, operation, session.id)
+    return Said((said, f"{scope.typed('undo')} again takes back {next_one}"))
 
 
 def redo_arguments(parser: Parser) -> None:

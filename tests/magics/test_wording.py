@@ -438,3 +438,15 @@ def test_a_table_that_lost_rows_says_so_in_the_log_and_at_the_end_of_a_run(shell
     assert "~df −20 rows" in shell.run("%agent log").out
     said = shell.run("%%agent analyst\nDrop ten more rows, please.").out.splitlines()
     assert said[said.index("[agent] done: str 'ok'") + 1] == "[agent] changed: ~df −10 rows, +kept"
+
+
+def test_undo_after_a_task_that_failed_before_its_first_step_says_so_and_undoes_nothing_at_first(shell: Shell) -> None:
+    shell.run("kept = 1")
+    shell.run("last = 2")
+    use(shell)
+    assert "failed:" in shell.run("%%agent analyst\nAsk for more than there is, please.").out
+    said = shell.run("%agent undo").out
+    assert "Nothing was undone: the run of analyst" in said
+    assert "%agent undo again takes back" in said
+    assert shell.ns["last"] == 2
+    assert "Undone" in shell.run("%agent undo").out
