@@ -79,7 +79,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             unpriced: an answer came whose cost nobody knows.
         """
         if self.steps is not None and steps >= self.steps:
-            return "steps", _stopped_after(f"{steps:,} step{'s' * (steps != 1)}", f"{self.steps:,}", steps == self.steps)
+            return "steps", _stopped_after(
+                f"{steps:,} step{'s' * (steps != 1)}", f"{self.steps:,}", steps == self.steps
+            )
         if self.tokens is not None and usage.tokens >= self.tokens:
             return "tokens", _stopped_after(f"{usage.tokens:,} tokens", f"{self.tokens:,}", usage.tokens == self.tokens)
         if self.cost is not None and usage.cost is not None and usage.cost >= self.cost:

@@ -49,7 +49,6 @@ from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, growth, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
-from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.timeline import NOTHING, Record, View
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from agent_kernel.browsing.reader import Book, Spread
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.storage import Store
-    from agent_kernel.values.summaries import Summary
     from agent_kernel.verbs.describe import Rank
 
 __all__ = [

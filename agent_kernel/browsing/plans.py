@@ -179,7 +179,9 @@ def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other
     conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
-    notes = [f"{cleaned(name)} merges key by key: you decide only about keys that both sides changed." for name in dicts[:3]]
+    notes = [
+        f"{cleaned(name)} merges key by key: you decide only about keys that both sides changed." for name in dicts[:3]
+    ]
     return merged.changes, conflicts, tuple(notes)
 
 

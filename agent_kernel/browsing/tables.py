@@ -725,7 +725,9 @@ def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
     label = row.label if row.label.startswith("row ") else f"row {row.label}"
     cells = list(zip(columns, row.cells, strict=True))
     if row.how not in ("+", "-"):
-        return f"{label}, " + ", ".join(f"{column.name}: {cell.old} → {cell.new}" for column, cell in cells if cell.how == "~")
+        return f"{label}, " + ", ".join(
+            f"{column.name}: {cell.old} → {cell.new}" for column, cell in cells if cell.how == "~"
+        )
     texts = ((column.name, cell.old if row.how == "-" else cell.new) for column, cell in cells)
     held = ", ".join(f"{name} {text}" for name, text in texts if text is not None)
     return f"{label} is {'gone' if row.how == '-' else 'new'}: {held}"

@@ -248,7 +248,7 @@ class LiveNotebook(Binding):
             self._failed(error)
             return False
         if found is not None:
-            self._notices.report(found)
+            self._notices.report(found, repo=self.repo)
         return True
 
     def _agent_of(self, source: str) -> AgentCell | None:
@@ -287,7 +287,7 @@ class LiveNotebook(Binding):
             self._failed(failure)
             return
         if report is not None:
-            self._notices.report(report, self.beside.committed)
+            self._notices.report(report, self.beside.committed, self.repo)
         self.spare_modules(report)
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")

@@ -93,7 +93,9 @@ def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
         if other is not None:
             said = f"No commit has the number [{number}] since the restart. Before it, [{number}] was {short(other)}."
             if not _goes_on_from(repo, session, other):
-                said = f"No commit of this kernel has the number [{number}]. In another one, [{number}] is {short(other)}."
+                said = (
+                    f"No commit of this kernel has the number [{number}]. In another one, [{number}] is {short(other)}."
+                )
         raise RefNotFoundError(text, repo.refs.known(), said=said)
     return own
 

@@ -104,7 +104,9 @@ def told_now(
     found: list[Unsaved] = []
     for one in lost:
         loss = known.get((one.type, one.reason, one.remedy))
-        found.append(one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss, one.name.split(", "))))
+        found.append(
+            one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss, one.name.split(", ")))
+        )
     return found
 
 

@@ -119,13 +119,18 @@ class Moved(Result):
     branch: str | None
     report: Report | None = None
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what changed
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @classmethod
     def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> Moved:
         """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
         at = at or report.commit
-        known = {} if at is None else ranks(scope.repo, report.changed, scope.repo.commit_at(at))
-        return cls(said, at, report.branch, report, known)
+        if at is None:
+            return cls(said, at, report.branch, report)
+        commit = scope.repo.commit_at(at)
+        known = ranks(scope.repo, report.changed, commit)
+        holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
+        return cls(said, at, report.branch, report, known, holders)
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
@@ -147,7 +152,7 @@ class Moved(Result):
         names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
         said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
-        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
+        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
 
 
 def checkout_arguments(parser: Parser) -> None:

@@ -151,7 +151,10 @@ def details_of(
     lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
     rows = row_lines(repo, old, new) if row_lines is not None else None
     if rows is not None:
-        return (*(line for line in lines if not line.startswith("row ") and not line.endswith(" in the first rows")), *rows)
+        return (
+            *(line for line in lines if not line.startswith("row ") and not line.endswith(" in the first rows")),
+            *rows,
+        )
     if before.shape == after.shape and before.type == after.type and not after.masked:
         from agent_kernel.verbs.contents import differences
 

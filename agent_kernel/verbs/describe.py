@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -38,11 +38,12 @@ __all__ = [
     "decorations",
     "entry_line",
     "entry_outline",
-    "is_code",
-    "label",
     "grown",
     "grown_between",
     "growth",
+    "holders_among",
+    "is_code",
+    "label",
     "live_ranks",
     "living_holders",
     "most_interesting_first",
@@ -218,10 +219,29 @@ def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
     return list(dict.fromkeys(name for one in unsaved for name in one.name.split(", ")))
 
 
-def unsaved_line(*alike: Unsaved) -> str:
+def holders_among(repo: Repository, tree: ObjectId | None, unsaved: Iterable[Unsaved]) -> frozenset[str]:
+    """The variables that hold what cannot be saved, and are something else themselves. `tree`: that has them."""
+    found, entries = set[str](), repo.tree(tree)
+    for one in unsaved:
+        for name in one.name.split(", "):
+            try:
+                entry = entries.get(name)
+                summary = None if entry is None or one.stored else summary_of(repo, entry)
+            except StoreError:
+                continue
+            if summary is not None and summary.type and summary.type != one.type:
+                found.add(name)
+    return frozenset(found)
+
+
+def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`
 
     Several with one reason: `state, repo are not saved (Versioned, Repository): each holds an open store.`
+    Of what holds it: `holder (holds a sqlite3.Connection) and con2 are not saved: a database connection.`
+
+    Args:
+        holders: see `holders_among`.
     """
     one, names = alike[0], unsaved_names(alike)
     kinds = list(dict.fromkeys(_type_text(each.type) for each in alike if each.type))
@@ -229,9 +249,12 @@ def unsaved_line(*alike: Unsaved) -> str:
     if len(names) > 1:
         reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
         remedy = remedy.replace("to have it back", "to have them back")
+    told = _some(names)
     kind = f" ({_some(kinds)})" if kinds else ""
+    if len(kinds) == 1 and any(name in holders for name in names):
+        kind, told = "", _and([_holding(name, kinds[0]) if name in holders else name for name in names])
     are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
-    said = f"{_some(names)} {are}{kind}: {reason}".rstrip(". ") + "."
+    said = f"{told} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
     return clean(summaries.mask_text(said + way))
 
@@ -241,21 +264,30 @@ def _type_text(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith("agent_kernel.") else name
 
 
+def _holding(name: str, kind: str) -> str:
+    return f"{name} (holds {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind})"
+
+
+def _and(words: list[str]) -> str:
+    """`a, b and c`; of many the first few."""
+    return _some(words) if len(words) > _NAMES else " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def _some(words: list[str]) -> str:
     more = f" and {len(words) - _NAMES} more" if len(words) > _NAMES else ""
     return ", ".join(words[:_NAMES]) + more
 
 
-def unsaved_lines(unsaved: Iterable[Unsaved]) -> list[str]:
+def unsaved_lines(unsaved: Iterable[Unsaved], holders: Collection[str] = ()) -> list[str]:
     """A line for each reason."""
-    return [unsaved_line(*alike) for alike in unsaved_groups(unsaved)]
+    return [unsaved_line(*alike, holders=holders) for alike in unsaved_groups(unsaved)]
 
 
-def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
+def unsaved_blocks(unsaved: Iterable[Unsaved], holders: Collection[str] = ()) -> list[Line]:
     """What a move says: one line of all that was never saved, and one for each reason why something could not be loaded."""
     found = list(unsaved)
     never = [one for one in found if not one.stored]
-    first = unsaved_lines(never) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
+    first = unsaved_lines(never, holders) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
     return list(map(Line, first + unsaved_lines(one for one in found if one.stored)))
 
 
@@ -309,14 +341,22 @@ NOTHING_GREW: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def chip_line(
-    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size, grew: Mapping[str, str] = NOTHING_GREW
+    changes: Iterable[tuple[str, str, int]],
+    *,
+    most: int = 4,
+    rank: Rank = by_size,
+    grew: Mapping[str, str] = NOTHING_GREW,
 ) -> str:
     """Changed names as text; see `chip_pieces`."""
     return plain(chip_pieces(changes, most=most, rank=rank, grew=grew))
 
 
 def chip_pieces(
-    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size, grew: Mapping[str, str] = NOTHING_GREW
+    changes: Iterable[tuple[str, str, int]],
+    *,
+    most: int = 4,
+    rank: Rank = by_size,
+    grew: Mapping[str, str] = NOTHING_GREW,
 ) -> list[Piece]:
     """Changed names in pieces, each with its colour, and how much longer or wider it became, as far as that is known.
 
@@ -379,7 +419,9 @@ def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, name
     try:
         trees = repo.tree_at(base), repo.tree(after)
         for name in names:
-            old, new = (None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees))
+            old, new = (
+                None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees)
+            )
             if old is not None and new is not None and (said := growth(old, new)):
                 found[name] = said
     except StoreError:  # what can be said of the others will do

@@ -205,7 +205,17 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
     outlines = {name: describe.entry_outline(scope.repo, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.typed("show", short(found), "--outputs")
-    return ShownCommit(found, describe.shown(commit), refs, lines, outlines, outputs_of(scope.repo, commit), full, more)
+    return ShownCommit(
+        found,
+        describe.shown(commit),
+        refs,
+        lines,
+        outlines,
+        outputs_of(scope.repo, commit),
+        full,
+        more,
+        describe.holders_among(scope.repo, commit.tree, commit.unsaved),
+    )
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,7 @@ class ShownCommit(Result):
     outputs: ShownOutputs | None
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @property
     def opens(self) -> Opens:
@@ -248,7 +259,7 @@ class ShownCommit(Result):
             ]
         if self.commit.changed:
             shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
-        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved))]
+        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved, self.holders))]
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         commit = self.commit

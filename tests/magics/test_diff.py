@@ -202,7 +202,11 @@ def test_what_is_lost_names_the_cell_that_assigned_it_too(shell: Shell, assigns:
         (
             "import pandas as pd; df = pd.DataFrame({'a': range(10)})",
             "df = df[df.a > 4].reset_index(drop=True)",
-            ["5 rows removed; the rest moved up", *(f"row {at} is gone: a {at}" for at in range(4)), "… and 1 more row"],
+            [
+                "5 rows removed; the rest moved up",
+                *(f"row {at} is gone: a {at}" for at in range(4)),
+                "… and 1 more row",
+            ],
         ),
         (
             "import pandas as pd; df = pd.DataFrame({'a': range(20), 'b': [None, 1] * 10})",

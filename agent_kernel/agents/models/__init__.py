@@ -180,7 +180,9 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
         if request.turn >= len(self.turns):
             many = len(self.turns)
-            raise ModelError(self.name, f"the script has {many} answer{'s' * (many != 1)}; the agent asked for {_one_more(many)}")
+            raise ModelError(
+                self.name, f"the script has {many} answer{'s' * (many != 1)}; the agent asked for {_one_more(many)}"
+            )
         async for piece in _played(self.turns[request.turn], request):
             yield piece
 

@@ -48,7 +48,11 @@ _PREVIEW_AGAIN = "preview the code again to run it on the variables as they are 
 
 
 def preview(
-    code: str, state: State | None = None, *, deadline_s: float = _DEADLINE_S, offers: Mapping[str, object] | None = None
+    code: str,
+    state: State | None = None,
+    *,
+    deadline_s: float = _DEADLINE_S,
+    offers: Mapping[str, object] | None = None,
 ) -> Preview:
     """Run code on a fork of this process; see what it did, then `accept` or `reject` it.
 

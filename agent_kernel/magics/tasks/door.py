@@ -592,7 +592,9 @@ class Tasks:
             told = agents.run(reader.Book(session.repo, session.id), questions.OfRun(id=run))
         except AgentKernelError:  # it is kept nowhere that can be looked into
             return ""
-        names = [f"{'−' if sign == '-' else sign}{name} {told.grew.get(name, '')}".strip() for sign, name, _ in told.chips]
+        names = [
+            f"{'−' if sign == '-' else sign}{name} {told.grew.get(name, '')}".strip() for sign, name, _ in told.chips
+        ]
         more = [f"{told.more} more"] if told.more else []
         return f"changed: {', '.join([*names, *more])}" if names else ""
 
