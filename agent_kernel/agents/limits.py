@@ -31,9 +31,13 @@ def ran_too_long(seconds: float, most: float) -> str:
     """What to say of a run that took longer than it may.
 
     >>> ran_too_long(1.234, 1)
-    'it ran 1.23 s and was not done (limit: 1 s)'
+    'stopped after 1.23 s (limit: 1 s)'
     """
-    return f"it ran {seconds:.3g} s and was not done (limit: {most:.3g} s)"
+    return f"stopped after {seconds:.3g} s (limit: {most:.3g} s)"
+
+
+def _stopped_after(used: str, most: str, is_exact: bool) -> str:
+    return f"stopped after {used}, which is the limit" if is_exact else f"stopped after {used} (limit: {most})"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,11 +79,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             unpriced: an answer came whose cost nobody knows.
         """
         if self.steps is not None and steps >= self.steps:
-            return "steps", f"it took {steps} step{'s' * (steps != 1)} and was not done (limit: {self.steps})"
+            return "steps", _stopped_after(
+                f"{steps:,} step{'s' * (steps != 1)}", f"{self.steps:,}", steps == self.steps
+            )
         if self.tokens is not None and usage.tokens >= self.tokens:
-            return "tokens", f"it used {usage.tokens:,} tokens and was not done (limit: {self.tokens:,})"
+            return "tokens", _stopped_after(f"{usage.tokens:,} tokens", f"{self.tokens:,}", usage.tokens == self.tokens)
         if self.cost is not None and usage.cost is not None and usage.cost >= self.cost:
-            return "cost", f"it cost ${usage.cost:.4g} and was not done (limit: ${self.cost:.4g})"
+            return "cost", f"stopped after ${usage.cost:.4g} (limit: ${self.cost:.4g})"
         if self.cost is not None and unpriced:
             return "cost", f"what its model costs is not known, so it cannot be kept under ${self.cost:.4g}"
         if self.run_s is not None and seconds >= self.run_s:

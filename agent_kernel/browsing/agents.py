@@ -29,7 +29,7 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.listing import changed_by, chips_of, code_line, growth, status_of, stopped_of
+from agent_kernel.browsing.listing import changed_by, chips_of, code_line, status_of, stopped_of
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.questions import OfRun
 from agent_kernel.browsing.reader import Book
@@ -38,7 +38,7 @@ from agent_kernel.browsing.wording import called, cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import by_name, ranks
+from agent_kernel.verbs.describe import by_name, grown_between, ranks
 from agent_kernel.verbs.output import clean_lines, plural
 
 if TYPE_CHECKING:
@@ -583,19 +583,10 @@ def run(book: Book, args: OfRun) -> RunDetails:
         chips=chips,
         more=more,
         stopped=stopped_of(book, events),
-        grew=_grown(book, base, records[0].id, [name for sign, name, _ in chips if sign == "~"]) if records else {},
+        grew=grown_between(book.repo, base, commits[0].tree, [name for sign, name, _ in chips if sign == "~"])
+        if commits
+        else {},
     )
-
-
-def _grown(book: Book, base: ObjectId | None, tip: ObjectId, names: Sequence[str]) -> dict[str, str]:
-    """How much longer or wider each became."""
-    trees = book.repo.tree_at(base), book.repo.tree_at(tip)
-    found: dict[str, str] = {}
-    for name in names:
-        old, new = (summary_of(book.repo, tree.get(name)) for tree in trees)
-        if old is not None and new is not None and (said := growth(old, new)):
-            found[name] = said
-    return found
 
 
 def _questions(events: Sequence[Event]) -> list[RunQuestion]:

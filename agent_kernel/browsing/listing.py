@@ -47,9 +47,8 @@ from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import by_name, ranks
+from agent_kernel.verbs.describe import by_name, growth, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
-from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.timeline import NOTHING, Record, View
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from agent_kernel.browsing.reader import Book, Spread
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.storage import Store
-    from agent_kernel.values.summaries import Summary
     from agent_kernel.verbs.describe import Rank
 
 __all__ = [
@@ -513,13 +511,6 @@ def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int])
 # -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts
 
 _CHIPS: Final = 4
-# What the lengths of a value count, by its kind.
-_UNITS: Final = {
-    "container": ("item",),
-    "frame": ("row", "column"),
-    "mapping": ("key",),
-    "series": ("value",),
-}
 Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
 
 
@@ -575,21 +566,6 @@ def counts_of(changed: Changed) -> dict[Sign, int]:
 
 def sign_of(how: str) -> Sign:
     return "+" if how == "+" else "-" if how == "-" else "~"
-
-
-def growth(old: Summary, new: Summary) -> str:
-    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
-
-    >>> from agent_kernel.values.summaries import Summary
-    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
-    '−17 rows, +1 column'
-    """
-    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
-        return ""
-    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
-    return ", ".join(
-        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
-    )
 
 
 # -- an agent's run as one row: its task, how it stands, what all its steps together changed, and what it took
@@ -683,7 +659,8 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
     state = standing(event_store, events)
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
-        return (f"stopped at a limit: {failed.reason}" if failed.limit else ""), None
+        said = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
+        return (said if failed.limit else ""), None
     action, since = open_action(events)
     step = action.step if action is not None else None
     if state == "decided":

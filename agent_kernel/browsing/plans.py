@@ -34,6 +34,7 @@ from agent_kernel.verbs.describe import rank_of
 if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash
     from agent_kernel.session import Repository
+    from agent_kernel.values.dump import Loss
 
 __all__ = ["Plan", "plan", "told_changes"]
 
@@ -178,7 +179,9 @@ def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other
     conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
-    notes = [f"{cleaned(name)} is merged key by key. Only keys that both sides changed conflict." for name in dicts[:3]]
+    notes = [
+        f"{cleaned(name)} merges key by key: you decide only about keys that both sides changed." for name in dicts[:3]
+    ]
     return merged.changes, conflicts, tuple(notes)
 
 
@@ -255,8 +258,13 @@ def _cannot(book: Book, here: Tree, target: Mapping[str, Entry]) -> Iterator[Can
         lost = manifest.lost[0]
         reason = summaries.mask_text(lost.reason)
         losses = losses_of(decode_layout(manifest.layout))
-        (lost,) = told_now([lost], losses, lambda loss: remedy_for(session, loss, partial(commits_of_cells, repo)))
+        lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
+        (lost,) = told_now([lost], losses, partial(_remedy, repo, session))
         yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
+
+
+def _remedy(repo: Repository, session: str, loss: Loss, names: Collection[str]) -> str:
+    return remedy_for(session, loss, partial(commits_of_cells, repo), names)
 
 
 def _session_here(book: Book) -> str:

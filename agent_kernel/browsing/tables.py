@@ -11,18 +11,36 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.browsing.changes import Cell, Column, Mark, TableFace, TableRow
-from agent_kernel.browsing.memory import UNREAD, Chained, Elements, Frame, Numbers, Steps, all_of, differ, values_of
+from agent_kernel.browsing.changes import Cell, Column, Mark, TableFace, TableRow, summary_of
+from agent_kernel.browsing.memory import (
+    UNREAD,
+    Chained,
+    Elements,
+    Frame,
+    Numbers,
+    Steps,
+    all_of,
+    differ,
+    frame_of,
+    is_hidden,
+    is_named_a_secret,
+    values_of,
+)
 from agent_kernel.browsing.wording import PLAIN, Style, cleaned, style_of, text_of
+from agent_kernel.errors import StoreError
+from agent_kernel.repository import Entry
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.redaction import names_its_neighbours
-from agent_kernel.verbs.contents import same, same_column, unlike_column
+from agent_kernel.verbs.contents import same, same_column, stored, unlike_column
 from agent_kernel.verbs.output import plural
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
 
 __all__ = [
     "FEWEST",
@@ -32,6 +50,8 @@ __all__ = [
     "MovedRows",
     "Rows",
     "match_rows",
+    "row_lines",
+    "row_moves",
     "rows_of",
     "series_face",
     "summary_face",
@@ -613,13 +633,10 @@ def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequen
 def _sentences(
     before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableFace
 ) -> Iterator[str]:
-    total = max(frame.rows for frame in (before, after) if frame is not None)
     if rows.why_not:
         yield rows.why_not
-    elif len(face.rows) < total:
-        yield f"{len(face.rows)} of {plural(total, 'row')}{', changed ones first' if rows.changed else ''}."
     if rows.matched is not None:
-        yield _moves(rows.matched)
+        yield row_moves(rows.matched)
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
     told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
     told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
@@ -633,30 +650,87 @@ def _sentences(
         told += [f"{plural(removed, noun)} removed"] if removed else []
     if told:
         yield f"{', '.join(told)}."
+    total = max(frame.rows for frame in (before, after) if frame is not None)
+    shown = [f"{len(face.rows)} of {plural(total, 'row')}"] if len(face.rows) < total and not rows.why_not else []
     if len(face.columns) < len(columns):
-        yield f"{len(face.columns)} of {plural(len(columns), 'column')}."
+        shown.append(f"{len(face.columns)} of {plural(len(columns), 'column')}")
+    if shown:
+        yield f"Shows {' and '.join(shown)}."
 
 
-def _moves(found: MovedRows) -> str:
-    """Which rows went and came, and where the others stand: `40 rows went, the others moved up.`"""
+def row_moves(found: MovedRows) -> str:
+    """Which rows were removed and added, and where the rest stand: `40 rows removed; the rest moved up.`"""
     gone, come = len(found.removed), len(found.added)
-    said = [f"{plural(gone, 'row')} went"] if gone else []
-    said += [f"{plural(come, 'row')} came"] if come else []
+    said = [f"{plural(gone, 'row')} removed"] if gone else []
+    said += [f"{plural(come, 'row')} added"] if come else []
     if found.moved:
         all_over = found.moved * 2 > len(found.mates)
-        others = "the others" if said else "the rows"
-        said.append(
-            f"{others} are in another order"
+        rest = (
+            f"{'the rest' if said else 'the rows'} are in another order"
             if all_over
             else f"{plural(found.moved, 'row')} stand{'s' * (found.moved == 1)} elsewhere"
         )
     elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
         way = "" if gone and come else " up" if gone else " down" if come else ""
-        said.append(f"the others moved{way}")
-    elif not said:
-        said = ["the rows have other labels"]
-    text = ", ".join(said)
+        rest = f"the rest moved{way}"
+    else:
+        rest = "" if said else "the rows have other labels"
+    text = "; ".join(filter(None, (", ".join(said), rest)))
     return f"{text[0].upper()}{text[1:]}."
+
+
+# -- rows in a few lines of text, for a terminal
+
+_MOST_LINES = 8  # rows that are told
+
+
+def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
+    """Which rows went, came and changed, in lines; None where rows only changed in place, or cannot be told apart."""
+    known = [summary_of(repo, entry) for entry in (old, new)]
+    before, after = known
+    if before is None or after is None or not {before.kind, after.kind} <= {"frame", "series"}:
+        return None
+    if any(is_hidden(side) or (side.kind == "series" and side.masked) for side in (before, after)):
+        return None
+    try:
+        held = [stored(repo, entry) for entry in (old, new)]
+        if any(side is None or is_named_a_secret(side) for side in held):
+            return None
+        frames = [frame_of(side, known) for side, known in zip(held, (before, after), strict=True) if side is not None]
+        if frames[0] is None or frames[1] is None:
+            return None
+        return _row_lines(frames[0], frames[1])
+    except (StoreError, IndexError, RecursionError, ValueError):
+        return None  # damaged, or made by nobody's pickler
+
+
+def _row_lines(before: Frame, after: Frame) -> tuple[str, ...] | None:
+    rows = rows_of(before, after)
+    if rows.why_not or not (rows.added or rows.removed or rows.matched):
+        return None
+    found = _columns(before, after, rows)
+    columns = [column for column in found if column in sorted(found, key=lambda one: not one.how)[:_COLUMNS]]
+    order = sorted(rows.changed, key=lambda pair: (pair[1] >= 0, pair[0] < 0, pair))  # those that went first
+    places = order[:_MOST_LINES]
+    cells = [_column_cells(before, after, column, places) for column in columns]
+    lines = [row_moves(rows.matched).rstrip(".")] if rows.matched is not None else []
+    for place, row in zip(places, zip(*cells, strict=True), strict=True):
+        lines.append(_row_line(_row(before, after, columns, place, row), columns))
+    more = rows.many + rows.added + rows.removed - len(places)
+    return (*lines, f"… and {plural(more, 'more row')}") if more else tuple(lines)
+
+
+def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
+    """`row 3, a: 1 → 2`, `row 3 is gone: a 1, b missing`."""
+    label = row.label if row.label.startswith("row ") else f"row {row.label}"
+    cells = list(zip(columns, row.cells, strict=True))
+    if row.how not in ("+", "-"):
+        return f"{label}, " + ", ".join(
+            f"{column.name}: {cell.old} → {cell.new}" for column, cell in cells if cell.how == "~"
+        )
+    texts = ((column.name, cell.old if row.how == "-" else cell.new) for column, cell in cells)
+    held = ", ".join(f"{name} {text}" for name, text in texts if text is not None)
+    return f"{label} is {'gone' if row.how == '-' else 'new'}: {held}"
 
 
 # -- tables and series that are not read, by the first rows that were noted when they were committed

@@ -25,6 +25,7 @@ from agent_kernel.verbs.scope import Progress, Scope
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
 __all__ = ["main", "progress_bar"]
@@ -164,7 +165,8 @@ def _run(verb: Verb, options: Namespace) -> int:
     with closing(repo), progress_bar() as progress:
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
-        scope = Scope(repo, place=options.store, command=_COMMAND, brief=sys.stdout.isatty(), progress=progress)
+        scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
+        scope.brief, scope.row_lines = sys.stdout.isatty(), _row_lines
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
 
@@ -197,3 +199,9 @@ def _print(result: Result, *, as_json: bool) -> int:
         print(result.to_text(width, colour=colours_wanted(sys.stdout)))
     sys.stdout.flush()
     return _DONE if result.ok else _FAILED
+
+
+def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
+    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
+
+    return row_lines(repo, old, new)

@@ -288,6 +288,7 @@ class RefNotFoundError(NotFoundError):
     known: tuple[str, ...] = ()
     reason: str = ""  # why it names nothing, where that is known
     remedy: str = ""
+    said: str = ""  # all there is to say, in sentences
 
     def or_else(self, remedy: str) -> str:
         """Its remedy with another one behind it."""
@@ -297,6 +298,8 @@ class RefNotFoundError(NotFoundError):
         import re
         from difflib import get_close_matches
 
+        if self.said:
+            return self.said
         # A branch and a tag may have the same one. Branches that nobody named are no way to go.
         names = tuple(name for name in dict.fromkeys(self.known) if not re.fullmatch(_ASIDE, name))
         close = [] if self.reason else get_close_matches(self.name, names, 3)
@@ -386,6 +389,7 @@ class MergeConflictError(AgentKernelError):
     message: str = ""  # of the commit that it was to be
     partial: bool = False
     picks: bool = False  # it is a cherry-pick
+    remedy: str = ""  # what to do where no choice can be made
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -408,7 +412,7 @@ class MergeConflictError(AgentKernelError):
         choose = f"choose with --ours {asked[0]} or --theirs {asked[0]}" if asked else ""
         if len(asked) > 1:
             choose += f", and so for {', '.join(asked[1:])}"
-        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, choose])
+        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, self.remedy or choose])
 
 
 class MergeChoiceError(AgentKernelError):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.shell import CellInfo, Outcome, Shell
     from agent_kernel.magics.tasks.door import Tasks
+    from agent_kernel.repository import Entry
+    from agent_kernel.session import Repository
     from agent_kernel.verbs.scope import Scope
 
 __all__ = [
@@ -198,7 +200,7 @@ class LiveNotebook(Binding):
         """What a verb acts on when it is used here."""
         from agent_kernel.verbs.scope import Scope
 
-        return Scope(self.repo, self.session, self)
+        return Scope(self.repo, self.session, self, row_lines=_row_lines)
 
     def record(self, on: bool) -> None:
         """Let cells be commits, or stop it; the session stays."""
@@ -246,7 +248,7 @@ class LiveNotebook(Binding):
             self._failed(error)
             return False
         if found is not None:
-            self._notices.report(found)
+            self._notices.report(found, repo=self.repo)
         return True
 
     def _agent_of(self, source: str) -> AgentCell | None:
@@ -285,7 +287,7 @@ class LiveNotebook(Binding):
             self._failed(failure)
             return
         if report is not None:
-            self._notices.report(report, self.beside.committed)
+            self._notices.report(report, self.beside.committed, self.repo)
         self.spare_modules(report)
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")
@@ -315,3 +317,9 @@ def starts_with_the_kernel(shell: Shell) -> bool:
         return False
     get_parent = cast("Callable[[], object]", getattr(shell, "get_parent", dict))
     return not get_parent()
+
+
+def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
+    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
+
+    return row_lines(repo, old, new)

@@ -12,7 +12,7 @@ from agent_kernel.verbs.output import clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session import Report
+    from agent_kernel.session import Report, Repository
 
 __all__ = ["Notices"]
 
@@ -41,11 +41,15 @@ class Notices:
             print(f"{_MARK} {clean(line)}", file=sys.stderr)
 
     def report(
-        self, report: Report, beside: Callable[[Report, Sequence[Unsaved]], bool] = lambda _report, _news: False
+        self,
+        report: Report,
+        beside: Callable[[Report, Sequence[Unsaved]], bool] = lambda _report, _news: False,
+        repo: Repository | None = None,
     ) -> None:
         """Tell what a cell's commit could not save, and, unless quiet, what it holds.
 
         Args:
+            repo: that has what was committed.
             beside: may say beside the cell what the commit holds, and the news; whether it did.
         """
         news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
@@ -59,10 +63,12 @@ class Notices:
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
         left = 0
         if news:
-            from agent_kernel.verbs.describe import unsaved_groups, unsaved_line, unsaved_names
+            from agent_kernel.verbs.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names
 
             groups = unsaved_groups(news)
-            self.say(*(unsaved_line(*alike) for alike in groups[:_AT_ONCE]))
+            tree = None if report.record is None else report.record.tree
+            holders = frozenset[str]() if repo is None else holders_among(repo, tree, news)
+            self.say(*(unsaved_line(*alike, holders=holders) for alike in groups[:_AT_ONCE]))
             left = len(unsaved_names(one for alike in groups[_AT_ONCE:] for one in alike))
         self.say(*report.notes)
         if left:

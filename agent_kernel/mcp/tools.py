@@ -197,7 +197,8 @@ class Tools:
     def _scope(self) -> Scope:
         place = self._live()
         session = place.session if place is not None else None
-        return Scope(session.repo if session is not None else self._repo, session, command="agent-kernel")
+        repo = session.repo if session is not None else self._repo
+        return Scope(repo, session, command="agent-kernel", row_lines=_row_lines)
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
@@ -253,3 +254,9 @@ def _stored_line(repo: Repository, name: str, entry: Entry | None) -> str:
 def about(tool: str) -> str:
     """What a model is told of a tool."""
     return inspect.getdoc(getattr(Tools, tool)) or ""
+
+
+def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
+    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
+
+    return row_lines(repo, old, new)

@@ -20,7 +20,7 @@ from agent_kernel.browsing.wording import cleaned
 from agent_kernel.panels.widget import HistoryPanel, keep_thread, standing_for
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import by_name, ranks_of, unsaved_names
+from agent_kernel.verbs.describe import by_name, grown, ranks_of, unsaved_names
 from agent_kernel.verbs.output import duration, money, plural, size_text
 
 if TYPE_CHECKING:
@@ -245,6 +245,7 @@ def footer(
         unsaved=_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,
+        grew=grown(repo, commit),
     )
     if not line.chips and not line.unsaved:
         return None

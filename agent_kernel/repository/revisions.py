@@ -89,9 +89,20 @@ def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
 def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
     own, other = _cells_of(repo, number, session)
     if own is None:
-        earlier = f"; that of another kernel is commit {short(other)}" if other is not None else ""
-        raise _unknown(repo, text, f"no cell of this kernel has this number{earlier}")
+        said = f"No commit has the number [{number}]."
+        if other is not None:
+            said = f"No commit has the number [{number}] since the restart. Before it, [{number}] was {short(other)}."
+            if not _goes_on_from(repo, session, other):
+                said = (
+                    f"No commit of this kernel has the number [{number}]. In another one, [{number}] is {short(other)}."
+                )
+        raise RefNotFoundError(text, repo.refs.known(), said=said)
     return own
+
+
+def _goes_on_from(repo: Naming, session: str, other: ObjectId) -> bool:
+    head = repo.head(session).commit
+    return head is not None and any(id == other for id, _ in repo.history.walk([head]))
 
 
 def _cell_called(repo: Naming, base: str, session: str) -> str:

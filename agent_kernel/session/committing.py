@@ -132,6 +132,7 @@ class Standing:
         self._closed = False
         self._given_up = False
         self._growth = history.Growth()
+        self.passed_over = ""  # the run that changed nothing, of which undo said so
         self.branch: str | None
         self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)

@@ -169,10 +169,12 @@ class Touched(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, names=self.names | more, asked=asked, grouped=self.grouped - more)
 
 
-def _commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) -> Mapping[int, str]:
+def _commits_of_cells(
+    repo: Repository, session: str, numbers: Collection[int], names: Collection[str] = ()
+) -> Mapping[int, str]:
     from agent_kernel.session.load_failures import commits_of_cells
 
-    return commits_of_cells(repo, session, numbers)
+    return commits_of_cells(repo, session, numbers, names)
 
 
 class Watching:

@@ -12,7 +12,7 @@ import functools
 import re
 import secrets
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from agent_kernel.values.surface import Held
 
 
+class FindCells(Protocol):
+    """Finds the commits of some cells of a session, in words, by number.
+
+    With `names`: also of the later cells that gave these names to what those cells made.
+    """
+
+    def __call__(self, session: str, numbers: Collection[int], names: Collection[str] = (), /) -> Mapping[int, str]: ...
+
+
 _NUMBERED = re.compile(r"run cells? (\[\d+\](?: and \[\d+\])*) again")
 
 
@@ -35,16 +44,24 @@ def is_of_session(token: str, session: str) -> bool:
     return token.rpartition("-")[0].endswith(f"-{session}")
 
 
-def remedy_for(session: str, loss: Loss, commits: Callable[[str, Collection[int]], Mapping[int, str]]) -> str:
+def remedy_for(session: str, loss: Loss, commits: FindCells, names: Collection[str] = ()) -> str:
     """How to have an object again, as this session says it. Numbers of another session's cells are other cells here.
 
     Args:
-        commits: the commits of some cells of a session, in words, by number.
+        commits: finds the commits of some cells of a session.
+        names: variables that lead to the object. The cells that gave it these names have to run again, too.
     """
     numbers = cells_of(loss.remedy)
-    if not numbers or is_of_session(loss.token, session):
+    is_own = is_of_session(loss.token, session)
+    if not numbers or (is_own and not names):
         return loss.remedy
-    return remedy_by_commits(loss.remedy, commits(loss.token.rpartition("-")[0].partition("-")[2], numbers))
+    found = commits(loss.token.rpartition("-")[0].partition("-")[2], numbers, names)
+    return _with_cells(loss.remedy, {*numbers, *found}) if is_own else remedy_by_commits(loss.remedy, found)
+
+
+def _with_cells(remedy: str, numbers: Collection[int]) -> str:
+    cells = " and ".join(f"[{number}]" for number in sorted(numbers))
+    return _NUMBERED.sub(f"run cell{'s' * (len(numbers) > 1)} {cells} again", remedy)
 
 
 def remedy_by_commits(remedy: str, made: Mapping[int, str]) -> str:
@@ -58,10 +75,8 @@ def remedy_by_commits(remedy: str, made: Mapping[int, str]) -> str:
     numbers = cells_of(remedy)
     if not numbers:
         return remedy
-    said = " and ".join(dict.fromkeys(made[number] for number in numbers if number in made))
-    cells = (
-        f"the cell{'s' if ' and ' in said and len(numbers) > 1 else ''} of {said}" if said else "the cell that made it"
-    )
+    texts = list(dict.fromkeys(made[number] for number in sorted(made)))
+    cells = f"the cell{'s' * (len(texts) > 1)} of {' and '.join(texts)}" if texts else "the cell that made it"
     return _NUMBERED.sub(lambda _: f"run {cells} again", remedy)
 
 
@@ -76,17 +91,26 @@ def _numbers(cell: str) -> list[int]:
     return [int(number) for number in re.findall(r"\[(\d+)\]", cell)]
 
 
-def told_now(lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss], str]) -> list[Unsaved]:
-    """What to say of what could not be saved, with the remedies that hold now. `losses`: the same, with their tokens."""
+def told_now(
+    lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss, Collection[str]], str]
+) -> list[Unsaved]:
+    """What to say of what could not be saved, with the remedies that hold now.
+
+    Args:
+        losses: the same, with their tokens.
+        remedy_of: the remedy of one, for those who use it under these names.
+    """
     known = {(loss.type, loss.reason, loss.remedy): loss for loss in losses}
     found: list[Unsaved] = []
     for one in lost:
         loss = known.get((one.type, one.reason, one.remedy))
-        found.append(one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss)))
+        found.append(
+            one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss, one.name.split(", ")))
+        )
     return found
 
 
-def _nowhere(session: str, numbers: Collection[int]) -> Mapping[int, str]:
+def _nowhere(session: str, numbers: Collection[int], names: Collection[str] = ()) -> Mapping[int, str]:
     return {}
 
 
@@ -96,10 +120,10 @@ class Living:
     They outlive the session where another one goes on with the same namespace and store: see `rest` and `go_on`.
 
     Args:
-        commits: the commits of some cells of a session, in words, by number.
+        commits: finds the commits of some cells of a session.
     """
 
-    def __init__(self, commits: Callable[[str, Collection[int]], Mapping[int, str]] = _nowhere) -> None:
+    def __init__(self, commits: FindCells = _nowhere) -> None:
         self._commits = commits
         self.session = ""
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
@@ -129,7 +153,7 @@ class Living:
                 self._unpin(token)
         self._dumped, self._commits = (), _nowhere
 
-    def go_on(self, commits: Callable[[str, Collection[int]], Mapping[int, str]]) -> None:
+    def go_on(self, commits: FindCells) -> None:
         """Another session goes on with the namespace, under the id that the tokens hold. `commits`: as it finds them."""
         self._commits = commits
 
@@ -203,24 +227,24 @@ class Living:
             found = self._placeholders[token] = Lost(loss, remedy=weakref.WeakMethod(self.remedy_now))
         return found
 
-    def remedy_now(self, loss: Loss) -> str:
-        """How to have the object again. See `remedy_for`."""
-        return remedy_for(self.session, loss, self._commits)
+    def remedy_now(self, loss: Loss, names: Collection[str] = ()) -> str:
+        """How to have the object again under these names. See `remedy_for`."""
+        if is_of_session(loss.token, self.session):
+            return self._with_makers(loss.remedy, names)
+        return remedy_for(self.session, loss, self._commits, names)
 
     def told_now(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
         """What to say of what could not be saved, with the remedies that hold now."""
-        return [self._with_makers(one) for one in told_now(lost, losses, self.remedy_now)]
+        return told_now(lost, losses, self.remedy_now)
 
-    def _with_makers(self, one: Unsaved) -> Unsaved:
-        """The same, and the later cells that gave its names to an object: what made the object gives it no second name."""
-        numbers = cells_of(one.remedy)
+    def _with_makers(self, remedy: str, names: Collection[str]) -> str:
+        """The remedy with the later cells that gave an object its names: what made the object gives it no second name."""
+        numbers = cells_of(remedy)
         if not numbers:
-            return one
-        makers = (self._makers.get(name, "") for name in one.name.split(", "))
-        later = sorted({number for maker in makers for number in _numbers(maker) if number > max(numbers)})
-        cells = " and ".join(f"[{number}]" for number in (*numbers, *later))
-        remedy = _NUMBERED.sub(f"run cells {cells} again", one.remedy) if later else one.remedy
-        return msgspec.structs.replace(one, remedy=remedy)
+            return remedy
+        makers = (self._makers.get(name, "") for name in names)
+        later = {number for maker in makers for number in _numbers(maker) if number > max(numbers)}
+        return _with_cells(remedy, {*numbers, *later}) if later else remedy
 
     def is_gone(self, token: str) -> bool:
         """Whether something that lives holds a placeholder for the object."""

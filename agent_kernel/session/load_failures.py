@@ -18,6 +18,7 @@ from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError,
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
 from agent_kernel.session.environment import import_folders
 from agent_kernel.session.labels import title
+from agent_kernel.session.live_objects import cells_of
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
 from agent_kernel.values import summaries
@@ -199,18 +200,33 @@ def _cells(repo: Repository, sources: Sequence[ObjectId], names: set[str]) -> di
     return found
 
 
-def commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) -> dict[int, str]:
-    """The commits of some cells of a session by number, as `3f2a91c4 (lock = Lock())`, as far as the history can be read."""
+def commits_of_cells(
+    repo: Repository, session: str, numbers: Collection[int], names: Collection[str] = ()
+) -> dict[int, str]:
+    """The commits of some cells of a session by number, as `3f2a91c4 (lock = Lock())`, as far as the history can be read.
+
+    Args:
+        names: variables that lead to what these cells made. The newest commit that says so of a name says which later
+            cells bound it; these are found, too.
+    """
     found: dict[int, str] = {}
+    wanted, left = set(numbers), set(names)
     with contextlib.suppress(AgentKernelError):
         tips = dict.fromkeys(
             (*repo.branches().values(), *repo.tags().values(), *(head.commit for head in repo.heads().values()))
         )
         for id, commit in repo.log([tip for tip in tips if tip is not None], limit=_FURTHEST):
-            number = commit.cell.number if commit.session == session and commit.cell is not None else None
-            if number in numbers and number is not None:
+            if commit.session != session:
+                continue
+            for one in commit.unsaved if left else ():
+                cells, told_of = set(cells_of(one.remedy)), left.intersection(one.name.split(", "))
+                if told_of and cells.issuperset(numbers):
+                    wanted |= cells
+                    left -= told_of
+            number = commit.cell.number if commit.cell is not None else None
+            if number in wanted and number is not None:
                 found.setdefault(number, f"{short(id)} ({cut(title(commit), _TITLE)})")
-            if len(found) == len(numbers):
+            if len(found) == len(wanted):
                 break
     return found
 

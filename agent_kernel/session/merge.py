@@ -390,7 +390,9 @@ def conflict_of(
     clashes: Mapping[str, Sequence[tuple[str, str, str]]] = {},
 ) -> MergeConflictError:
     """The error that lists conflicts; `clashes` are rows that say more of some: the keys of a dict."""
-    rows = (clashes.get(name) or [described(repo, name, found)] for name, found in sorted(conflicts.items()))
+    # A name that one side made since is in conflict only because it shares objects with one that both sides have.
+    both = {name: one for name, one in conflicts.items() if one.base or (one.ours and one.theirs)} or conflicts
+    rows = (clashes.get(name) or [described(repo, name, found)] for name, found in sorted(both.items()))
     groups = {tuple(sorted((name, *found.partners))) for name, found in conflicts.items() if found.partners}
     return MergeConflictError(tuple(row for found in rows for row in found), tuple(sorted(groups)))
 

@@ -5,32 +5,81 @@ It could not be saved, or it is stored and could not be loaded.
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_kernel.errors import LostValueError
 from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from types import FrameType
 
     from agent_kernel.values.dump import Loss
 
 _STATE = "_agent_kernel_lost"
+_WORD = re.compile(r"[^\W\d]\w*")
+_CONTAINERS = (dict, list, tuple, set)
 
 
 def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
     loss = loss_of(self)
     if loss is None:
         raise TypeError("not a lost value")
-    names, own = object.__getattribute__(self, "_agent_kernel_names"), unloaded_of(self)
+    names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), unloaded_of(self)
     told = own or loss
-    raise LostValueError(names[0], told.type, told.reason, _remedy(self, told), own is not None, names[1:])
+    remedy = _remedy(self, told, names[:1])
+    raise LostValueError(names[0], told.type, told.reason, remedy, own is not None, names[1:])
 
 
-def _remedy(self: Any, told: Loss) -> str:
+def _remedy(self: Any, told: Loss, names: Collection[str]) -> str:
     find = object.__getattribute__(self, "_agent_kernel_remedy")()
-    remedy: str = told.remedy if find is None else find(told)
+    remedy: str = told.remedy if find is None else find(told, names)
     return remedy
+
+
+def _names_used(self: Any) -> tuple[str, ...]:
+    """The variable that the running code used, then the other ones that stand for the same object now; (): not known.
+
+    What is bound may have changed since the placeholder was loaded, and what holds it has another name. The nearest
+    caller whose variables, or whose text at the running instruction, lead to it says which was used.
+    """
+    frame: FrameType | None = sys._getframe(2)  # the caller of `_raise`
+    while frame is not None:
+        names = _names_in(self, frame)
+        if names:
+            return names
+        frame = frame.f_back
+    return ()
+
+
+def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
+    variables = frame.f_globals
+    if str(variables.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]:
+        return ()
+    bound = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
+    text = _running_text(frame)
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    used = [word for word in words if word in bound]
+    if used:
+        return (*used, *(name for name in bound if name not in used))
+    if bound and not text:
+        return tuple(bound)
+    holders = [word for word in words if type(variables.get(word)) in _CONTAINERS]
+    return (holders[0],) if holders else tuple(bound)
+
+
+def _running_text(frame: FrameType) -> str:
+    """The text of the expression that the frame is at, on one line; "" where its source is not known."""
+    from itertools import islice
+    from linecache import getline
+
+    first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    if first is None or first != last or start is None or end is None:
+        return getline(frame.f_code.co_filename, frame.f_lineno)
+    # Columns are counted in bytes.
+    return getline(frame.f_code.co_filename, first).encode()[start:end].decode(errors="replace")
 
 
 # fmt: off
@@ -77,7 +126,7 @@ class Lost:
         loss: Loss,
         name: str = "",
         unloaded: Loss | None = None,
-        remedy: Callable[[], Callable[[Loss], str] | None] = lambda: None,
+        remedy: Callable[[], Callable[[Loss, Collection[str]], str] | None] = lambda: None,
     ) -> None:
         object.__setattr__(self, _STATE, loss)
         object.__setattr__(self, "_agent_kernel_remedy", remedy)

@@ -69,7 +69,9 @@ def status(scope: Scope, options: Namespace) -> Result:
     runs = waits(scope.repo)
     if scope.session is not None:
         found = scope.session.status()
-        return Where(found, at, live_ranks(scope.session.namespace, [change.name for change in found.changed]), runs)
+        changed = live_ranks(scope.session.namespace, [change.name for change in found.changed])
+        tree = None if at is None else at[1].tree
+        return Where(found, at, changed, runs, describe.holders_among(scope.repo, tree, found.lost))
     holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
     names = len(scope.repo.tree(at[1].tree)) if at else 0
     return StoreStatus(head.branch, at, names, holders, scope.repo.store.url, runs)
@@ -83,6 +85,7 @@ class Where(Result):
     at: tuple[ObjectId, Commit] | None
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what is not committed yet
     runs: tuple[tuple[str, str, str], ...] = ()  # that wait for a person
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     def to_json(self) -> Json:
         status = self.status
@@ -117,7 +120,7 @@ class Where(Result):
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
             lines.append(f"Not looked at since their last commit: {spelled(status.unverified)}")
-        lines += describe.unsaved_lines(status.lost)
+        lines += describe.unsaved_lines(status.lost, self.holders)
         if status.ignored:
             lines.append(f"Ignored: {spelled(status.ignored)}")
         lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents import moves
-from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.event_log import EventStore, steps_in
+from agent_kernel.agents.events import Cancelled, Fail
 from agent_kernel.agents.messages import begun_at
 from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
@@ -26,7 +27,7 @@ from agent_kernel.session.labels import named
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import by_name, ranks
-from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, clean, spelled
+from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Said, clean, spelled
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 
@@ -118,13 +119,18 @@ class Moved(Result):
     branch: str | None
     report: Report | None = None
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what changed
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @classmethod
     def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> Moved:
         """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
         at = at or report.commit
-        known = {} if at is None else ranks(scope.repo, report.changed, scope.repo.commit_at(at))
-        return cls(said, at, report.branch, report, known)
+        if at is None:
+            return cls(said, at, report.branch, report)
+        commit = scope.repo.commit_at(at)
+        known = ranks(scope.repo, report.changed, commit)
+        holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
+        return cls(said, at, report.branch, report, known, holders)
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
@@ -146,7 +152,7 @@ class Moved(Result):
         names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
         said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
-        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
+        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
 
 
 def checkout_arguments(parser: Parser) -> None:
@@ -251,7 +257,7 @@ def _branch(scope: Scope, text: str) -> str:
         scope.resolve(rev)
     except RefNotFoundError as error:
         remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
-        raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy)) from None
+        raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy), error.said) from None
     raise UsageProblem(f"{clean(text)} is not a branch; {scope.typed('checkout', text)} goes to that commit")
 
 
@@ -344,7 +350,26 @@ def undo(scope: Scope, options: Namespace) -> Result:
     only = only_asked(options)
     if only == "chat":
         return _conversation_back(scope, options)
-    return _repeated("undo", scope, options, only)
+    return _idle_task(scope) or _repeated("undo", scope, options, only)
+
+
+def _idle_task(scope: Scope) -> Result | None:
+    """What to say, once, where a task came last and ended before its first step: undo would take back what came before it."""
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    last = next(reversed(event_store.starts()), None)
+    at = None if session.head is None else scope.repo.commit_at(session.head)
+    if last is None or last.parent_run or last.run == session.passed_over or at is None or last.time_ns < at.time_ns:
+        return None
+    events = tuple(event_store.of(last.run))
+    if steps_in(events) or not isinstance(events[-1], Fail | Cancelled):
+        return None
+    operation = session.next_undo
+    if operation is None:
+        return None
+    session.passed_over = last.run
+    said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
+    next_one = operation_text(scope.repo, operation, session.id)
+    return Said((said, f"{scope.typed('undo')} again takes back {next_one}"))
 
 
 def redo_arguments(parser: Parser) -> None:

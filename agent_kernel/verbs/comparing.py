@@ -16,7 +16,7 @@ from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import most_interesting_first
 from agent_kernel.verbs.output import SIGNS, Block, Code, Json, Line, Opens, Result, Table, clean, clean_lines, plural
 from agent_kernel.verbs.parsing import Parser, UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import RowLines, Scope
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -56,7 +56,7 @@ def diff(scope: Scope, options: Namespace) -> Result:
     if names:
         _check_names(scope.repo, names, old, new)
         differences = [one for one in differences if one.name in names]
-    rows = tuple(_difference(scope.repo, one) for one in differences)
+    rows = tuple(_difference(scope, one) for one in differences)
     only = names[0] if len(names) == 1 else ""
     return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows, only)
 
@@ -118,18 +118,26 @@ def _touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] 
     return {change.name for found in ways for change in repo.commit_at(found).changed}
 
 
-def _difference(repo: Repository, one: Differing) -> Difference:
+def _difference(scope: Scope, one: Differing) -> Difference:
+    repo = scope.repo
     if one.how == "=":
         said = describe.entry_said(repo, one.name, one.new)
         return Difference(one.name, "=", said, said)
     old, new = describe.entry_said(repo, one.name, one.old), describe.entry_said(repo, one.name, one.new)
-    details = details_of(repo, one.old, one.new, f"{old} → {new}")
+    details = details_of(repo, one.old, one.new, f"{old} → {new}", scope.row_lines)
     outlines = describe.entry_outline(repo, one.old), describe.entry_outline(repo, one.new)
     return Difference(one.name, one.how, old, new, details, outlines)
 
 
-def details_of(repo: Repository, old: Entry | None, new: Entry | None, said: str = "") -> tuple[str, ...]:
-    """A few lines about where two stored versions differ, beside a line that has `said` the two in short."""
+def details_of(
+    repo: Repository, old: Entry | None, new: Entry | None, said: str = "", row_lines: RowLines | None = None
+) -> tuple[str, ...]:
+    """A few lines about where two stored versions differ, beside a line that has `said` the two in short.
+
+    Args:
+        row_lines: tells the rows of a table apart by their labels, or by what they hold where these were given anew.
+            Without it only the first rows are compared, as they were noted.
+    """
     if old is None or new is None:
         return ()
     if old.is_same_value(new):
@@ -141,6 +149,12 @@ def details_of(repo: Repository, old: Entry | None, new: Entry | None, said: str
     both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
     again = both if all(text in said for text in texts) else set[str]()
     lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
+    rows = row_lines(repo, old, new) if row_lines is not None else None
+    if rows is not None:
+        return (
+            *(line for line in lines if not line.startswith("row ") and not line.endswith(" in the first rows")),
+            *rows,
+        )
     if before.shape == after.shape and before.type == after.type and not after.masked:
         from agent_kernel.verbs.contents import differences
 

@@ -5,8 +5,10 @@ Nothing here loads a value: a commit's record and the summaries beside its entri
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -16,7 +18,7 @@ from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectI
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, clean, exact_time, plain, size_text
+from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, clean, exact_time, plain, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -36,6 +38,10 @@ __all__ = [
     "decorations",
     "entry_line",
     "entry_outline",
+    "grown",
+    "grown_between",
+    "growth",
+    "holders_among",
     "is_code",
     "label",
     "live_ranks",
@@ -182,11 +188,30 @@ def unsaved_json(unsaved: Iterable[Unsaved]) -> list[Json]:
 
 
 def unsaved_groups(unsaved: Iterable[Unsaved]) -> list[list[Unsaved]]:
-    """What goes into one line: the same reason, and the same way to have it back."""
-    found: defaultdict[tuple[str, str, bool], list[Unsaved]] = defaultdict(list)
+    """What goes into one line: the same reason, and one way to have it all back."""
+    found: list[list[Unsaved]] = []
     for one in unsaved:
-        found[one.reason, one.remedy, one.stored].append(one)
-    return list(found.values())
+        for group in found:
+            is_alike = (group[0].reason, group[0].stored) == (one.reason, one.stored)
+            if is_alike and _one_remedy((*group, one)) is not None:
+                group.append(one)
+                break
+        else:
+            found.append([one])
+    return found
+
+
+def _one_remedy(unsaved: Iterable[Unsaved]) -> str | None:
+    """The remedy that brings all of these back, since it names the cells of every other one; None: there is no such."""
+    remedies = {one.remedy for one in unsaved}
+    widest = max(remedies, key=len)
+    cells = [_CELLS.fullmatch(remedy) for remedy in remedies]
+    if len(remedies) == 1 or all(match is not None and match[1] in widest for match in cells):
+        return widest
+    return None
+
+
+_CELLS: Final = re.compile(r"run (?:cells? |the cells? of )(.+) again to have it back", re.DOTALL)
 
 
 def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
@@ -194,20 +219,42 @@ def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
     return list(dict.fromkeys(name for one in unsaved for name in one.name.split(", ")))
 
 
-def unsaved_line(*alike: Unsaved) -> str:
+def holders_among(repo: Repository, tree: ObjectId | None, unsaved: Iterable[Unsaved]) -> frozenset[str]:
+    """The variables that hold what cannot be saved, and are something else themselves. `tree`: that has them."""
+    found, entries = set[str](), repo.tree(tree)
+    for one in unsaved:
+        for name in one.name.split(", "):
+            try:
+                entry = entries.get(name)
+                summary = None if entry is None or one.stored else summary_of(repo, entry)
+            except StoreError:
+                continue
+            if summary is not None and summary.type and summary.type != one.type:
+                found.add(name)
+    return frozenset(found)
+
+
+def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`
 
     Several with one reason: `state, repo are not saved (Versioned, Repository): each holds an open store.`
+    Of what holds it: `holder (holds a sqlite3.Connection) and con2 are not saved: a database connection.`
+
+    Args:
+        holders: see `holders_among`.
     """
     one, names = alike[0], unsaved_names(alike)
     kinds = list(dict.fromkeys(_type_text(each.type) for each in alike if each.type))
-    reason, remedy = one.reason, one.remedy
+    reason, remedy = one.reason, _one_remedy(alike) or one.remedy
     if len(names) > 1:
         reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
         remedy = remedy.replace("to have it back", "to have them back")
+    told = _some(names)
     kind = f" ({_some(kinds)})" if kinds else ""
+    if len(kinds) == 1 and any(name in holders for name in names):
+        kind, told = "", _and([_holding(name, kinds[0]) if name in holders else name for name in names])
     are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
-    said = f"{_some(names)} {are}{kind}: {reason}".rstrip(". ") + "."
+    said = f"{told} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
     return clean(summaries.mask_text(said + way))
 
@@ -217,28 +264,36 @@ def _type_text(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith("agent_kernel.") else name
 
 
+def _holding(name: str, kind: str) -> str:
+    return f"{name} (holds {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind})"
+
+
+def _and(words: list[str]) -> str:
+    """`a, b and c`; of many the first few."""
+    return _some(words) if len(words) > _NAMES else " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def _some(words: list[str]) -> str:
     more = f" and {len(words) - _NAMES} more" if len(words) > _NAMES else ""
     return ", ".join(words[:_NAMES]) + more
 
 
-def unsaved_lines(unsaved: Iterable[Unsaved]) -> list[str]:
+def unsaved_lines(unsaved: Iterable[Unsaved], holders: Collection[str] = ()) -> list[str]:
     """A line for each reason."""
-    return [unsaved_line(*alike) for alike in unsaved_groups(unsaved)]
+    return [unsaved_line(*alike, holders=holders) for alike in unsaved_groups(unsaved)]
 
 
-def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
+def unsaved_blocks(unsaved: Iterable[Unsaved], holders: Collection[str] = ()) -> list[Line]:
     """What a move says: one line of all that was never saved, and one for each reason why something could not be loaded."""
     found = list(unsaved)
     never = [one for one in found if not one.stored]
-    first = unsaved_lines(never) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
+    first = unsaved_lines(never, holders) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
     return list(map(Line, first + unsaved_lines(one for one in found if one.stored)))
 
 
 def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
     """`lock, f are not saved. Run cell [3] again to have them back. %agent status tells why.`"""
-    remedies = list(dict.fromkeys(one.remedy for one in unsaved))
-    way = remedies[0].replace("to have it back", "to have them back").rstrip(".") if len(remedies) == 1 else ""
+    way = (_one_remedy(unsaved) or "").replace("to have it back", "to have them back").rstrip(".")
     way = (
         f" {way[0].upper()}{way[1:]}. %agent status tells why."
         if way
@@ -282,13 +337,30 @@ def by_size(name: str) -> int:
     return 0
 
 
-def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> str:
+NOTHING_GREW: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def chip_line(
+    changes: Iterable[tuple[str, str, int]],
+    *,
+    most: int = 4,
+    rank: Rank = by_size,
+    grew: Mapping[str, str] = NOTHING_GREW,
+) -> str:
     """Changed names as text; see `chip_pieces`."""
-    return plain(chip_pieces(changes, most=most, rank=rank))
+    return plain(chip_pieces(changes, most=most, rank=rank, grew=grew))
 
 
-def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> list[Piece]:
-    """Changed names in pieces, each with its colour. The first one tells its size, from 1 kB on.
+def chip_pieces(
+    changes: Iterable[tuple[str, str, int]],
+    *,
+    most: int = 4,
+    rank: Rank = by_size,
+    grew: Mapping[str, str] = NOTHING_GREW,
+) -> list[Piece]:
+    """Changed names in pieces, each with its colour, and how much longer or wider it became, as far as that is known.
+
+    Otherwise the first one tells its size, from 1 kB on.
 
     Args:
         changes: how a name changed, the name, and the bytes of its value.
@@ -300,10 +372,60 @@ def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank:
         if found:
             found.append(SPACE)
         found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
-        if len(found) == 1 and size >= _WORTH_TELLING:
+        if name in grew:
+            found.append((f" {grew[name]}", "quiet"))
+        elif len(found) == 1 and size >= _WORTH_TELLING:
             found.append((f" {size_text(size)}", "quiet"))
     if len(ranked) > most:
         found.append((f", {len(ranked) - most} more", "quiet"))
+    return found
+
+
+# What the lengths of a value count, by its kind.
+_UNITS: Final = {
+    "container": ("item",),
+    "frame": ("row", "column"),
+    "mapping": ("key",),
+    "series": ("value",),
+}
+
+
+def growth(old: summaries.Summary, new: summaries.Summary) -> str:
+    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
+
+    >>> from agent_kernel.values.summaries import Summary
+    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
+    '−17 rows, +1 column'
+    """
+    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
+        return ""
+    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
+    return ", ".join(
+        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
+    )
+
+
+def grown(repo: Repository, commit: Commit) -> dict[str, str]:
+    """How much longer or wider each name became that the commit changed, of the largest ones."""
+    changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
+    if not changed or not commit.parents:
+        return {}
+    return grown_between(repo, commit.parents[0], commit.tree, [change.name for change in changed[:_MOST]])
+
+
+def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, names: Iterable[str]) -> dict[str, str]:
+    """The same of some names between a commit, None: the empty state, and a tree."""
+    found: dict[str, str] = {}
+    try:
+        trees = repo.tree_at(base), repo.tree(after)
+        for name in names:
+            old, new = (
+                None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees)
+            )
+            if old is not None and new is not None and (said := growth(old, new)):
+                found[name] = said
+    except StoreError:  # what can be said of the others will do
+        pass
     return found
 
 

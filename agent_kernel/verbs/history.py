@@ -16,7 +16,7 @@ from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.describe import Rank, by_name, chip_pieces, ranks_of
+from agent_kernel.verbs.describe import Rank, by_name, chip_pieces, grown, ranks_of
 from agent_kernel.verbs.output import (
     SIGNS,
     SPACE,
@@ -132,9 +132,8 @@ def _line(step: Step[ObjectId], key: ObjectId) -> str:
 
 _SHOWN = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
-_CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
+_CHIPS, _FEWEST = 44, 12  # columns for the changed names, at most and at least
 _GAP: Piece = ("   ", "")  # between columns
-_WIDEST = 76  # columns up to what a cell changed; a longer row pushes that to the right
 _LONGEST = 1_000  # columns of a row in a pipe, without what it changed
 _SEARCH = "only commits whose code, variable names, message or error hold this; also var:df, is:error, author:NAME, since:DATE"
 _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
@@ -149,8 +148,8 @@ def log_arguments(parser: Parser) -> None:
     parser.names("only commits that changed one of these variables")
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
-        "! not saved), how long the cell took, when. The size is that of the first variable's value, not of what the\n"
-        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
+        "! not saved), how long the cell took, when. Of what grew or shrank it says by how much; otherwise the size is that\n"
+        "of the first variable's value, not of what the commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
         f"{describe.SIZES}"
     )
 
@@ -172,6 +171,7 @@ def log(scope: Scope, options: Namespace) -> Log:
         without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
         graph=not options.names and not options.search,
         ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in shown},
+        grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in shown},
     )
 
 
@@ -239,7 +239,7 @@ def _start(scope: Scope, rev: str) -> ObjectId:
         if error.reason or not (number.isdecimal() and number.isascii()):
             raise
         remedy = f"{scope.typed('log', '-n', number)} shows so many commits"
-        raise RefNotFoundError(rev, error.known, error.reason, error.or_else(remedy)) from None
+        raise RefNotFoundError(rev, error.known, error.reason, error.or_else(remedy), error.said) from None
 
 
 def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator[tuple[ObjectId, Commit]]:
@@ -275,6 +275,7 @@ class Log(Result):
     graph: bool = True
     panel: Opens | None = None  # of `history`
     ranks: Mapping[ObjectId, Mapping[str, int]] = field(default_factory=dict[ObjectId, Mapping[str, int]])
+    grew: Mapping[ObjectId, Mapping[str, str]] = field(default_factory=dict[ObjectId, Mapping[str, str]])
 
     @property
     def opens(self) -> Opens | None:
@@ -311,11 +312,10 @@ class Log(Result):
         # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
         room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP[0]))
         lefts = [
-            [*head, *_fitted(commit, room - width_of(plain(head)))]
+            cut_pieces([*head, *_fitted(commit, room - width_of(plain(head)))], room)
             for head, (_, commit) in zip(heads, self.commits, strict=True)
         ]
         wide = max(width_of(plain(left)) for left in lefts)
-        wide = wide if width is None else min(wide, _WIDEST)
         rows = [[*_padded(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
         for head, row, said in zip(heads, rows, self._dividers(), strict=True):
@@ -348,15 +348,15 @@ class Log(Result):
         return short(found), describe.prompt(commit), said, *map(plain, self._facts(found, commit))
 
     def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
-        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})))
+        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})), self.grew.get(found, {}))
 
 
 _Facts = tuple[list[Piece], list[Piece], list[Piece]]
 
 
-def _facts(commit: Commit, now_ns: int, rank: Rank) -> _Facts:
+def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
-    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank)
+    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank, grew=grew)
     for one in commit.unsaved[:2]:
         if chips:
             chips.append(SPACE)
@@ -368,8 +368,7 @@ def _facts(commit: Commit, now_ns: int, rank: Rank) -> _Facts:
 def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     wide = [max(width_of(plain(fact[at])) for fact in facts) for at in range(3)]
     if width is not None:
-        room = width - _SUBJECT - wide[1] - wide[2] - 3 * len(_GAP[0])
-        wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
+        wide = _fitting(wide, width)
     found: list[list[Piece]] = []
     for chips, took, when in facts:
         parts = [
@@ -380,6 +379,16 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
         shown = [part for part, room in zip(parts, wide, strict=True) if room]
         found.append([piece for at, part in enumerate(shown) for piece in ([_GAP, *part] if at else part)])
     return found
+
+
+def _fitting(wide: list[int], width: int) -> list[int]:
+    """How wide each column may be, 0: it goes. First goes how long it took, then when it was, and the names never."""
+    names, took, when = min(wide[0], _CHIPS), wide[1], wide[2]
+    for times in ([took, when], [0, when]):
+        room = width - _SUBJECT - sum(times) - len(_GAP[0]) * (1 + sum(map(bool, times)))
+        if room >= min(names, _FEWEST):
+            return [min(names, room), *times]
+    return [min(names, max(_FEWEST, width // 3)), 0, 0]
 
 
 def _padded(pieces: Sequence[Piece], width: int, *, right: bool = False) -> list[Piece]:

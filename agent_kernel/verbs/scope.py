@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from agent_kernel.errors import NotBoundError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId, split_path
+from agent_kernel.repository import Commit, Entry, Head, ObjectId, split_path
 
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from agent_kernel.session.operations import Report
     from agent_kernel.verbs.output import Result
 
-__all__ = ["Notebook", "Progress", "Scope", "Tasks"]
+__all__ = ["Notebook", "Progress", "RowLines", "Scope", "Tasks"]
 
+# The rows of a table that went, came and changed between two stored versions, in lines; None: that cannot be told.
+RowLines: TypeAlias = Callable[["Repository", Entry, Entry], tuple[str, ...] | None]
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
@@ -115,6 +117,7 @@ class Scope:
     command: str = "%agent"  # what a hint should tell them to type
     now_ns: int = field(default_factory=time.time_ns)
     progress: Progress | None = None
+    row_lines: RowLines | None = None
     brief: bool = True  # someone reads the answer: the newest part of a long one will do
 
     def typed(self, *words: str) -> str:

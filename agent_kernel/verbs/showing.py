@@ -205,7 +205,17 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
     outlines = {name: describe.entry_outline(scope.repo, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.typed("show", short(found), "--outputs")
-    return ShownCommit(found, describe.shown(commit), refs, lines, outlines, outputs_of(scope.repo, commit), full, more)
+    return ShownCommit(
+        found,
+        describe.shown(commit),
+        refs,
+        lines,
+        outlines,
+        outputs_of(scope.repo, commit),
+        full,
+        more,
+        describe.holders_among(scope.repo, commit.tree, commit.unsaved),
+    )
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,7 @@ class ShownCommit(Result):
     outputs: ShownOutputs | None
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @property
     def opens(self) -> Opens:
@@ -248,7 +259,7 @@ class ShownCommit(Result):
             ]
         if self.commit.changed:
             shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
-        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved))]
+        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved, self.holders))]
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         commit = self.commit
@@ -291,7 +302,8 @@ def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> Shown
         raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
     last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))
     summary = describe.summary_of(scope.repo, entry)
-    return ShownVariable(name, found, summary, size_of(scope.repo, entry), last)
+    missing = describe.not_saved(scope.repo, name, entry)
+    return ShownVariable(name, found, summary, size_of(scope.repo, entry), last, missing)
 
 
 @dataclass(frozen=True)
@@ -303,20 +315,29 @@ class ShownVariable(Result):
     summary: summaries.Summary | None
     size: int
     last: tuple[ObjectId, Commit]  # the commit that made it what it is
+    missing: describe.NotSaved | None = None
+
+    @property
+    def _is_missing(self) -> bool:
+        return self.missing is not None and self.missing.is_whole
 
     def to_json(self) -> Json:
         return {
             "name": self.name,
             "commit": hex_of(self.commit),
-            "size": self.size,
+            "size": 0 if self._is_missing else self.size,
+            "not_saved": self.missing.said.partition(": ")[2] if self.missing else None,
             "changed_in": hex_of(self.last[0]),
             "summary": _summary_json(self.summary) if self.summary else None,
         }
 
     def blocks(self) -> Sequence[Block]:
         line = clean(summaries.line(self.summary)) if self.summary else "not described"
-        facts = [("Commit:", short(self.commit)), ("Size:", size_text(self.size))]
+        facts = [("Commit:", short(self.commit))]
+        # What stands in the place of a value that is not saved at all has a size, which nobody asks about.
+        facts += [] if self._is_missing else [("Size:", size_text(self.size))]
         facts.append(("Changed in:", describe.label(*self.last)))
+        line += f" ({self.missing.said})" if self.missing else ""
         table = _first_rows(self.summary) if self.summary and self.summary.columns else []
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
 

@@ -33,7 +33,7 @@ def test_steps_are_limited() -> None:
 def test_a_run_that_ends_at_its_steps_names_the_last_error_of_its_code() -> None:
     run = failed(ak.Limits(steps=2), "1 / 0", "missing", "x = 1")
     assert run.outcome.reason.endswith("; the last error of its code: NameError: name 'missing' is not defined")
-    assert run.outcome.reason.startswith("it took 2 steps and was not done (limit: 2)")
+    assert run.outcome.reason.startswith("stopped after 2 steps, which is the limit")
 
 
 def test_tokens_are_limited() -> None:

@@ -76,7 +76,7 @@ def test_an_error_that_nobody_foresaw_ends_the_run_in_one_line() -> None:
 
 def test_a_script_that_is_too_short_says_so() -> None:
     run = ak.Agent(model=ak.ScriptedModel(["x = 1"])).start("Ask")
-    with pytest.raises(ak.TaskFailedError, match="1 answer, and one more was asked for"):
+    with pytest.raises(ak.TaskFailedError, match="the script has 1 answer; the agent asked for a second"):
         run.result()
 
 

@@ -260,7 +260,7 @@ def test_a_merge_says_what_clashes(nb: Notebook) -> None:
     found = nb.ask("plan", op="merge", to="side")
     assert (found["changes"], found["adds"]) == (["y"], ["z"])
     assert {one["name"]: (one["ours"], one["theirs"]) for one in found["conflicts"]}["x"] == ("int 2", "int 3")
-    assert "d is merged key by key. Only keys that both sides changed conflict." in found["notes"]
+    assert "d merges key by key: you decide only about keys that both sides changed." in found["notes"]
     assert not any(one["together"] for one in found["conflicts"])
 
 

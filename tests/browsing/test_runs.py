@@ -437,11 +437,11 @@ class TestStopped:
         for _ in run:
             pass
         (found,) = stopped(nb)
-        assert found["said"] == "stopped at a limit: it took 1 step and was not done (limit: 1)"
+        assert found["said"] == "stopped after 1 step, which is the limit"
         for _ in run.resume():
             pass
         _ = give(nb, "Count", "task.fail('no data')")
-        assert stopped(nb)[0]["said"].startswith("stopped at a limit")
+        assert stopped(nb)[0]["said"].startswith("stopped after ")
         assert len(stopped(nb)) == 1
 
     def test_one_that_went_on_or_was_given_up_is_not_among_them(self, nb: Notebook) -> None:

@@ -194,3 +194,48 @@ def test_what_is_lost_names_the_cell_that_assigned_it_too(shell: Shell, assigns:
     shell.run(assigns)
     shell.run(f"{assigns}\n{touches}")
     assert "Run cell [6] again to have it back" in shell.run("%agent status").out
+
+
+@pytest.mark.parametrize(
+    ("before", "cell", "told"),
+    [
+        (
+            "import pandas as pd; df = pd.DataFrame({'a': range(10)})",
+            "df = df[df.a > 4].reset_index(drop=True)",
+            [
+                "5 rows removed; the rest moved up",
+                *(f"row {at} is gone: a {at}" for at in range(4)),
+                "… and 1 more row",
+            ],
+        ),
+        (
+            "import pandas as pd; df = pd.DataFrame({'a': range(20), 'b': [None, 1] * 10})",
+            "df = df.dropna().reset_index(drop=True)",
+            [
+                "10 rows removed; the rest moved up",
+                *(f"row {at} is gone: a {at}, b missing" for at in (0, 2, 4, 6)),
+                "… and 6 more rows",
+            ],
+        ),
+        (
+            "import pandas as pd; df = pd.DataFrame({'a': range(20), 'b': [None, 1] * 10})",
+            "df = df.dropna()",
+            [*(f"row {at} is gone: a {at}, b missing" for at in (0, 2, 4, 6)), "… and 6 more rows"],
+        ),
+    ],
+)
+def test_the_rows_of_a_table_are_told_apart_as_in_a_panel(
+    shell: Shell, before: str, cell: str, told: list[str]
+) -> None:
+    found = details(shell, before, cell)
+    assert [line for line in found if not line.startswith(("rows ", "size ", "~ b"))] == told
+    assert told[-1] in shell.run("%agent diff").out
+
+
+def test_a_variable_that_is_not_saved_is_shown_without_the_size_of_what_stands_for_it(shell: Shell) -> None:
+    shell.run("gen = (i for i in range(3))")
+    said = shell.run("%agent show HEAD:gen").out
+    assert "not saved: a generator cannot be saved" in said
+    assert "Size:" not in said
+    told = shell.run("%agent show HEAD:gen --json").json
+    assert (told["size"], told["not_saved"]) == (0, "a generator cannot be saved")

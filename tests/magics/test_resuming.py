@@ -38,7 +38,7 @@ def test_a_run_goes_on_after_a_restart_once_its_variables_are_back(tmp_path: Pat
 def test_resume_takes_up_the_run_that_failed_last(shell: Shell) -> None:
     use(shell, "x = 1", "x = 2", "task.success(x)")
     typed = shell.run("%%agent analyst --steps 2\nMake x three please.")
-    assert "%agent resume tries once more, and may take as much again" in typed.out
+    assert "%agent resume tries again with the same limits." in typed.out
     assert shell.run("%agent resume").result.result == 2
     assert [run["status"] for run in runs(shell)] == ["completed"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from agent_kernel.errors import MergeConflictError
 from tests.magics.shells import Shell
+from tests.magics.tasks import use
 
 
 @pytest.fixture
@@ -400,10 +401,54 @@ def test_another_name_of_an_object_that_is_not_saved_names_the_cells_of_both(tmp
         shell.run("con.close()")
     with Shell(store=store) as shell:
         shell.run("%agent checkout")
-        assert "'con' (also 'con2') was a sqlite3.Connection" in shell.run("con2.cursor()").out
+        assert "'con2' (also 'con') was a sqlite3.Connection" in shell.run("con2.cursor()").out
 
 
 def test_search_is_told_where_it_is(shell: Shell) -> None:
     assert "log --search TEXT searches the history" in shell.run("%agent search price").err
     shell.run("%agent tag clean")
     assert "'cleen'; did you mean clean?" in shell.run("%agent rollback cleen").err
+
+
+def test_after_a_restart_a_second_name_of_what_is_not_saved_names_the_cell_that_bound_it(tmp_path: Path) -> None:
+    store, file = str(tmp_path / "store"), str(tmp_path / "x.db")
+    with Shell(store=store) as shell:
+        shell.run("import sqlite3")
+        shell.run(f"con = sqlite3.connect({file!r})")
+        said = shell.run("con2 = con; holder = {'c': con}").out
+        holds = "holder (holds a sqlite3.Connection)"
+        assert any(f"{names} are not saved: a" in said for names in (f"con2 and {holds}", f"{holds} and con2"))
+        shell.ip.user_ns["con"].close()
+        made, bound = (row["id"][:8] for row in shell.log()[::-1][1:3])
+    with Shell(store=store) as shell:
+        said = shell.run("%agent checkout").out
+        assert f"Run the cells of {made} (con = sqlite3.connect(" in said
+        assert f" and {bound} (con2 = con; holder = {{'c': con}}) again" in said
+        shell.run(f"import sqlite3; con = sqlite3.connect({file!r})")
+        for use, name in (("con2.execute('select 1')", "con2"), ("holder['c'].execute('select 1')", "holder")):
+            said = shell.run(use).out
+            assert f"{name!r} was a sqlite3.Connection" in said
+            assert "'con'" not in said
+            assert f"{bound} (con2 = con" in said
+        shell.run("con.close()")
+
+
+def test_a_table_that_lost_rows_says_so_in_the_log_and_at_the_end_of_a_run(shell: Shell) -> None:
+    use(shell, "df = df[df.a >= 30]", "kept = df.tail(5)", "task.success('ok')")
+    shell.run("import pandas as pd; df = pd.DataFrame({'a': range(200), 'b': range(200)})")
+    shell.run("df = df[df.a >= 20]")
+    assert "~df −20 rows" in shell.run("%agent log").out
+    said = shell.run("%%agent analyst\nDrop ten more rows, please.").out.splitlines()
+    assert said[said.index("[agent] done: str 'ok'") + 1] == "[agent] changed: ~df −10 rows, +kept"
+
+
+def test_undo_after_a_task_that_failed_before_its_first_step_says_so_and_undoes_nothing_at_first(shell: Shell) -> None:
+    shell.run("kept = 1")
+    shell.run("last = 2")
+    use(shell)
+    assert "failed:" in shell.run("%%agent analyst\nAsk for more than there is, please.").out
+    said = shell.run("%agent undo").out
+    assert "Nothing was undone: the run of analyst" in said
+    assert "%agent undo again takes back" in said
+    assert shell.ns["last"] == 2
+    assert "Undone" in shell.run("%agent undo").out

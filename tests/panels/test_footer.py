@@ -112,3 +112,10 @@ def test_it_is_no_output_of_the_cell(tmp_path: Path, front: Front) -> None:
     front.run("x = 1")
     tap._shown("display_data", {"data": front.display.shown[-1]}, None)
     assert collector.is_empty
+
+
+def test_a_table_that_lost_rows_says_so_in_a_persons_cell_as_in_an_agents(front: Front) -> None:
+    front.run("import pandas as pd; df = pd.DataFrame({'a': range(200)})")
+    line = footer_of(front, "df = df[df.a >= 20]")
+    assert line["grew"] == {"df": "−20 rows"}
+    assert "~df −20 rows" in front.display.shown[-1]["text/plain"]

@@ -240,7 +240,7 @@ class TestStopped:
 
     def test_a_limit_is_no_failure_and_giving_up_is_one(self, front: Front) -> None:
         run = self.stop(front, "a = 1", "task.success(a)", options="--steps 1")[FOOTER]["run"]
-        assert (run["said"], run["bad"]) == ("stopped at a limit: it took 1 step and was not done (limit: 1)", False)
+        assert (run["said"], run["bad"]) == ("stopped after 1 step, which is the limit", False)
         run = self.stop(front, "task.fail('no data')")[FOOTER]["run"]
         assert (run["said"], run["bad"], run["stopped"]) == ("failed: no data", True, None)
 

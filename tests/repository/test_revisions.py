@@ -157,9 +157,12 @@ def test_a_number_as_the_log_shows_it_names_the_newest_commit_of_that_cell() -> 
     assert made[1] is not None
     with Notebook(nb.repo, session_id="k.2") as nb:
         nb.checkout()
-        with pytest.raises(RefNotFoundError, match="no cell of this kernel has this number") as raised:
+        with pytest.raises(RefNotFoundError, match="number") as raised:
             nb.repo.resolve("[2]", nb.session.id)
-        assert f"that of another kernel is commit {short(made[1])}" in str(raised.value)
+        before = f"Before it, [2] was {short(made[1])}."
+        assert str(raised.value) == f"No commit has the number [2] since the restart. {before}"
+        with pytest.raises(RefNotFoundError, match=r"^No commit has the number \[99\]\.$"):
+            nb.repo.resolve("[99]", nb.session.id)
         with pytest.raises(RefNotFoundError, match=f"the commit of cell .2. is {short(made[1])}$"):
             nb.repo.resolve("2", nb.session.id)
         again = nb.run("y = 1").commit

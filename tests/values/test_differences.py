@@ -43,7 +43,7 @@ def test_rows_that_are_gone_from_a_renumbered_frame_are_told_and_not_those_that_
     old = pd.DataFrame({"a": range(50), "b": [None if number == 1 else float(number) for number in range(50)]})
     assert lines_diff(summarize(old), summarize(old.dropna().reset_index(drop=True)))[:2] == [
         "rows 50 → 49 (−1)",
-        "row 1 is gone: a 1, b nan",
+        "row 1 is gone: a 1, b missing",
     ]
     longer = pd.concat([old.iloc[[7]], old]).reset_index(drop=True)
     assert lines_diff(summarize(old), summarize(longer))[:2] == ["rows 50 → 51 (+1)", "row 0 is new: a 7, b 7"]

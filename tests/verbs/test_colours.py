@@ -134,3 +134,13 @@ def test_a_piped_log_keeps_its_columns_and_cuts_nothing(tmp_path: Path) -> None:
     assert len({width_of(line) for line in lines}) == 1  # each ends with "now"
     starts = {width_of(line[: re.search(r"   \+[xyza]", line).start()]) for line in lines}  # type: ignore[union-attr]
     assert len(starts) == 1
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_the_columns_of_a_log_stay_aligned_and_the_changed_names_are_the_last_to_go(tmp_path: Path, width: int) -> None:
+    long = "df = {'a': [1, 2, 3]}; df['c'] = [2 * number for number in df['a']]; df['d'] = list(reversed(df['c']))"
+    make_history(tmp_path / "s", "x = 1", long, "y = 2", f"z = 4; {long}")
+    lines = said(tmp_path / "s", "log", colour=False, width=width).splitlines()
+    assert all(width_of(line) <= width for line in lines)
+    starts = {width_of(line[: re.search(r"   [+~](x|df|y|z)(?!.*   [+~])", line).start()]) for line in lines}  # type: ignore[union-attr]
+    assert len(starts) == 1

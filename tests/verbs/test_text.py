@@ -98,3 +98,8 @@ def test_the_largest_change_comes_first_and_tells_its_size() -> None:
 
 def test_no_control_character_reaches_a_terminal() -> None:
     assert clean_lines("a\x1b[31mred\n\tb\u202e\x07") == "ared\n    b"
+
+
+def test_a_changed_name_says_how_much_longer_it_became_and_else_the_first_one_its_size() -> None:
+    changes = [("~", "df", 40_000), ("~", "big", 50_000), ("+", "x", 9)]
+    assert chip_line(changes, grew={"df": "−17 rows"}) == "~big 50 kB ~df −17 rows +x"

@@ -180,9 +180,16 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
         if request.turn >= len(self.turns):
             many = len(self.turns)
-            raise ModelError(self.name, f"its script has {many} answer{'s' * (many != 1)}, and one more was asked for")
+            raise ModelError(
+                self.name, f"the script has {many} answer{'s' * (many != 1)}; the agent asked for {_one_more(many)}"
+            )
         async for piece in _played(self.turns[request.turn], request):
             yield piece
+
+
+def _one_more(many: int) -> str:
+    ordinals = ("a first", "a second", "a third", "a fourth", "a fifth")
+    return ordinals[many] if many < len(ordinals) else "another"
 
 
 async def _played(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]:

@@ -32,7 +32,7 @@ from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import Changed
-from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
+from agent_kernel.errors import MergeConflictError, PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder
 
 if TYPE_CHECKING:
@@ -44,22 +44,31 @@ if TYPE_CHECKING:
 __all__ = ["Preview", "Seen", "preview", "previewed", "refusal"]
 
 _DEADLINE_S = 60.0
+_PREVIEW_AGAIN = "preview the code again to run it on the variables as they are now; reject() discards this preview"
 
 
 def preview(
-    code: str, state: State, *, deadline_s: float = _DEADLINE_S, offers: Mapping[str, object] | None = None
+    code: str,
+    state: State | None = None,
+    *,
+    deadline_s: float = _DEADLINE_S,
+    offers: Mapping[str, object] | None = None,
 ) -> Preview:
     """Run code on a fork of this process; see what it did, then `accept` or `reject` it.
 
     Args:
+        state: None: the notebook that this runs in.
         offers: what the code finds beside the variables.
 
     Raises:
+        NotBoundError: no state is given, and no notebook is bound in this process.
         PreviewRefusedError: a fork is not safe now, and a fresh process would not have what it needs; it says why. Nothing ran.
     """
+    from agent_kernel.agents.current import here
     from agent_kernel.agents.starting import place_of
 
-    return previewed(code, place_of(state), deadline_s=deadline_s, offers=offers)
+    place = here() if state is None else place_of(state)
+    return previewed(code, place, deadline_s=deadline_s, offers=offers)
 
 
 def previewed(
@@ -179,7 +188,7 @@ class Preview:
         """Take on what it did, as if it had run here. Where that cannot be (`told`), the code runs here, now.
 
         Raises:
-            MergeConflictError: the same variables were changed here meanwhile. Nothing was changed.
+            MergeConflictError: the same variables were changed here meanwhile. Nothing was changed; preview the code again.
             PreviewNotAcceptedError: it failed or was ended, or it was accepted or rejected before. Nothing was changed.
         """
         if self._decided:
@@ -197,7 +206,11 @@ class Preview:
         session = self._place.session
         if session is None or not self.branch:
             raise RefNotFoundError(self.branch or "preview", ())
-        report = session.take_step(self.branch, run)
+        try:
+            report = session.take_step(self.branch, run)
+        except MergeConflictError as error:
+            error.remedy = _PREVIEW_AGAIN
+            raise
         self._drop()
         return report
 

@@ -579,7 +579,24 @@ class Tasks:
 
     def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
         beside = self._notebook.beside
-        shown(iter(items), self._place_shown(run), beside.asks, beside.ended, left_open(run.events))
+        shown(iter(items), self._place_shown(run), beside.asks, beside.ended, left_open(run.events), self._changed)
+
+    def _changed(self, run: str) -> str:
+        """What the run changed, as its line in a panel says it; "" where that is nothing, or not known."""
+        from agent_kernel.browsing import agents, questions, reader
+
+        session = self._notebook.session
+        if session is None:
+            return ""
+        try:
+            told = agents.run(reader.Book(session.repo, session.id), questions.OfRun(id=run))
+        except AgentKernelError:  # it is kept nowhere that can be looked into
+            return ""
+        names = [
+            f"{'−' if sign == '-' else sign}{name} {told.grew.get(name, '')}".strip() for sign, name, _ in told.chips
+        ]
+        more = [f"{told.more} more"] if told.more else []
+        return f"changed: {', '.join([*names, *more])}" if names else ""
 
     def _place_shown(self, run: Run[Any]) -> Shown:
         if run.id not in self._shown:

@@ -130,6 +130,7 @@ def shown(
     asks: Callable[[str], bool],
     ends: Callable[[str], bool],
     first: Step | None = None,
+    changes: Callable[[str], str] = lambda _: "",
 ) -> None:
     """Show all of a run's events as they come.
 
@@ -137,6 +138,7 @@ def shown(
         first: what the run goes on with, where nothing of it was shown at this place.
         asks: shows that this run waits for a person, with a step or a question; returns False where only lines can be shown.
         ends: shows how this run ended, in the same way.
+        changes: says what this run changed, where lines have to say it.
     """
     step = place.last or first or Step(1)
     last: Event | None = None
@@ -174,6 +176,8 @@ def shown(
     if isinstance(last, _ENDS):
         if not ends(last.run):
             _last_word(last, place)
+            if changed := changes(last.run):
+                place.line(changed)
         elif isinstance(last, Success) and not last.type and last.result:  # it is no value, which the cell would show
             place.line(last.result)
 
@@ -263,8 +267,8 @@ def lines_of(event: Event) -> Iterator[str]:
         case Success():
             yield f"done: {event.result}" if event.result else "done"
         case Fail():
-            yield f"failed: {event.reason}"
-            yield "%agent resume tries once more, and may take as much again"
+            yield event.reason if event.reason.startswith("stopped after ") else f"failed: {event.reason}"
+            yield "%agent resume tries again with the same limits."
         case Clarify():
             yield f"{event.agent} asks: {event.question}"
             yield "%agent resume ANSWER goes on"

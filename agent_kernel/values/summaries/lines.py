@@ -246,7 +246,7 @@ def _by_place(old: _Rows, new: _Rows, shared: _Shared, first: int) -> Iterator[s
     for number, (old_row, new_row) in enumerate(zip(old, new, strict=False), first):
         for old_place, new_place, name in shared:
             if old_place < len(old_row) and new_place < len(new_row) and old_row[old_place] != new_row[new_place]:
-                yield f"row {number}, {name}: {old_row[old_place]} → {new_row[new_place]}"
+                yield f"row {number}, {name}: {_cell(old_row[old_place])} → {_cell(new_row[new_place])}"
 
 
 def _by_content(
@@ -268,7 +268,12 @@ def _by_content(
 
 
 def _row(names: list[str], cells: Sequence[str]) -> str:
-    return ", ".join(f"{name} {cell}" for name, cell in zip(names, cells, strict=False))
+    return ", ".join(f"{name} {_cell(cell)}" for name, cell in zip(names, cells, strict=False))
+
+
+def _cell(text: str) -> str:
+    """A cell as panels word it. A text is quoted where it could be taken for something else."""
+    return "missing" if text in ("nan", "NaT", "<NA>") else text
 
 
 # -- A summary in two columns: what kind of value it is, and what it holds. `line` says both in one

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents.current import stands_here
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.preview import Preview, preview, seeing
+from agent_kernel.agents.starting import place_of
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -272,4 +275,36 @@ def test_what_was_undone_meanwhile_does_not_come_back_with_a_preview(state: Vers
     with pytest.raises(ak.MergeConflictError):
         seen.accept()
     assert state["n"] == 1
+    seen.reject()
+
+
+def test_a_name_that_a_preview_never_had_is_no_conflict_and_the_error_says_what_to_do(state: Versioned) -> None:
+    state["t"] = [1, 2]
+    seen = preview("t.append(3)", state)
+    state["t0"] = state["t"]
+    with pytest.raises(ak.MergeConflictError) as raised:
+        seen.accept()
+    assert raised.value.variables == ("t",)
+    said = str(raised.value)
+    assert "removed" not in said
+    assert "--ours" not in said
+    assert said.endswith("; reject() discards this preview")
+    assert "preview the code again" in said
+    seen.reject()
+
+
+def test_without_a_state_it_acts_on_the_notebook_that_is_bound(state: Versioned) -> None:
+    with pytest.raises(ak.NotBoundError):
+        preview("n = 4")
+    place = place_of(state)
+
+    def door() -> ExecutionContext:
+        return place
+
+    stands_here(door)
+    try:
+        seen = preview("n = 4")
+    finally:
+        stands_here(door, stands=False)
+    assert told(seen) == [("+", "n")]
     seen.reject()
