@@ -137,6 +137,8 @@ def _happened(
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
         yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "there"
+    if asked.error:
+        yield "Failed", "", masked(asked.error), "there"
     for what, target, count in asked.effects[:_MOST]:
         yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:

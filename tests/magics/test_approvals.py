@@ -108,8 +108,17 @@ def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_i
     assert typed.result.success, typed.err
     assert shell.ns["x"] == 0
     assert [run["status"] for run in runs(shell)] == ["pending"], typed.out
+    assert "changed on a fork: ~x int 1" in typed.out
     shell.run("%agent approve")
     assert shell.ns["x"] == 1
+
+
+def test_a_preview_that_fails_says_why_in_the_question(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "p = xs[0]", "task.success()")
+    typed = shell.run("%%agent analyst --preview\nMake p one please.")
+    assert "failed on a fork: NameError: name 'xs' is not defined" in typed.out
+    assert "failed on a fork: NameError: name 'xs' is not defined" in shell.run("%agent runs").out
 
 
 @pytest.mark.parametrize("mode", ["none", "live"])
