@@ -48,7 +48,7 @@ def _lazily(home: str) -> Summarize:
     return summarize_as
 
 
-_FOREIGN = _lazily("foreign:foreign")
+_FOREIGN = _lazily("objects:foreign")
 _ARROW_NAMES = (
     "Boolean Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 HalfFloat Float Double String LargeString StringView "
     "Binary LargeBinary Date32 Date64 Timestamp Decimal128 Null List LargeList Struct Dictionary"
@@ -85,14 +85,14 @@ _BY_TYPE: ExactTypes[Summarize] = ExactTypes(
             f"pandas:{kind}Index": _lazily("frames:index")
             for kind in ("", "Range", "Multi", "Datetime", "Timedelta", "Period", "Categorical", "Interval")
         },
-        "polars:DataFrame": _lazily("polars_frames:polars_frame"),
-        "polars:Series": _lazily("polars_frames:polars_series"),
-        "polars:LazyFrame": _lazily("polars_frames:polars_lazy"),
-        "pyarrow:Table": _lazily("arrow:arrow_table"),
-        "pyarrow:RecordBatch": _lazily("arrow:arrow_table"),
-        "pyarrow:ChunkedArray": _lazily("arrow:arrow_array"),
-        **{f"pyarrow:{name}Array": _lazily("arrow:arrow_array") for name in _ARROW_NAMES.split()},
-        "torch:Tensor": _lazily("tensors:tensor"),
-        "torch.nn:Parameter": _lazily("tensors:tensor"),
+        "polars:DataFrame": _lazily("frames:polars_frame"),
+        "polars:Series": _lazily("frames:polars_series"),
+        "polars:LazyFrame": _lazily("frames:polars_lazy"),
+        "pyarrow:Table": _lazily("frames:arrow_table"),
+        "pyarrow:RecordBatch": _lazily("frames:arrow_table"),
+        "pyarrow:ChunkedArray": _lazily("frames:arrow_array"),
+        **{f"pyarrow:{name}Array": _lazily("frames:arrow_array") for name in _ARROW_NAMES.split()},
+        "torch:Tensor": _lazily("arrays:tensor"),
+        "torch.nn:Parameter": _lazily("arrays:tensor"),
     },
 )
