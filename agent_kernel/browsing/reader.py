@@ -263,14 +263,14 @@ _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
     "branches": Question(ask_for.Nothing, "lists"),
-    "cells": Question(ask_for.One, "shown"),
+    "cells": Question(ask_for.One, "outputs"),
     "code": Question(ask_for.At, "details"),
     "commit": Question(ask_for.At, "details"),
     "compare": Question(ask_for.Between, "details"),
     "environment": Question(ask_for.At, "details"),
     "locate": Question(ask_for.Located, "lists"),
     "open": Question(ask_for.Opened, "lists"),
-    "outputs": Question(ask_for.One, "shown"),
+    "outputs": Question(ask_for.One, "outputs"),
     "plan": Question(ask_for.Planned, "plans"),
     "race": Question(ask_for.OfRun, "agents"),
     "rows": Question(ask_for.Listed, "lists"),
