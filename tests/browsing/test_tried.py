@@ -84,10 +84,10 @@ def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepti
     )
     assert not keeps(again)
     assert note_of(again).startswith(
-        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. Read from"
+        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. This is what"
     )
     refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
-    assert note_of(refused).startswith("Not tried. Jax is loaded. Read from the code")
+    assert note_of(refused).startswith("Not tried. Jax is loaded. This is what the code shows")
 
 
 def test_a_step_that_was_stopped_as_it_ran_says_what_it_was_about_to_do(nb: Notebook, tmp_path: Path) -> None:

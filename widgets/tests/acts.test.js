@@ -339,7 +339,7 @@ test("where no document can be reached, the cells of a queued act go to a file t
 test("the way back from a queued act names it, whatever another panel does since", page, async () => {
   const panel = await mounted({ store: { busy: "[22]" } });
   panel.store.tell({ ...QUEUED_DONE, cells: null, done: { ...QUEUED_DONE.done, of: "the checkout" } });
-  panel.store.tell({ undo: { of: "another", text: "the move to side", cell: false, to: null } });
+  panel.store.tell({ undo: { of: "another", text: "the checkout of side", cell: false, to: null } });
   await panel.click(panel.$(".ak-toast button"));
   assert.deepEqual(panel.asked("undo").map(({ of }) => of), ["the checkout"]);
 });
@@ -567,9 +567,9 @@ const CELL = { text: "[21] df = tidy(df)", cell: true, to: "7c1e9f2" };
 
 test("the button and the key say what they would undo, and ask first where it is a cell", page, async () => {
   const panel = await mounted();
-  panel.store.tell({ undo: { of: "the move", text: "the move to main", cell: false, to: null } });
+  panel.store.tell({ undo: { of: "the move", text: "the checkout of main", cell: false, to: null } });
   const undo = /** @type {HTMLButtonElement} */ (panel.$(".ak-bar [aria-label=Undo]"));
-  assert.equal(undo.title, "Undo the move to main (u)");
+  assert.equal(undo.title, "Undo the checkout of main (u)");
   await panel.press("u");
   assert.deepEqual(panel.asked("undo").map(({ of }) => of), ["the move"], "and nothing else that is done meanwhile");
   panel.store.tell({ undo: CELL });

@@ -246,7 +246,7 @@ def lines_of(event: Event) -> Iterator[str]:
 
                 yield from (f"  {cut(line, _MOST_LINE)}" for line in preview_lines(event))
         case ApprovalDecided(decision="deny", by="policy"):
-            yield f"step {event.step} was denied: {event.reason}"
+            yield f"Step {event.step} was denied: {event.reason}."
         case Rewound() if event.steps:
             named = ", ".join(map(str, event.steps))
             yield f"goes on without {'step' if len(event.steps) == 1 else 'steps'} {named}, not in the history here"
