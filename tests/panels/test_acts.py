@@ -11,6 +11,8 @@ import pytest
 from agent_kernel.repository import short
 from tests.panels.fronts import Front, elsewhere
 
+_STAY = "cells were not changed back, because no history panel is open"
+
 
 @pytest.fixture
 def front(front: Front) -> Front:
@@ -57,6 +59,22 @@ class TestBetweenCells:
         assert not done["undo"]
         assert front.ns["tmp"] == 3
         assert panel.ask("redo")["done"].startswith("Checkout of [1] done again")
+
+    def test_an_undo_that_is_typed_tells_the_panels_whose_cells_came_with_it(self, front: Front) -> None:
+        front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})
+        front.run("x = 3")
+        front.run("x = 4")
+        panel = front.panel()
+        done = panel.ask("checkout", to="HEAD~1")
+        assert done["cells"] is not None
+        assert _STAY not in front.run("%agent undo") + str(front.display.shown)
+        assert (panel.state["done"]["op"], panel.state["done"]["of"]) == ("undo", done["of"])
+        front.run("%agent redo")
+        assert (panel.state["done"]["op"], panel.state["done"]["of"]) == ("redo", done["of"])
+        panel.send({"op": "watch", "view": ""})
+        panel.comm.handle_close({"content": {"data": {}}})
+        front.run("%agent undo")
+        assert _STAY in str(front.display.shown)
 
     def test_undo_takes_back_what_its_panel_offered_and_not_what_another_did_since(self, front: Front) -> None:
         panel, other = front.panel(), front.panel()

@@ -189,10 +189,10 @@ test("undo after a check out that changed the cells says that they stay", page, 
   await soon(20);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The cells were not changed back, because you ran or edited one since\. Edit › Undo changes them back\./);
   await panel.press("u");
   await soon(20);
-  assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /cells stay/);
+  assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /not changed back/);
 });
 
 test("undo after a check out that changed the cells takes these back too, and redo brings them again", page, async () => {
@@ -244,6 +244,21 @@ test("an undo that had waited takes the cells back as well", page, async () => {
   await soon(20);
   assert.deepEqual(undone, ["the checkout"]);
   assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. The notebook's cells are as they were before, too\./);
+});
+
+test("an undo that a cell did takes the cells back once that cell has ended", page, async () => {
+  /** @type {unknown[]} */
+  const undone = [];
+  const host = { ...notebook([]), undoCells: (/** @type {string} */ of) => (undone.push(of), "done") };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  const done = { op: "undo", done: "Checkout undone.", notes: [], undo: false, of: "the checkout", head: HEAD, cells: null };
+  panel.store.tell({ busy: "[23]", done });
+  await soon(20);
+  assert.deepEqual(undone, []);
+  panel.store.tell({ busy: null, done: { ...done } });
+  await soon(20);
+  assert.deepEqual(undone, ["the checkout"]);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Checkout undone\. The notebook's cells are as they were before, too\./);
 });
 
 test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
@@ -658,7 +673,7 @@ test("undo says that the cells stay, whatever was named or looked at since they 
   assert.deepEqual(panel.asked("tag").length, 1);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The cells were not changed back, because you ran or edited one since\. Edit › Undo changes them back\./);
 });
 
 test("a merge that was typed with a message keeps it, and a cherry-pick says that it is one", page, async () => {
