@@ -295,10 +295,36 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
 
 def _deny(run_executor: RunExecutor, action: Action, asked: list[Event], *, forbidden: bool) -> RunItems:
     """Deny a step at once: nobody is to find it waiting."""
-    reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
+    found = next((event.findings for event in asked if isinstance(event, ApprovalRequested)), ())
+    reason = f'this agent has approve="never", and the step {_does(found)}' if forbidden else "nobody is there to ask"
     decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
     yield from run_executor.log.note_all([*asked, decided], step=action.step, before=run_executor.place.head)
     yield from follow(run_executor, action, decided)
+
+
+_DOES: Final = {
+    "browser": "uses the browser",
+    "clipboard": "uses the clipboard",
+    "database": "uses a database",
+    "deletes": "deletes something",
+    "files": "writes a file",
+    "goes back": "takes back what others did",
+    "history": "changes the history",
+    "kernel": "changes the kernel",
+    "magic": "uses a magic command",
+    "network": "uses the network",
+    "person": "asks a person",
+    "process state": "changes the process",
+    "processes": "starts a process",
+    "shell": "runs a shell command",
+}
+
+
+def _does(findings: Collection[Finding]) -> str:
+    """What a step would do that is not allowed, in words."""
+    kinds = dict.fromkeys(one.kind for one in findings if one.risky)
+    found = list(dict.fromkeys(_DOES.get(kind, "does what cannot be read from its code") for kind in kinds))
+    return " and ".join(found[:2]) or "does what is not allowed"
 
 
 def gate(run_executor: RunExecutor, code: str) -> Gate | None:

@@ -187,6 +187,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
     told: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
     changed: tuple[tuple[str, str, str], ...] = ()  # how, name, what it is then
     output: str = ""
+    error: str = ""  # why it did not come to its end there, in one line
     settled: str = ""  # success, fail, clarify: it ended its run; `result` says with what
     result: str = ""
     effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already

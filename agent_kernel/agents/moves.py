@@ -59,7 +59,7 @@ __all__ = [
 
 
 def operation_text(repo: Repository, operation: Operation, session: str = "") -> str:
-    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`.
+    """What is undone or done again: `[11] a slip of the hand`, `the checkout of main`, `the checkout of [7]`, `the checkout that …`.
 
     Args:
         session: the one that does it. A cell of an earlier one is named by its hash too: its number is another one's now.
@@ -75,7 +75,7 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
         reached = "" if at is None or commit is None else prompt(commit) or short(at)
         if at is not None and commit is not None and session and session_of(commit) not in ("", session):
             reached = f"{reached} ({short(at)})"
-        return f"the move to {operation.after.branch or reached or 'no commit'}"
+        return f"the checkout of {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""
     took = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)

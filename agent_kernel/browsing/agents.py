@@ -76,7 +76,9 @@ __all__ = [
 # -- what a person is told of a step that was tried on a fork before they were asked: what it did there, and what accepting does
 
 _MOST: Final = 40
-_READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
+_READ: Final = (
+    "This is what the code shows. It may do more when it runs. Undo brings back variables, not files or mail."
+)
 _KEEPS: Final = (
     "Accepting takes on what it changed there, and does not run it again, unless the same variables are changed here "
     "meanwhile. Files and mail are real already."
@@ -137,6 +139,8 @@ def _happened(
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
         yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "there"
+    if asked.error:
+        yield "Failed", "", masked(asked.error), "there"
     for what, target, count in asked.effects[:_MOST]:
         yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:
@@ -326,11 +330,11 @@ _ANSWERS: Final = "%agent resume ANSWER"
 _SIGN: Final = {"-": "−"}
 # What the rows are about of which nothing was found.
 _ABOUT: Final = {
-    "Reaches": "network",
-    "Writes": "files",
-    "Imports": "imports",
-    "Reads": "variables read",
-    "Deletes": "deletions",
+    "Reaches": "use the network",
+    "Writes": "write files",
+    "Imports": "import",
+    "Reads": "read variables",
+    "Deletes": "delete",
 }
 _CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
 _SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
@@ -425,10 +429,10 @@ def _found(asks: Details) -> list[Details]:
 
 
 def _nothing(asks: Details) -> list[str]:
-    """All that was not found, in one line: `No network, files or deletions`."""
+    """All that was not found, in one line: `Does not use the network, write files or delete.`"""
     missing: list[str] = [row["word"] for row in asks["report"] if not row["items"] and not row["risky"]]
     words = [_ABOUT.get(word, word.lower()) for word in missing]
-    return [f"No {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
+    return [f"Does not {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}."] if words else []
 
 
 def _html_row(row: Details) -> str:

@@ -348,7 +348,14 @@ def _what_differs(repo: Repository, one: Differing) -> str:
         details = details_of(repo, one.old, one.new)
     except StoreError:  # damaged: what is known is that it is stored otherwise
         return "contents differ"
-    return details[0] if len(details) == 1 and "may differ" not in details[0] else "contents differ"
+    if one.new is not None and len(details) > 1 and all(line.startswith("~ ") and "." in line for line in details):
+        return _first_of(details)  # what changed in the widgets that a widget holds
+    return details[0].removeprefix("~ ") if len(details) == 1 and "may differ" not in details[0] else "contents differ"
+
+
+def _first_of(lines: Sequence[str]) -> str:
+    more = f" and {len(lines) - _FEW} more" if len(lines) > _FEW else ""
+    return ", ".join(line.removeprefix("~ ") for line in lines[:_FEW]) + more
 
 
 def _elements_that_differ(
@@ -365,8 +372,7 @@ def _elements_that_differ(
         found = [line for line in details_of(repo, one.old, one.new) if line[:2] in ("~ ", "+ ", "- ")]
     except StoreError:  # damaged: what was noted of both is shown
         return ""
-    more = f" and {len(found) - _FEW} more" if len(found) > _FEW else ""
-    return ", ".join(line.removeprefix("~ ") for line in found[:_FEW]) + more
+    return _first_of(found)
 
 
 def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:

@@ -47,7 +47,7 @@ from agent_kernel.values.streams import Buffer, Call
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import details_of, differing
-from agent_kernel.verbs.contents import ARRAY, Stored, columns_of, integers, stored
+from agent_kernel.verbs.contents import ARRAY, Stored, columns_of, integers, stored, widget_changes
 
 __all__ = ["MOST_READ", "VariableDiff", "array_face", "numbers_in", "variable"]
 
@@ -339,18 +339,27 @@ def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple
             yield face, "The first values as they were noted; the others are kept in a way that is not read here."
     if kinds == {"mapping"} or kinds == {"object"}:
         sides = (old.stored, new.stored) if kinds == {"mapping"} else (None, None)
-        rows = key_rows(old.summary, new.summary, *sides)
-        if rows:
+        rows, within = key_rows(old.summary, new.summary, *sides), _within_widgets(old.stored, new.stored)
+        if rows or within:
             total = max(map(summaries.count_of_columns, known))
             noun = summaries.noun_of_columns(known[0])
-            yield _pairs(rows, differ=_differ(old, new), total=total, noun=noun)
+            yield _pairs(rows, within, differ=_differ(old, new), total=total, noun=noun)
 
 
-def _pairs(rows: tuple[Pair, ...], *, differ: bool, total: int = 0, noun: str = "key") -> tuple[Face, str]:
-    some = f"{len(rows)} of {total:,} {noun}s" if total > len(rows) else ""
-    hidden = "what changed does not show here" if differ and not any(row.changed for row in rows) else ""
-    said = "; ".join(part for part in (some, hidden) if part)
-    return PairsFace(("before", "after"), rows), f"{said[0].upper()}{said[1:]}." if said else ""
+def _within_widgets(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
+    """What changed in the widgets that a widget holds."""
+    if old is None or new is None:
+        return ()
+    return tuple(Pair(cleaned(path), was, now, True) for path, was, now in widget_changes(old, new))
+
+
+def _pairs(
+    rows: tuple[Pair, ...], within: tuple[Pair, ...] = (), *, differ: bool, total: int = 0, noun: str = "key"
+) -> tuple[Face, str]:
+    some = f"{len(rows)} of {total:,} {noun}s." if total > len(rows) else ""
+    is_hidden = differ and not any(row.changed for row in (*within, *rows))
+    hidden = "The change is not visible in this preview." if is_hidden else ""
+    return PairsFace(("before", "after"), (*within, *rows)), " ".join(filter(None, (some, hidden)))
 
 
 def _pictures(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:

@@ -217,13 +217,19 @@ class PreviewNotAcceptedError(AgentError):
 
 
 class PreviewRefusedError(AgentError):
-    """A fork of this process is not safe now, and another process could not load what the code needs. Nothing ran."""
+    """A fork of this process is not safe now, and another process could not load what the code needs. Nothing ran.
+
+    `lacks`: the variables that the code uses and another process does not have.
+    """
 
     reason: str
+    lacks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        way = "a worker on a branch of its own can try it: agent_kernel.race(task, n=1), or %%agent --fork 1"
-        return f"no preview: {self.reason}; {way}"
+        *first, last = (f"`{name}`" for name in self.lacks or ("",))
+        names = f"{', '.join(first)} and {last}" if first else last
+        without = f"; it runs without {names}" if self.lacks else ""
+        return f"no preview: {self.reason}. Use %%agent --fork 1 instead{without}."
 
 
 class MoveNotMadeError(AgentError):

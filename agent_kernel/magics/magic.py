@@ -113,7 +113,7 @@ class AgentMagics(Magics):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
             raise AlreadyTold(str(error)) from None
-        self._notebook.beside.moved()
+        stays = self._notebook.beside.moved()
         if kept:
             return result.to_json() if as_json else result
         self._notebook.was_told(result.unsaved)
@@ -121,6 +121,10 @@ class AgentMagics(Magics):
             print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
         else:
             self._show(result)
+            if stays:
+                from agent_kernel.verbs.output import Said
+
+                self._show(Said((stays,)))
         return None
 
     def _show(self, result: Result) -> None:

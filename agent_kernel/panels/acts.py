@@ -488,6 +488,12 @@ def _conflict(found: Answer) -> dict[str, str]:
 _TEXT = 60  # characters
 
 
+_CELLS_STAY: Final = (
+    "The notebook's cells were not changed back, because no history panel is open. "
+    "Edit \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} Undo changes them back."
+)
+
+
 class Standing:
     """A part of every panel's state, kept for those that come later too."""
 
@@ -526,6 +532,28 @@ class Standing:
             if left is not None:
                 text = f"The notebook's cells of {left.label} were not brought back: another cell has begun first."
                 self._failed = {"text": text, "code": "refused"}
+
+    def moved(self, desk: Desk, session: Session | None, *, is_typed: bool) -> str:
+        """Note which moves that brought cells are undone by now, or done again. Return what to say if no panel is open.
+
+        Args:
+            is_typed: a cell did it, so that no panel knows: they are told as of an act that had waited, and change the cells.
+        """
+        if session is None or not desk.with_cells:
+            return ""
+        said = ""
+        for operations, is_undone in ((session.operations.undone, True), (session.operations.done, False)):
+            for of in map(name_of, operations):
+                if desk.with_cells.get(of, is_undone) == is_undone:
+                    continue
+                desk.with_cells[of] = is_undone
+                said = _CELLS_STAY if is_undone else ""
+                if is_typed:
+                    op, text = ("undo", "undone") if is_undone else ("redo", "done again")
+                    done = {"op": op, "done": f"Checkout {text}.", "notes": [], "undo": False, "of": of}
+                    with self._lock:
+                        self._done = {**done, "head": desk.head(), "cells": None}
+        return said
 
     def leave(self, dropped: Act | None) -> None:
         """The notebook lets go of its store, and of what waited."""

@@ -301,7 +301,7 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
         ("⊖" if run.stopped else "■", colour if run.stopped else _MUTED),
         (line.author.name, _MUTED),
         (run.said, colour),
-        *([(run.stopped.code, f"{_MUTED};{_CODE}")] if run.stopped and run.stopped.code else []),
+        *([("code:", _MUTED), (run.stopped.code, f"{_MUTED};{_CODE}")] if run.stopped and run.stopped.code else []),
         *_chip_parts(line),
         *taken,
         (duration(line.took_s or 0.0), _MUTED),

@@ -57,6 +57,8 @@ class Desk:
         self._epoch = repo.pointers.read([EPOCH])
         self.store = store_id(repo)
         self.gone = ""  # why it is closed
+        # Moves that cells came back with, by their names, and whether they are undone now.
+        self.with_cells: dict[str, bool] = {}
 
     def is_of(self, repo: Repository | None, session: Session | None) -> bool:
         """Whether it belongs to this binding."""

@@ -68,7 +68,7 @@ def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     page = _page(desk, args)  # before anything moves: it may be damaged
     before = scope.live().head
     report = told(scope, before, scope.live().checkout(args.to))
-    return _moved(desk, scope, f"Checked out {act.label}", report, page)
+    return _with_cells(desk, _moved(desk, scope, f"Checked out {act.label}", report, page))
 
 
 def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
@@ -76,7 +76,14 @@ def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     page = _page(desk, args)
     before = scope.live().head
     report = told(scope, before, scope.live().rollback(args.to))
-    return _moved(desk, scope, f"Rolled back to {act.label}", report, page)
+    return _with_cells(desk, _moved(desk, scope, f"Rolled back to {act.label}", report, page))
+
+
+def _with_cells(desk: Desk, done: Answer) -> Answer:
+    """Note that the notebook's cells came back with this: whoever undoes it wants those back, too."""
+    if done["cells"] is not None:
+        desk.with_cells[str(done["of"])] = False
+    return done
 
 
 def _page(desk: Desk, args: Aimed) -> object:

@@ -167,15 +167,17 @@ class Panels:
             return False
         return line is not None
 
-    def moved(self) -> None:
+    def moved(self) -> str:
+        said = ""
         if self._hub is not None:
             try:
-                self._hub.look_back()
+                said = self._hub.look_back(is_typed=True)
                 self._hub.tell()
                 for panel in self._panels:
                     panel.renew()
             except Exception:
                 logger.exception("the panels were not told")
+        return said
 
     def left(self) -> None:
         if self._hub is not None:

@@ -247,9 +247,16 @@ class Hub:
         """On the main thread: a cell runs from now on."""
         self._standing.cell_begins()
 
-    def look_back(self) -> None:
-        """See what undo would take back now, where that can be seen."""
+    def look_back(self, *, is_typed: bool = False) -> str:
+        """See what undo would take back now, where that can be seen.
+
+        Args:
+            is_typed: a cell has moved something, and not a panel. Returns what to say of the notebook's cells then.
+        """
         self._standing.look_back(self._notebook.repo, self._notebook.session)
+        desk = self._desk
+        said = "" if desk is None else self._standing.moved(desk, self._notebook.session, is_typed=is_typed)
+        return said if is_typed and not self._told else ""
 
     def _cancel(self, desk: Desk) -> Answer:
         dropped = self._turns.drop()

@@ -694,6 +694,11 @@ class Session(Joining):
         return last_talk(self.repo, self.head, begun, self.restarted_at)
 
     @property
+    def operations(self) -> Operations:
+        """What undo and redo go by, the newest last."""
+        return self._operations
+
+    @property
     def next_undo(self) -> Operation | None:
         """What `undo` would reverse."""
         return self._operations.done[-1] if self._operations.done else None

@@ -35,6 +35,7 @@ __all__ = [
     "edit_arguments",
     "model",
     "model_arguments",
+    "preview_lines",
     "resume",
     "resume_arguments",
     "runs",
@@ -76,10 +77,7 @@ class Asked:
             return cls(start.run, start.agent, None, question, (), comes)
         code, hidden = summaries.mask_code(asked.code)
         found = [f"{one.kind}: {one.what}" for one in asked.findings]
-        found += [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
-        found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
-        found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
-        found += [asked.told] if asked.told else []
+        found += preview_lines(asked)
         said = tuple(cut(clean(summaries.mask_text(one, hidden)), _MOST_TEXT) for one in found)
         return cls(start.run, start.agent, asked.step, clean_lines(code)[:_MOST_CODE], said, comes)
 
@@ -96,6 +94,17 @@ class Asked:
         if self.step is None:
             return {"question": self.text}
         return {"step": self.step, "code": self.text, "findings": list(self.findings)}
+
+
+def preview_lines(asked: ApprovalRequested) -> list[str]:
+    """What a step did on a fork before anybody was asked, a line for each."""
+    found = [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
+    found += [f"failed on a fork: {asked.error}"] if asked.error else []
+    found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
+    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
+    if asked.preview and not (asked.preview == "refused" or found or asked.told):
+        found.append("changed nothing on a fork")
+    return [*found, asked.told] if asked.told else found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -394,6 +394,9 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     return Moved.of(said, scope, report)
 
 
+_CHECKOUT_OF: Final = "the checkout of "
+
+
 def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
     """Undo or redo so many operations, as far as there are any."""
     count = options.count.lstrip("0") if options.count.isascii() else ""
@@ -430,7 +433,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     gone = [name for name in session.carried() if name not in absent]
     if gone:
         report = msgspec.structs.replace(report, notes=(*report.notes, _out_of_memory(scope, gone)))
-    said = f"{said} {about}".rstrip()
+    said = f"C{about[5:]} {said.lower()}" if about.startswith(_CHECKOUT_OF) else f"{said} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
     return Moved.of(said, scope, told(scope, before, report, found), at)

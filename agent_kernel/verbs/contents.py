@@ -10,7 +10,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, islice
 from math import isnan, prod
 from operator import ne
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -21,10 +21,12 @@ from agent_kernel.errors import StoreError
 from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
 from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
+from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
-from agent_kernel.verbs.output import clean, plural
+from agent_kernel.values.summaries.wording import MORE, counted
+from agent_kernel.verbs.output import clean, cut, plural
 
 __all__ = [
     "ARRAY",
@@ -47,6 +49,7 @@ __all__ = [
     "unlike",
     "unlike_column",
     "unlike_numbers",
+    "widget_changes",
 ]
 
 
@@ -366,9 +369,110 @@ def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> t
     try:
         if summary.kind in ("frame", "series"):
             return tuple(_in_table(before, after, summary))
+        if summary.kind == "object":
+            return tuple(f"~ {path}: {was} → {now}" for path, was, now in widget_changes(before, after))
         return tuple(_in_array(before, after))
     except (StoreError, IndexError, RecursionError, ValueError):
         return ()  # damaged, or made by nobody's pickler: the summaries still say what they say
+
+
+# -- what changed in the widgets within a widget: those that it holds, and how it looks
+
+_WIDGET: Final = "agent_kernel.values.restore.widgets.widget"
+_MOST_WIDGETS: Final = 1_000
+_MOST_WITHIN: Final = 10  # changes that are told
+_DEEPEST: Final = 12
+_ECHOES: Final = ("index", "label")  # of a selection, beside its value
+_LONGEST: Final = 60
+_FEW: Final = 6  # items of a tuple
+
+
+def widget_changes(before: Stored, after: Stored) -> tuple[tuple[str, str, str], ...]:
+    """Where, what was, what is: `children[0].value`, `'a'`, `'b'`. Its own traits are not among them: its summary has these."""
+    if not (_is_widget(before.value) and _is_widget(after.value)):
+        return ()
+    found = _Within(before, after).changes(cast("Call", before.value), cast("Call", after.value), "", 0)
+    return tuple(islice((one for one in found if "." in one[0] or "[" in one[0]), _MOST_WITHIN))
+
+
+class _Within:
+    """Goes through two versions of a widget side by side."""
+
+    def __init__(self, before: Stored, after: Stored) -> None:
+        self._sides = before, after
+        self._seen: set[tuple[int, int]] = set()  # a widget may hold the one that holds it
+
+    def changes(self, old: Call, new: Call, path: str, depth: int) -> Iterator[tuple[str, str, str]]:
+        pair = id(old), id(new)
+        if pair in self._seen or len(self._seen) >= _MOST_WIDGETS or depth > _DEEPEST:
+            return
+        self._seen.add(pair)
+        if old.args[:1] != new.args[:1]:
+            yield path, _kind_of(old), _kind_of(new)
+            return
+        was, now = _traits_of(old), _traits_of(new)
+        hides = any(map(_is_of_a_secret, ((old, was), (new, now))))
+        differing = [name for name in now if not name.startswith("_") and not self._are_same(was, now, name)]
+        for name in differing:
+            if name in _ECHOES and "value" in differing:
+                continue
+            yield from self._between(was.get(name), now[name], f"{path}.{name}".lstrip("."), depth, hides=hides)
+
+    def _are_same(self, was: dict[str, object], now: dict[str, object], name: str) -> bool:
+        return name in was and same(*self._sides, was[name], now[name])
+
+    def _between(
+        self, old: object, new: object, path: str, depth: int, *, hides: bool
+    ) -> Iterator[tuple[str, str, str]]:
+        if _is_widget(old) and _is_widget(new):
+            yield from self.changes(cast("Call", old), cast("Call", new), path, depth + 1)
+            return
+        was, now = items_of(old), items_of(new)
+        if any(map(_is_widget, (*was, *now))):
+            if len(was) != len(now):
+                yield path, counted(len(was), "item"), counted(len(now), "item")
+                return
+            for at, both in enumerate(zip(was, now, strict=True)):
+                yield from self._between(*both, f"{path}[{at}]", depth, hides=hides)
+        elif was != now or not was:
+            hides = hides or summaries.names_a_secret(path.rpartition(".")[2])
+            yield (path, summaries.MASK, summaries.MASK) if hides else (path, _in_short(old), _in_short(new))
+
+
+def _is_widget(found: object) -> bool:
+    return isinstance(found, Call) and found.name == _WIDGET
+
+
+def _kind_of(widget: Call) -> str:
+    kind = widget.args[0] if widget.args else None
+    return clean(kind.text.rpartition(".")[2])[:_LONGEST] if isinstance(kind, Name) else MORE
+
+
+def _traits_of(widget: Call) -> dict[str, object]:
+    """A widget's state is whether it is open, and its traits as names and values by turns."""
+    state = items_of(widget.state[0]) if widget.state else ()
+    items = items_of(state[1]) if len(state) > 1 else ()
+    return {name: held for name, held in zip(items[::2], items[1::2], strict=False) if isinstance(name, str)}
+
+
+def _is_of_a_secret(one: tuple[Call, dict[str, object]]) -> bool:
+    widget, traits = one
+    described = traits.get("description")
+    return summaries.names_a_secret(_kind_of(widget)) or (
+        isinstance(described, str) and summaries.names_a_secret(described)
+    )
+
+
+def _in_short(found: object) -> str:
+    if found is None or isinstance(found, (bool, int, float)):
+        return str(found)
+    if isinstance(found, str):
+        return cut(clean(f"'{summaries.mask_text(found[:1_000])}'"), _LONGEST)
+    items = items_of(found)
+    if not items or any(isinstance(one, (Call, tuple, list)) for one in items[:_FEW]):
+        return _kind_of(found) if isinstance(found, Call) and _is_widget(found) else MORE
+    more = [MORE] if len(items) > _FEW else []
+    return cut(f"({', '.join([*map(_in_short, items[:_FEW]), *more])})", _LONGEST)
 
 
 def _in_array(before: Stored, after: Stored) -> Iterator[str]:

@@ -53,6 +53,19 @@ def calls(*codes: str, size: int = 3, text: str = "", **more: Any) -> Reply:
     return Reply(deltas, finish=more.pop("finish", "tool_calls"), **more)
 
 
+def whole(code: str) -> Reply:
+    """One call of run_python, in an answer that is not streamed."""
+    call = {
+        "id": "call_0",
+        "type": "function",
+        "function": {"name": "run_python", "arguments": json.dumps({"code": code})},
+    }
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    about = {"id": "answer", "object": "chat.completion", "created": 0, "model": "local-model"}
+    return Reply(raw=json.dumps({**about, "choices": [choice]}).encode())
+
+
 def refuses(status: int, message: str = "no", **headers: str) -> Reply:
     body = json.dumps({"error": {"message": message, "type": "error", "code": None}}).encode()
     return Reply(status=status, raw=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -119,7 +132,7 @@ def _send(to: BaseHTTPRequestHandler, reply: Reply, server: OpenAIServer) -> Non
     to.send_response(reply.status)
     for name, value in reply.headers.items():
         to.send_header(name, value)
-    if reply.raw is not None and reply.status != 200:
+    if reply.raw is not None and (reply.status != 200 or not server.requests[-1].get("stream")):
         to.send_header("Content-Type", "application/json")
         to.send_header("Content-Length", str(len(reply.raw)))
         to.end_headers()

@@ -21,7 +21,7 @@ from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, Us
 from agent_kernel.agents.models.naming import model_named
 from agent_kernel.errors import TaskFailedError, TaskPendingError
 from tests.agents.asking import asked
-from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
+from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says, whole
 
 pytest.importorskip("pydantic_ai.models.openai")
 pytestmark = pytest.mark.usefixtures("servers_on_the_loopback_are_asked")
@@ -189,9 +189,9 @@ class TestRuns:
             "import sys\n"
             "from agent_kernel import Versioned, open\n"
             "from agent_kernel.agents.agent import reopened\n"
-            "from agent_kernel.agents.execution_context import Place\n"
+            "from agent_kernel.agents.execution_context import ExecutionContext\n"
             "state = Versioned(open(sys.argv[1]))\n"
-            "run = reopened(Place(state.session.namespace, state.session), sys.argv[2])\n"
+            "run = reopened(ExecutionContext(state.session.namespace, state.session), sys.argv[2])\n"
             "print(run.resume('the second').result(), state['seen'])\n"
         )
         replies = calls("seen = [1, 2]\ntask.clarify('Which one?')"), calls("task.success(seen[1])")
@@ -212,3 +212,56 @@ class TestRuns:
                 "system", "user", "assistant", "tool", "user",
             ]  # fmt: skip
             assert server.requests[1]["messages"][-1]["content"].endswith("the second")
+
+
+class TestModelsThatDoNotStream:
+    """They are asked for their whole answer."""
+
+    def test_a_function_model_with_nothing_but_a_function_answers(self, state: Versioned) -> None:
+        from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+        from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+        def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            code = "x = 6 * 7" if len(messages) == 1 else "task.success(x)"
+            return ModelResponse(parts=[TextPart("I multiply."), ToolCallPart("run_python", {"code": code})])
+
+        run = Agent("analyst", model=FunctionModel(play), state=state).start("Six times seven?", returns=int)
+        assert run.result() == 42
+        step = next(event for event in run.events if isinstance(event, Action))
+        assert (step.text, step.code) == ("I multiply.", "x = 6 * 7")
+
+    def test_so_does_a_model_of_a_class_of_its_own(self, state: Versioned) -> None:
+        from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+        from pydantic_ai.models import Model, ModelRequestParameters
+        from pydantic_ai.settings import ModelSettings
+
+        class Whole(Model):
+            model_name = "whole"
+            system = "own"
+
+            async def request(
+                self,
+                messages: list[ModelMessage],
+                model_settings: ModelSettings | None,
+                model_request_parameters: ModelRequestParameters,
+            ) -> ModelResponse:
+                return ModelResponse(parts=[ToolCallPart("run_python", {"code": "task.success(42)"})])
+
+        assert Agent("analyst", model=Whole(), state=state)("Six times seven?", returns=int) == 42
+
+    def test_an_assertion_of_its_own_code_is_its_error(self, state: Versioned) -> None:
+        from pydantic_ai.messages import ModelMessage, ModelResponse
+        from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+        def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            raise AssertionError("no stream of thought")
+
+        with pytest.raises(TaskFailedError, match="no stream of thought"):
+            Agent("analyst", model=FunctionModel(play), state=state)("Six times seven?")
+
+    def test_a_server_that_refuses_to_stream_is_asked_for_the_whole(self, state: Versioned) -> None:
+        no = refuses(400, "Your organization must be verified to stream this model.")
+        with OpenAIServer(no, whole("task.success(42)")).running() as server:
+            agent = Agent("analyst", model=f"openai:local@{server.address}", state=state)
+            assert agent("Six times seven?", returns=int) == 42
+            assert [bool(asked.get("stream")) for asked in server.requests] == [True, False]

@@ -71,16 +71,23 @@ def test_a_step_that_ends_the_run_shows_its_result_before_it_is_accepted(nb: Not
     assert run.outcome.value == 3
 
 
+def test_a_step_that_failed_beforehand_says_why(nb: Notebook) -> None:
+    nb.run("df = [1, 2, 3]")
+    run = give(nb, "p = xs[0]")
+    tried = nb.ask("run", id=run.id)["asks"]["tried"]
+    assert ("Failed", "", "NameError: name 'xs' is not defined", "there") in [tuple(one) for one in tried]
+
+
 def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepting() -> None:
     again = ApprovalRequested(
         run="r", agent="a", preview="ok", branch="", told="lock cannot be saved: approving runs the code again"
     )
     assert not keeps(again)
     assert note_of(again).startswith(
-        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. Read from"
+        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. This is what"
     )
     refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
-    assert note_of(refused).startswith("Not tried. Jax is loaded. Read from the code")
+    assert note_of(refused).startswith("Not tried. Jax is loaded. This is what the code shows")
 
 
 def test_a_step_that_was_stopped_as_it_ran_says_what_it_was_about_to_do(nb: Notebook, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_of_an_object_with_many_attributes_the_first_are_shown_and_the_others_co
     nb.run("one.a99 = 0")
     answer = nb.ask("variable", id="HEAD", name="one")
     assert len(answer["face"]["rows"]) == 40
-    assert answer["note"] == "40 of 100 attributes; what changed does not show here."
+    assert answer["note"] == "40 of 100 attributes. The change is not visible in this preview."
 
 
 def test_a_summary_that_an_older_release_stored_has_no_attributes() -> None:
@@ -103,7 +103,48 @@ def test_a_change_beyond_the_keys_that_are_shown_is_said_to_be_there(nb: Noteboo
     nb.cells("d = {n: n for n in range(90)}", "d[80] = 0")
     answer = nb.ask("variable", id="HEAD", name="d")
     assert not any(row["changed"] for row in answer["face"]["rows"])
-    assert answer["note"] == "40 of 90 keys; what changed does not show here."
+    assert answer["note"] == "40 of 90 keys. The change is not visible in this preview."
+
+
+BOX = """import ipywidgets as W
+u = W.VBox([W.HBox([W.Dropdown(options=['a', 'b'], value='a'), W.Checkbox(value=False)]), W.Text('hi')])
+v = W.VBox([W.Dropdown(options=['a', 'b'], value='a'), W.Password(value='geheim')])"""
+
+
+def test_what_changed_in_the_widgets_that_a_widget_holds_is_shown(nb: Notebook) -> None:
+    pytest.importorskip("ipywidgets")
+    nb.run(BOX)
+    nb.run("v.children[0].value = 'b'")
+    rows = nb.ask("variable", id="HEAD", name="v")["face"]["rows"]
+    assert [tuple(row.values()) for row in rows if row["changed"]] == [("children[0].value", "'a'", "'b'", True)]
+    (change,) = nb.ask("commit", id="HEAD")["changes"]
+    assert (change["old"], change["new"]) == ("", "children[0].value: 'a' → 'b'")
+    nb.run("u.children[0].children[1].value = True; u.children[1].value = 'ho'; u.children[0].layout.width = '50%'")
+    answer = nb.ask("variable", id="HEAD", name="u")
+    rows = {row["label"]: (row["old"], row["new"]) for row in answer["face"]["rows"] if row["changed"]}
+    assert rows == {
+        "children[0].children[1].value": ("False", "True"),
+        "children[0].layout.width": ("None", "'50%'"),
+        "children[1].value": ("'hi'", "'ho'"),
+    }
+    assert "not visible" not in answer["note"]
+    nb.run("v.children[1].value = 'anders'; u.children = u.children[:1]")
+    said = str([nb.ask("variable", id="HEAD", name="v"), nb.ask("commit", id="HEAD")["changes"]])
+    assert "anders" not in said
+    assert "geheim" not in said
+    assert "children[1].value" in said
+
+
+def test_the_terminal_says_what_changed_within_a_widget(nb: Notebook) -> None:
+    pytest.importorskip("ipywidgets")
+    nb.run(BOX)
+    nb.run("v.children[0].value = 'b'")
+    from agent_kernel.verbs.scope import Scope
+    from agent_kernel.verbs.table import answer
+
+    said = answer(["diff"], Scope(nb.repo, nb.session))[0].to_text()
+    assert "~ children[0].value: 'a' → 'b'" in said
+    assert "may differ" not in said
 
 
 def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:

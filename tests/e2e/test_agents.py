@@ -38,7 +38,9 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     cell = task.cell(3)
     card = cell.get_by_role("group", name="analyst wants to run step 2")
     expect(card).to_be_visible()
-    expect(card.locator(".ak-rep .ak-lacks:visible")).to_have_text("No network, variables read or deletions")
+    expect(card.locator(".ak-rep .ak-lacks:visible")).to_have_text(
+        "Does not use the network, read variables or delete."
+    )
     expect(cell).to_contain_text("40 rows")
     photograph("waits", cell)
     assert task.ask("'size' in globals()") == "False"

@@ -17,7 +17,7 @@ NEW = ("rate = 10", "double = rate * 3")
 @pytest.fixture
 def changed(opened: OpenNew) -> Document:
     """Two cells have run, were changed, and ran again."""
-    document = opened(*OLD, "%agent history", "")
+    document = opened(*OLD, "%agent history", "%agent undo", "")
     document.run(1, 2)
     for number, source in enumerate(NEW, 1):
         document.write(number, source)
@@ -77,7 +77,7 @@ def test_where_the_panels_own_cell_goes_the_way_back_stays_and_a_real_cell_is_se
     assert document.ask("rate") == "10"
 
 
-def test_one_undo_takes_back_the_variables_and_the_cells(changed: Document) -> None:
+def test_one_undo_takes_back_the_variables_and_the_cells(changed: Document, photograph: Photograph) -> None:
     panel = changed.panel(3)
     panel.ask_to_check_out("Cell 2")
     panel.answer("Check out").click()
@@ -86,6 +86,15 @@ def test_one_undo_takes_back_the_variables_and_the_cells(changed: Document) -> N
     panel.toast.get_by_role("button", name="Undo").click()
     expect(panel.toast).to_contain_text("The notebook's cells are as they were before, too.")
     assert sources(changed) == NEW
+    panel.ask_to_check_out("Cell 2")
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Checked out [2]")
+    assert sources(changed) == OLD
+    changed.run(4)
+    expect(changed.cell(4)).to_contain_text("Checkout of [2] undone: ")
+    expect(panel.toast).to_contain_text("Checkout undone. The notebook's cells are as they were before, too.")
+    assert sources(changed) == NEW
+    photograph("undo-typed", changed.page)
     assert changed.ask("rate") == "10"
 
 

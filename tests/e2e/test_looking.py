@@ -152,6 +152,11 @@ def test_what_a_search_matched_is_marked_in_the_chips(panel: Panel) -> None:
 
 
 def test_a_search_without_a_match_says_so_and_offers_the_way_back(panel: Panel, photograph: Photograph) -> None:
+    panel.row("Cell 6–7").get_by_role("button", name="Unfold 2 cells").click()
+    expect(panel.row("Cell 7")).to_be_visible()
+    panel.list.press("ArrowDown")
+    expect(panel.root.locator(".ak-hints")).to_be_visible()
+    panel.page.keyboard.press("/")
     box = panel.root.bounding_box()
     panel.search.fill("tag:nowhere")
     expect(panel.root).to_contain_text("No commit matches tag:nowhere.")
@@ -159,10 +164,15 @@ def test_a_search_without_a_match_says_so_and_offers_the_way_back(panel: Panel, 
     now = panel.root.bounding_box()
     assert box is not None
     assert now is not None
-    assert abs(box["height"] - now["height"]) <= 12  # the grip under the list goes
+    assert now["height"] == box["height"]
     photograph("no-match", panel.root)
     panel.root.locator(".ak-empty").get_by_role("button", name="Clear search").click()
     expect(panel.row(NEWEST)).to_be_visible()
+    expect(panel.row("Cell 7")).to_be_visible()  # what was unfolded is
+    now = panel.root.bounding_box()
+    assert now is not None
+    assert now["height"] == box["height"]
+    panel.row("Cell 6–7").get_by_role("button", name="Fold 2 cells").click()
 
 
 def test_filters_keep_the_errors_or_what_has_a_name(panel: Panel) -> None:

@@ -101,6 +101,14 @@ def test_where_nobody_can_be_asked_what_would_ask_is_denied(
     assert not out.exists()
 
 
+def test_an_agent_that_never_may_says_what_the_step_would_have_done(shell: Shell, tmp_path: Path) -> None:
+    use(
+        shell, f"import pathlib; pathlib.Path({str(tmp_path / 'out.txt')!r}).write_text('x')", "task.success('without')"
+    )
+    typed = shell.run("%%agent analyst --approve never\nWrite a file please.")
+    assert 'Step 1 was denied: this agent has approve="never", and the step writes a file.' in typed.out
+
+
 def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_is_approved(shell: Shell) -> None:
     shell.run("x = 0")
     use(shell, "x = 1", "task.success(x)")
@@ -108,8 +116,17 @@ def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_i
     assert typed.result.success, typed.err
     assert shell.ns["x"] == 0
     assert [run["status"] for run in runs(shell)] == ["pending"], typed.out
+    assert "changed on a fork: ~x int 1" in typed.out
     shell.run("%agent approve")
     assert shell.ns["x"] == 1
+
+
+def test_a_preview_that_fails_says_why_in_the_question(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "p = xs[0]", "task.success()")
+    typed = shell.run("%%agent analyst --preview\nMake p one please.")
+    assert "failed on a fork: NameError: name 'xs' is not defined" in typed.out
+    assert "failed on a fork: NameError: name 'xs' is not defined" in shell.run("%agent runs").out
 
 
 @pytest.mark.parametrize("mode", ["none", "live"])

@@ -54,7 +54,7 @@ def test_undo_of_the_variables_of_a_move_says_that_head_stays(shell: Shell) -> N
     shell.run("%agent checkout HEAD~1")
     said = shell.run("%agent undo --only vars").out
     assert said == (
-        "The variables went back to before the move to [1], and HEAD stays there: ~x\nthis starts branch main-2\n"
+        "The variables went back to before the checkout of [1], and HEAD stays there: ~x\nthis starts branch main-2\n"
     )
     assert shell.ns["x"] == 2
 

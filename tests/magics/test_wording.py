@@ -40,7 +40,7 @@ class TestReports:
     def test_a_move_is_undone_by_its_name(self, shell: Shell) -> None:
         fork(shell, "z = 1", "z = 2", "z = 3")
         shell.run("%agent switch side")
-        assert shell.run("%agent undo").out.strip() == "Undone the move to side: ~z"
+        assert shell.run("%agent undo").out.strip() == "Checkout of side undone: ~z"
 
     def test_what_no_cell_has_committed_goes_by_what_it_is(self, shell: Shell) -> None:
         shell.run("x.append(9)\n%agent undo")

@@ -11,6 +11,8 @@ import pytest
 from agent_kernel.repository import short
 from tests.panels.fronts import Front, elsewhere
 
+_STAY = "cells were not changed back, because no history panel is open"
+
 
 @pytest.fixture
 def front(front: Front) -> Front:
@@ -34,8 +36,8 @@ def test_a_commit_of_an_earlier_kernel_is_named_by_its_hash_too(
         before = repo.resolve("HEAD~1")
         done = panel.ask("checkout", to="HEAD~1", what="variables")
         assert done["done"].startswith(f"Checked out [1] ({short(before)}): ")
-        assert panel.state["undo"]["text"] == f"the move to [1] ({short(before)})"
-        assert panel.ask("undo")["done"].startswith(f"Undone the move to [1] ({short(before)}): ")
+        assert panel.state["undo"]["text"] == f"the checkout of [1] ({short(before)})"
+        assert panel.ask("undo")["done"].startswith(f"Checkout of [1] ({short(before)}) undone: ")
         assert panel.ask("checkout", to=older, what="variables")["done"].startswith("Checked out [2]: ")
 
 
@@ -53,10 +55,26 @@ class TestBetweenCells:
         panel = front.panel()
         panel.ask("checkout", to="HEAD~1")
         done = panel.ask("undo")
-        assert done["done"] == "Undone the move to [1]: 1 name changed, 1 added, 1 removed."
+        assert done["done"] == "Checkout of [1] undone: 1 name changed, 1 added, 1 removed."
         assert not done["undo"]
         assert front.ns["tmp"] == 3
-        assert panel.ask("redo")["done"].startswith("Done again the move to [1]")
+        assert panel.ask("redo")["done"].startswith("Checkout of [1] done again")
+
+    def test_an_undo_that_is_typed_tells_the_panels_whose_cells_came_with_it(self, front: Front) -> None:
+        front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})
+        front.run("x = 3")
+        front.run("x = 4")
+        panel = front.panel()
+        done = panel.ask("checkout", to="HEAD~1")
+        assert done["cells"] is not None
+        assert _STAY not in front.run("%agent undo") + str(front.display.shown)
+        assert (panel.state["done"]["op"], panel.state["done"]["of"]) == ("undo", done["of"])
+        front.run("%agent redo")
+        assert (panel.state["done"]["op"], panel.state["done"]["of"]) == ("redo", done["of"])
+        panel.send({"op": "watch", "view": ""})
+        panel.comm.handle_close({"content": {"data": {}}})
+        front.run("%agent undo")
+        assert _STAY in str(front.display.shown)
 
     def test_undo_takes_back_what_its_panel_offered_and_not_what_another_did_since(self, front: Front) -> None:
         panel, other = front.panel(), front.panel()
@@ -66,7 +84,7 @@ class TestBetweenCells:
             failed = panel.ask(verb, head=head)
             assert failed == {"code": "refused", "message": "HEAD is at [2] by now. Nothing was changed."}
         assert front.ns["tmp"] == 3
-        assert panel.ask("undo", head=panel.ask("open")["head"]["id"])["done"].startswith("Undone the move to main")
+        assert panel.ask("undo", head=panel.ask("open")["head"]["id"])["done"].startswith("Checkout of main undone")
 
     def test_undo_takes_back_no_other_move_that_ended_at_the_same_commit(self, front: Front) -> None:
         panel, other = front.panel(), front.panel()
@@ -76,8 +94,8 @@ class TestBetweenCells:
         other.ask("branch", name="side", at="HEAD", go=True)
         assert panel.ask("undo", **pin) == {"code": "refused", "message": "HEAD is at [1] by now. Nothing was changed."}
         undone = other.ask("undo", of=other.state["undo"]["of"])
-        assert undone["done"].startswith("Undone the move to side")
-        assert panel.ask("undo", **pin)["done"].startswith("Undone the move to [1]")
+        assert undone["done"].startswith("Checkout of side undone")
+        assert panel.ask("undo", **pin)["done"].startswith("Checkout of [1] undone")
         assert panel.ask("redo", of=undone["of"])["code"] == "refused"
 
     def test_a_rollback_is_a_new_commit(self, front: Front) -> None:
@@ -149,7 +167,7 @@ class TestWhatUndoWouldTakeBack:
         }  # fmt: skip
         head = panel.ask("checkout", to="HEAD~1")["head"]["id"]
         undo = panel.state["undo"]
-        assert (undo["text"], undo["cell"]) == ("the move to [1]", False)
+        assert (undo["text"], undo["cell"]) == ("the checkout of [1]", False)
         panel.ask("undo", head=head)
         assert panel.state["undo"]["text"] == "[2] a slip of the hand"
         panel.ask("rollback", to="HEAD~1")

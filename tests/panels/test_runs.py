@@ -66,7 +66,7 @@ class TestTheCard:
         for text in (face["text/html"], face["text/plain"]):
             assert "analyst wants to run step 1" in text
             assert "write_text" in text
-            assert "No network, variables read or deletions" in text
+            assert "Does not use the network, read variables or delete." in text
             assert "%agent approve --run" in text
         assert "<script" not in face["text/html"]
 
@@ -215,7 +215,7 @@ class TestStopped:
         assert (run["said"], run["bad"], run["done"]) == ("stopped in step 2", False, False)
         assert (run["stopped"]["code"], run["stopped"]["done"]) == ("signal.raise_signal(signal.SIGINT)", 1)
         assert re.fullmatch(
-            r"⊖ analyst stopped in step 2 signal\.raise_signal\(signal\.SIGINT\) \+a \+signal 1 step done [\d,]+ tokens "
+            r"⊖ analyst stopped in step 2 code: signal\.raise_signal\(signal\.SIGINT\) \+a \+signal 1 step done [\d,]+ tokens "
             r"[\d.]+ s Resume: %agent resume --run \w{5}",
             line["text/plain"],
         )

@@ -110,7 +110,7 @@ def test_secret_models_are_hidden() -> None:
 def test_models_tables_numbers_and_figures_are_of_interest_in_this_order() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure()
     values = [pd.DataFrame({"a": [1]}), Ridge(), 1.5, "a text", figure, ["x"] * 1_000]
-    assert [interest(summarize(value)) for value in values] == [0, 1, 2, 2, 3, 4]
+    assert [interest(summarize(value)) for value in values] == [0, 1, 2, 2, 4, 5]
     torch = pytest.importorskip("torch")
     assert interest(summarize(torch.nn.Linear(2, 2))) == 1
 
@@ -122,6 +122,7 @@ def test_boolean_columns_tell_how_often_each_value_occurs() -> None:
     assert summary.counts == {"ok": "True 12, False 3", "maybe": "True 1, False 13, missing 1"}
     assert decode(encode(summary)) == summary
     assert content(summarize(frame["ok"])) == "15, True 12, False 3"
+    assert content(summarize(frame["ok"].to_numpy())) == "(15,), True 12, False 3"
     assert content(summarize(frame["ok"][:3])) == "3, [True, True, True]"
 
 

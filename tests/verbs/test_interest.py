@@ -38,6 +38,24 @@ def test_the_log_names_tables_models_scalars_and_figures_first(tmp_path: Path) -
     assert newest.index("~model") < newest.index("~rate") < min(newest.index("−df"), newest.index("−words"))
 
 
+def test_arrays_come_before_figures_and_code_comes_last(tmp_path: Path) -> None:
+    source = (
+        "import numpy as np\nfrom matplotlib.figure import Figure\nfigure = Figure()\nax = figure.add_subplot()\n"
+        "mask = np.arange(30) > 12\nthird_name_that_is_long = [1, 2]\nbig = 'x = 1\\n' * 400\n"
+        "exec('def work(x):\\n    ' + '; '.join(['x += 1'] * 400))"
+    )
+    make_history(tmp_path / "s", "pass", source)
+    with closing(Repository.open(tmp_path / "s", create=False)) as repo:
+        differing = cast("Differences", answer(["diff", "HEAD~1"], Scope(repo))[0])
+        newest, *_ = answer(["log"], Scope(repo))[0].to_text().splitlines()
+    named = [row.name for row in differing.rows]
+    assert [name for name in named if name not in ("ax", "figure")] == [
+        "big", "mask", "third_name_that_is_long", "work", "np", "Figure",
+    ]  # fmt: skip
+    assert named.index("mask") < min(named.index("ax"), named.index("figure")) < named.index("third_name_that_is_long")
+    assert "np" not in newest
+
+
 def test_diff_and_what_a_move_reports_have_the_same_order(tmp_path: Path) -> None:
     namespace: dict[str, object] = {}
     kinds = ["df", "model", "rate", "figure", "words"]

@@ -192,14 +192,14 @@ function report(asks) {
 const isFound = (row) => row.items.length > 0 || row.risky;
 
 /** What the rows are about of which nothing was found. @type {Record<string, string>} */
-const ABOUT = { Reaches: "network", Writes: "files", Imports: "imports", Reads: "variables read", Deletes: "deletions" };
+const ABOUT = { Reaches: "use the network", Writes: "write files", Imports: "import", Reads: "read variables", Deletes: "delete" };
 
 /** All that was not found, in one line. @param {Asks} asks */
 function nothingOf(asks) {
   const words = asks.report.filter((row) => !isFound(row)).map((row) => ABOUT[row.word] ?? row.word.toLowerCase());
   if (!words.length) return null;
   const last = words.length > 1 ? ` or ${words.pop()}` : "";
-  return el("dd", { class: "ak-muted ak-lacks" }, `No ${words.join(", ")}${last}`);
+  return el("dd", { class: "ak-muted ak-lacks" }, `Does not ${words.join(", ")}${last}.`);
 }
 
 /** What it did where it was tried on a fork: a word that stands above already is only spoken. @param {Asks} asks @returns {Child[]} */

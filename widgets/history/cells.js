@@ -13,7 +13,7 @@ import { unmoved } from "../shared/moves.js";
 /** @import { DocumentCell, Done, NotebookPage } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 
-export const CELLS_STAY = "The notebook's cells stay; its own Undo takes them back.";
+export const CELLS_STAY = "The cells were not changed back, because you ran or edited one since. Edit › Undo changes them back.";
 export const CELLS_TOO = "The notebook's cells are as they were before, too.";
 const CELLS_AGAIN = "The notebook's cells changed again, too.";
 
@@ -67,12 +67,13 @@ export class DocumentCells {
     void this.#claim();
   }
 
-  /** An undo or a redo that had waited is done: the cells go with it, by the first panel of the document that hears of it. */
+  /** An undo or a redo that had waited, or that a cell did, is done: the cells go with it, by the first panel of the document that hears of it. */
   #followQueued() {
-    const { done } = this.model.state;
+    const { busy, done } = this.model.state;
     const seen = JSON.stringify(done);
-    if (seen === this.seen) return;
     const isFirst = this.seen === "";
+    // While the cell that did it still runs, what it shows belongs to the cells as they are.
+    if (seen === this.seen || (busy && !isFirst)) return;
     this.seen = seen;
     const cells = isFirst || !done ? [] : done.op === "undo" ? this.takeBack(done) : done.op === "redo" ? this.bringAgain(done) : [];
     const { toast } = this.model;

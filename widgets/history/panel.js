@@ -24,8 +24,11 @@ import { HistoryModel } from "./state.js";
 import { RunPane } from "./run-pane.js";
 import { Strip, ToastLine } from "./strip.js";
 import { Toolbar } from "./toolbar.js";
+import { ROW_PX } from "./window.js";
 
 /** @import { Host, Transport } from "./protocol.js" */
+
+const LOW_PX = 150; // in which a sentence and a button have no room one below the other
 
 /**
  * @param {HTMLElement} root @param {Transport} transport @param {Host} host
@@ -98,7 +101,7 @@ class HistoryPanel {
       back: () => this.#backToList(),
       merge: (merge, picks) => doings.mergeWith(merge, picks),
     });
-    this.grip = resizeGrip(this.element, host.storageKey, () => this.list.element.clientHeight);
+    this.grip = resizeGrip(this.element, host.storageKey, () => (this.empty.shown ? this.empty : this.list).element.offsetHeight);
     this.hints = keyLine();
     this.body = el("div", { class: "ak-body" }, this.list.element, this.empty.element, this.grip, this.details.element, this.run.element);
     this.main = el("div", { class: "ak-main-view" }, this.toolbar.element, this.strip.element, this.body);
@@ -116,15 +119,18 @@ class HistoryPanel {
     });
     this.stop = () => {};
     this.wantsFocus = false;
-    this.restPx = 0; // the list's height while nothing is searched for
+    this.wholePx = 0; // the height of all rows while nothing is searched for
   }
 
   start() {
     const { model } = this;
     this.list.element.addEventListener("keydown", (event) => this.keys.press(event));
     this.element.addEventListener("keydown", (event) => this.#panelKey(event));
+    for (const event of ["focus", "keydown"]) this.list.element.addEventListener(event, () => this.#hint());
+    this.element.addEventListener("focusout", (event) => this.#leaves(event));
     keepKeys(this.element);
     model.on(["rows", "selected", "view", "state"], () => this.#arrange());
+    model.on(["query"], () => this.#keepHeight());
     this.#begin();
     this.stop = model.transport.onState((state) => model.takeState(state));
     this.#arrange();
@@ -176,19 +182,31 @@ class HistoryPanel {
     this.list.element.hidden = this.empty.shown;
     this.#keepHeight();
     this.body.classList.toggle("ak-open", model.selected !== null);
-    this.grip.hidden = this.empty.shown || Boolean(this.host.compact);
+    this.grip.hidden = (this.empty.shown && !this.body.classList.contains("ak-held")) || Boolean(this.host.compact);
     this.element.classList.toggle("ak-readonly", !model.canAct);
     setAll(this.element, { "aria-label": model.title ? `History of ${model.title}` : "History" });
     this.#takeFocus();
   }
 
-  /** What stands below the panel does not jump while one searches. */
+  /** What stands below the panel does not jump while one searches, nor until the whole list is back. */
   #keepHeight() {
-    const { text, show } = this.model.query;
-    const isWhole = !text && show === "all";
-    if (isWhole && !this.list.element.hidden) this.restPx = this.list.element.offsetHeight || this.restPx;
-    const px = isWhole || this.host.compact ? 0 : this.restPx;
-    this.element.style.setProperty("--ak-rest", `${px}px`);
+    const { phase, query, total } = this.model;
+    const isWhole = !query.text && query.show === "all" && phase === "ready";
+    if (isWhole) this.wholePx = total * ROW_PX;
+    const isHeld = !isWhole && !this.host.compact && this.wholePx > 0;
+    this.body.classList.toggle("ak-held", isHeld);
+    this.body.classList.toggle("ak-low", isHeld && this.wholePx < LOW_PX);
+    this.element.style.setProperty("--ak-rest", isHeld ? `${this.wholePx}px` : "auto");
+  }
+
+  /** Whoever uses the list by key sees its keys from then on, in the search field too: the line below must not come and go. */
+  #hint() {
+    if (this.list.element.matches(":focus-visible")) this.element.classList.add("ak-keyed");
+  }
+
+  /** Only something else that takes the focus ends it: a button that goes away leaves the focus nowhere. @param {FocusEvent} event */
+  #leaves({ relatedTarget }) {
+    if (relatedTarget instanceof Node && !this.element.contains(relatedTarget)) this.element.classList.remove("ak-keyed");
   }
 
   /** Where the focus goes when what had it is gone. */

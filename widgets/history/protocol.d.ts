@@ -81,7 +81,7 @@ export interface State {
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
   cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them or the next cell begins
-  undo?: { of?: string; text: string; cell: boolean; to: string | null; after?: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `of`: which operation that is; `to`: the commit before it; `after`: the commit that it made, of a run its newest one; null: it was a move; null: nothing; missing: not known
+  undo?: { of?: string; text: string; cell: boolean; to: string | null; after?: string | null } | null; // what undo would take back now, "[12] df = …", "the checkout of main"; `of`: which operation that is; `to`: the commit before it; `after`: the commit that it made, of a run its newest one; null: it was a move; null: nothing; missing: not known
   kernel: boolean;                                   // acts are possible
   store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays

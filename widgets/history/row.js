@@ -147,14 +147,14 @@ function stateText(run, state) {
   return state ? [el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state)] : [];
 }
 
-/** Where it stopped, the code that it was at where there is room, and why it does not go on here. @param {Stopped} stopped @param {string} said @returns {Child[]} */
+/** Where it stopped, the code of that step where there is room, and why it does not go on here. @param {Stopped} stopped @param {string} said @returns {Child[]} */
 function stoppedText(stopped, said) {
   const { code, refused } = stopped;
-  const all = [[said, code].filter(Boolean).join(": "), doneSteps(stopped), refused].filter(Boolean).join(". ");
+  const all = [said, code && `Code of the step: ${code}`, doneSteps(stopped), refused].filter(Boolean).join(". ");
   return [
     el("span", { class: "ak-why ak-chg", title: all }, said),
     refused ? el("span", { class: "ak-refused ak-chg", title: all }, refused) : null,
-    code && !refused ? el("code", { class: "ak-at ak-muted", title: all }, code) : null,
+    code && !refused ? el("span", { class: "ak-at ak-muted", title: all }, "code: ", el("code", {}, code)) : null,
   ];
 }
 

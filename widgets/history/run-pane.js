@@ -292,7 +292,7 @@ export class RunPane {
 function stoppedLines({ said, code, refused }) {
   const big = (/** @type {string} */ text) => text.slice(0, 1).toUpperCase() + text.slice(1);
   return [
-    el("p", { class: "ak-rests ak-chg" }, big(said), code ? ": " : ".", code ? el("code", {}, code) : null),
+    el("p", { class: "ak-rests ak-chg" }, big(said), code ? ". Code of the step: " : ".", code ? el("code", {}, code) : null),
     refused ? el("p", { class: "ak-rests" }, ...prose(`You cannot resume it here. ${big(refused)}.`)) : null,
   ];
 }

@@ -3,15 +3,19 @@
  * again only when the history has moved.
  */
 
-/** @import { State } from "../history/protocol.js" */
+/** @import { Done, State } from "../history/protocol.js" */
 /** @import { NotebookTransport } from "./transport.js" */
 
+const PANELS_MS = 400;
 const SOON_MS = 60; // several cells that run one after the other are one question
 
 export class Following {
-  /** @param {NotebookTransport} transport */
-  constructor(transport) {
+  /** @param {NotebookTransport} transport @param {(done: Done) => void} [onDone] told of what a cell did, or of an act that had waited */
+  constructor(transport, onDone = () => {}) {
     this.transport = transport;
+    this.onDone = onDone;
+    /** @type {string | null} what was done last; null: not known yet */
+    this.done = null;
     /** @type {string | null} the commit that HEAD is at; null: not known */
     this.head = null;
     /** @type {Map<string, number | null>} */
@@ -42,7 +46,13 @@ export class Following {
   }
 
   /** A cell may have put HEAD elsewhere: until it is known where, no line stands for it. @param {State} state */
-  #moved({ busy, version }) {
+  #moved({ busy, done, version }) {
+    const seen = JSON.stringify(done ?? null);
+    if (this.done === null || (!busy && seen !== this.done)) {
+      // A panel of the notebook comes first: it says what it did where one looks.
+      if (this.done !== null && done) setTimeout(() => this.onDone(done), PANELS_MS);
+      this.done = seen;
+    }
     const before = [this.isBusy, this.head];
     this.isBusy = busy !== null;
     if (version !== this.version) this.head = null;

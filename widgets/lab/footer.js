@@ -282,9 +282,9 @@ function stoppedFacts(said, code, now) {
   const hasGone = now === null;
   const refused = now?.refused;
   return [
-    el("span", { class: hasGone ? "ak-state" : "ak-state ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then resumed` : refused ? `${said}: ` : said),
+    el("span", { class: hasGone ? "ak-state" : "ak-state ak-chg", title: code ? `${said}. Code of the step: ${code}` : said }, hasGone ? `${said}, then resumed` : refused ? `${said}: ` : said),
     refused ? el("span", { class: "ak-chg ak-reason", title: refused }, refused) : null,
-    code && !refused && !hasGone ? el("span", { class: "ak-mono ak-at", title: code }, code) : null,
+    code && !refused && !hasGone ? el("span", { class: "ak-at", title: code }, "code: ", el("span", { class: "ak-mono" }, code)) : null,
   ];
 }
 

@@ -11,7 +11,7 @@ import { KernelLink } from "./link.js";
 import { isHere } from "./models.js";
 import { NotebookTransport } from "./transport.js";
 
-/** @import { DocumentCell, Host, NotebookPage } from "../history/protocol.js" */
+/** @import { DocumentCell, Done, Host, NotebookPage } from "../history/protocol.js" */
 /** @import { Pin } from "../history/pin.js" */
 /** @import { App, MimeModel, NotebookPanel, Notifications, SharedNotebook, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
@@ -86,10 +86,10 @@ export class OpenNotebook {
     this.kernel = this.link.kernel;
     this.mayBeLoaded = false;
     this.sideIsSeen = false;
-    /** @type {{ of: string | null | undefined, page: NotebookPage, before: DocumentCell[], after: string, isUndone: boolean } | null} the cells that came back last */
+    /** @type {{ of: string | null | undefined, page: NotebookPage, before: DocumentCell[], after: string, isUndone: boolean, isSaid: boolean } | null} the cells that came back last */
     this.brought = null;
     this.transport = this.transportOf({ isSeen: () => this.sideIsSeen || panel.isVisible });
-    this.following = new Following(this.transport);
+    this.following = new Following(this.transport, (done) => this.#follow(done));
     this.link.listen(() => this.#kernelMoved());
     panel.context.pathChanged.connect(() => void this.transport.locate());
   }
@@ -156,7 +156,7 @@ export class OpenNotebook {
     if (!notebook) return false;
     const before = cellsOf(notebook);
     restoreCells(notebook, page);
-    this.brought = of === null ? null : { of, page, before, after: textOf(notebook), isUndone: false };
+    this.brought = of === null ? null : { of, page, before, after: textOf(notebook), isUndone: false, isSaid: false };
     this.#show(page.at);
     return true;
   }
@@ -166,6 +166,7 @@ export class OpenNotebook {
     const { brought } = this;
     if (!brought || brought.isUndone || brought.of !== of) return "none";
     const notebook = this.#cells();
+    brought.isSaid = true;
     if (!notebook || textOf(notebook) !== brought.after) return "stay"; // or what was written since would be lost
     const before = written(brought.before);
     notebook.undo?.(); // the document's own: outputs come back with it
@@ -210,6 +211,13 @@ export class OpenNotebook {
     } catch (error) {
       this.notifications.error(`Undo failed: ${errorText(error)}`, { autoClose: false });
     }
+  }
+
+  /** A cell has undone what brought cells, or done it again, and no panel has taken care of these. @param {Done} done */
+  #follow({ op, done, of }) {
+    if (op === "redo" && this.#redoCells(of)) return;
+    const did = op === "undo" && !this.brought?.isSaid ? this.#undoCells(of) : "none";
+    if (did !== "none") this.notifications.success(`${done} ${did === "done" ? CELLS_TOO : CELLS_STAY}`, { autoClose: SAID_MS });
   }
 
   /** Below the active cell, as what is seen there belongs together. @param {string} source */

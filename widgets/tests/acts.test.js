@@ -189,10 +189,10 @@ test("undo after a check out that changed the cells says that they stay", page, 
   await soon(20);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The cells were not changed back, because you ran or edited one since\. Edit › Undo changes them back\./);
   await panel.press("u");
   await soon(20);
-  assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /cells stay/);
+  assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /not changed back/);
 });
 
 test("undo after a check out that changed the cells takes these back too, and redo brings them again", page, async () => {
@@ -244,6 +244,21 @@ test("an undo that had waited takes the cells back as well", page, async () => {
   await soon(20);
   assert.deepEqual(undone, ["the checkout"]);
   assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. The notebook's cells are as they were before, too\./);
+});
+
+test("an undo that a cell did takes the cells back once that cell has ended", page, async () => {
+  /** @type {unknown[]} */
+  const undone = [];
+  const host = { ...notebook([]), undoCells: (/** @type {string} */ of) => (undone.push(of), "done") };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  const done = { op: "undo", done: "Checkout undone.", notes: [], undo: false, of: "the checkout", head: HEAD, cells: null };
+  panel.store.tell({ busy: "[23]", done });
+  await soon(20);
+  assert.deepEqual(undone, []);
+  panel.store.tell({ busy: null, done: { ...done } });
+  await soon(20);
+  assert.deepEqual(undone, ["the checkout"]);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Checkout undone\. The notebook's cells are as they were before, too\./);
 });
 
 test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
@@ -339,7 +354,7 @@ test("where no document can be reached, the cells of a queued act go to a file t
 test("the way back from a queued act names it, whatever another panel does since", page, async () => {
   const panel = await mounted({ store: { busy: "[22]" } });
   panel.store.tell({ ...QUEUED_DONE, cells: null, done: { ...QUEUED_DONE.done, of: "the checkout" } });
-  panel.store.tell({ undo: { of: "another", text: "the move to side", cell: false, to: null } });
+  panel.store.tell({ undo: { of: "another", text: "the checkout of side", cell: false, to: null } });
   await panel.click(panel.$(".ak-toast button"));
   assert.deepEqual(panel.asked("undo").map(({ of }) => of), ["the checkout"]);
 });
@@ -567,9 +582,9 @@ const CELL = { text: "[21] df = tidy(df)", cell: true, to: "7c1e9f2" };
 
 test("the button and the key say what they would undo, and ask first where it is a cell", page, async () => {
   const panel = await mounted();
-  panel.store.tell({ undo: { of: "the move", text: "the move to main", cell: false, to: null } });
+  panel.store.tell({ undo: { of: "the move", text: "the checkout of main", cell: false, to: null } });
   const undo = /** @type {HTMLButtonElement} */ (panel.$(".ak-bar [aria-label=Undo]"));
-  assert.equal(undo.title, "Undo the move to main (u)");
+  assert.equal(undo.title, "Undo the checkout of main (u)");
   await panel.press("u");
   assert.deepEqual(panel.asked("undo").map(({ of }) => of), ["the move"], "and nothing else that is done meanwhile");
   panel.store.tell({ undo: CELL });
@@ -658,7 +673,7 @@ test("undo says that the cells stay, whatever was named or looked at since they 
   assert.deepEqual(panel.asked("tag").length, 1);
   await panel.press("u");
   await soon(20);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The cells were not changed back, because you ran or edited one since\. Edit › Undo changes them back\./);
 });
 
 test("a merge that was typed with a message keeps it, and a cherry-pick says that it is one", page, async () => {

@@ -40,7 +40,7 @@ test("a cell that was the last thing done can be undone", page, async () => {
 });
 
 test("where HEAD came back to it, undo would take back the move, so the line of the cell does not offer it", page, async () => {
-  assert.deepEqual(await buttons({ undo: { text: "the move to main", cell: false, to: "one" } }), ["Diff", "History"]);
+  assert.deepEqual(await buttons({ undo: { text: "the checkout of main", cell: false, to: "one" } }), ["Diff", "History"]);
 });
 
 test("after a restart there is nothing to undo", page, async () => {
@@ -61,7 +61,7 @@ test("Undo stays where cells that only looked came since, and means what it stan
 
 test("where another cell changed something since, or HEAD moved, it is gone", page, async () => {
   const another = await lineOf({ undo: { text: "[4] b = 1", cell: true, to: "three", after: "four" } }, {}, "three");
-  const moved = await lineOf({ undo: { text: "the move to main", cell: false, to: "three", after: null } }, {}, "three");
+  const moved = await lineOf({ undo: { text: "the checkout of main", cell: false, to: "three", after: null } }, {}, "three");
   for (const line of [another, moved]) assert.deepEqual([...line.node.querySelectorAll("button")].map((one) => one.textContent), ["Diff", "History"]);
 });
 
@@ -159,7 +159,7 @@ test("Resume lets the run of its line go on, and its title names it", page, asyn
   /** @type {object[]} */
   const acts = [];
   const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, checked: true, cell: "" }, acts);
-  assert.match(node.textContent, /stopped in step 4model\.fit\(X, y\)3 steps done/);
+  assert.match(node.textContent, /stopped in step 4code: model\.fit\(X, y\)3 steps done/);
   const [button] = node.querySelectorAll("button");
   assert.deepEqual([button.textContent, button.title], ["Resume", `Resume run a7c12 of ${LINE.author.name}`]);
   button.click();

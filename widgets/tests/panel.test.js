@@ -8,17 +8,18 @@ const page = { skip: withoutPage };
 
 test("while one searches the panel keeps the height that its list had", page, async () => {
   const panel = await mounted();
-  Object.defineProperty(panel.list, "offsetHeight", { get: () => 320 });
-  panel.store.moved();
-  await soon(20);
   const rest = () => /** @type {HTMLElement} */ (panel.$(".ak-panel")).style.getPropertyValue("--ak-rest");
-  assert.equal(rest(), "0px");
+  assert.equal(rest(), "auto");
   const field = /** @type {HTMLInputElement} */ (panel.$("[role=searchbox]"));
   field.value = "tag:nowhere";
   field.dispatchEvent(new Event("input", { bubbles: true }));
   await soon(300);
   assert.match(panel.text, /No commit matches/);
-  assert.equal(rest(), "320px");
+  assert.equal(rest(), "756px", "27 rows, of which the list shows what it has room for");
+  assert.equal(panel.$(".ak-grip").hidden, false);
+  await panel.click(panel.$(".ak-empty .ak-b"));
+  await soon(20);
+  assert.equal(rest(), "auto");
 });
 
 test("the code of a cell that ran again as it was is shown, and that it is as before", page, async () => {

@@ -141,7 +141,7 @@ test("Review opens the card, with the keyboard on it and not on a button", page,
   assert.match(panel.$(".ak-card h4").textContent ?? "", /^analyst wants to run step 4$/);
   const words = panel.all(".ak-rep dt").map((one) => one.textContent?.replace(/, look at this$/, ""));
   assert.deepEqual(words, ["Reaches", "Writes", "Imports", "Reads"]);
-  assert.match(panel.$(".ak-rep").textContent ?? "", /No deletions$/);
+  assert.match(panel.$(".ak-rep").textContent ?? "", /Does not delete\.$/);
 });
 
 test("no key approves while the card has the keyboard", page, async () => {
@@ -190,7 +190,7 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   const card = new ApprovalCard(() => {}, () => {});
   card.show(run, { now: NOW, canAct: true, waits: "", step: asks.step, isGoing: false });
   assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 beforehand");
-  assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the runNo deletions$/);
+  assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the runDoes not delete\.$/);
   assert.equal(card.element.querySelector(".ak-card-note")?.textContent, asks.note);
   assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
 });
@@ -284,7 +284,7 @@ test("a run that stopped is one amber row that says where, and Resume names it",
   const row = panel.row("Drop the outliers");
   assert.ok(row.classList.contains("ak-stopped"));
   assert.ok(row.querySelector(".ak-g .ak-cut"));
-  assert.match(row.querySelector(".ak-s")?.textContent ?? "", /3 steps donestopped in step 4model\.fit/);
+  assert.match(row.querySelector(".ak-s")?.textContent ?? "", /3 steps donestopped in step 4code: model\.fit/);
   assert.match(row.getAttribute("aria-label") ?? "", /3 steps done, stopped in step 4, tag/);
   assert.equal(row.querySelector(".ak-del"), null);
   const resume = /** @type {HTMLElement} */ (row.querySelector('[data-do="resume"]'));
@@ -303,7 +303,7 @@ test("where a run cannot go on its row and its details say why, and neither has 
   assert.equal(panel.row("Drop the outliers").querySelector(".ak-refused")?.textContent, refused);
   assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
   const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
-  assert.ok(meta.includes("Stopped in step 4: model.fit"), meta);
+  assert.ok(meta.includes("Stopped in step 4. Code of the step: model.fit"), meta);
   assert.ok(meta.includes(`You cannot resume it here. S${refused.slice(1)}.`), meta);
   assert.equal(button(panel, "Resume"), undefined);
 });

@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["EXTRAS", "Provided", "answer_of", "is_local", "names_tools", "provided", "refusals", "wrapped"]
+__all__ = [
+    "EXTRAS",
+    "Provided",
+    "answer_of",
+    "is_local",
+    "names_tools",
+    "provided",
+    "refusals",
+    "refuses_to_stream",
+    "wrapped",
+]
 
 
 _TOOL = "run_python"
@@ -61,6 +71,7 @@ class Provided:
         self.is_named = bool(name)
         self.name = name or f"{model.system}:{model.model_name}"
         self._takes_tools = True  # until its server says that it does not
+        self._streams = True  # until it, or its server, says that it does not
 
     def has_price(self) -> bool:
         """Whether it is known what its answers cost, by its provider and name."""
@@ -88,40 +99,50 @@ class Provided:
 
         with refusals(self.name):
             while True:
-                with_tools = self._takes_tools
+                with_tools, is_streamed, has_begun = self._takes_tools, self._streams, False
                 try:
-                    async with aclosing(self._asked(request, with_tools=with_tools)) as pieces:
+                    async with aclosing(self._asked(request, with_tools=with_tools, is_streamed=is_streamed)) as pieces:
                         async for piece in pieces:
+                            has_begun = True
                             yield piece
                     return
-                except ModelHTTPError as error:
-                    if not with_tools or not names_tools(error):
+                except Exception as error:  # the class of the model may be anyone's
+                    if with_tools and isinstance(error, ModelHTTPError) and names_tools(error):
+                        self._takes_tools = False
+                    elif is_streamed and not has_begun and refuses_to_stream(error):
+                        self._streams = False
+                    else:
                         raise
-                    self._takes_tools = False
 
-    async def _asked(self, request: Request, *, with_tools: bool) -> AsyncGenerator[Delta | Answer]:
-        """One attempt: with the tool, or, where the server takes none, in words alone."""
-        from pydantic_ai.direct import model_request_stream
+    async def _asked(self, request: Request, *, with_tools: bool, is_streamed: bool) -> AsyncGenerator[Delta | Answer]:
+        """One attempt: with the tool, or, where the server takes none, in words alone; streamed, or as a whole."""
+        from pydantic_ai.direct import model_request, model_request_stream
+        from pydantic_ai.messages import PartStartEvent
         from pydantic_ai.models import ModelRequestParameters
 
         asked = ModelRequestParameters(function_tools=[_tool()] if with_tools else [], allow_text_output=True)
         messages = messages_of(request if with_tools else in_words(request))
+        settings = self._settings(request.settings, with_tools=with_tools)
         pieces = _Pieces()
         # Entering the model closes its connections afterwards: nobody else would, and a fork must find none open.
-        async with (
-            self.model,
-            model_request_stream(
-                self.model,
-                messages,
-                model_settings=self._settings(request.settings, with_tools=with_tools),
-                model_request_parameters=asked,
-            ) as stream,
-        ):
-            async for event in stream:
-                for delta in pieces.of(event):
-                    yield delta
+        async with self.model:
+            if is_streamed:
+                async with model_request_stream(
+                    self.model, messages, model_settings=settings, model_request_parameters=asked
+                ) as stream:
+                    async for event in stream:
+                        for delta in pieces.of(event):
+                            yield delta
+                    response = stream.get()
+            else:
+                response = await model_request(
+                    self.model, messages, model_settings=settings, model_request_parameters=asked
+                )
+                for index, part in enumerate(response.parts):
+                    for delta in pieces.of(PartStartEvent(index=index, part=part)):
+                        yield delta
             offered = (_TOOL,) if with_tools else ()
-            answer = answer_of(stream.get(), self.name, offered=offered, is_local=is_local(self.model.base_url))
+            answer = answer_of(response, self.name, offered=offered, is_local=is_local(self.model.base_url))
         answer = answer if answer.usage.tokens else _estimated(request, answer)
         yield answer if with_tools else msgspec.structs.replace(answer, in_words=True)
 
@@ -528,6 +549,22 @@ def names_tools(error: ModelHTTPError) -> bool:
     if error.status_code == 500:  # which llama.cpp answers
         return bool(re.search(r"\btools\b.*\b(requires?|support)", said, re.IGNORECASE | re.DOTALL))
     return error.status_code in _UNFIT and bool(re.search(r"\btools?(\b|_)", said, re.IGNORECASE))
+
+
+def refuses_to_stream(error: Exception) -> bool:
+    """Whether a model, or its server, answers only as a whole.
+
+    pydantic-ai's own base class raises NotImplementedError, its `FunctionModel` an AssertionError; a server that
+    streams to some of its customers only, as OpenAI does, refuses the request.
+    """
+    from pydantic_ai.exceptions import ModelHTTPError, UserError
+
+    if isinstance(error, ModelHTTPError):
+        said = _message(error.body) or str(error.body or error)
+        return error.status_code in _UNFIT and bool(re.search(r"\bstream(ed|ing)?\b", said, re.IGNORECASE))
+    if isinstance(error, NotImplementedError | AssertionError | UserError):
+        return "stream" in str(error).lower()
+    return False
 
 
 @contextmanager

@@ -95,7 +95,9 @@ def previewed(
         session.before_fork()
     reason = refusal(code, place)  # only a commit tells what cannot be saved
     if reason:
-        raise PreviewRefusedError(reason)
+        from agent_kernel.agents.preview import fresh
+
+        raise PreviewRefusedError(reason, fresh.lacks(place, code))
     by = author or (session.author if session is not None else Author("agent", "agent"))
     try_it = see
     if seeing.refusal():

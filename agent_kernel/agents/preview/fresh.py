@@ -81,8 +81,14 @@ def refusal(place: ExecutionContext, code: str) -> str:
         return "this state has no history that another process could load"
     if session.repo.store.url.startswith("memory:"):
         return "a store in memory is seen by this process alone"
-    used = sorted(_unsaved(session) & set(_NAME.findall(code)))
+    used = lacks(place, code)
     return f"{', '.join(used)} cannot be saved, so that another process does not have it" if used else ""
+
+
+def lacks(place: ExecutionContext, code: str) -> tuple[str, ...]:
+    """The variables that the code uses and a fresh process does not have."""
+    session = place.session
+    return () if session is None else tuple(sorted(_unsaved(session) & set(_NAME.findall(code))))
 
 
 def _unsaved(session: Session) -> set[str]:
@@ -137,7 +143,7 @@ def _pickled(offers: dict[str, object], code: str) -> bytes:
         except Exception as error:
             if name in set(_NAME.findall(code)):
                 reason = f"{seeing.refusal()}, and {name} cannot be given to another process"
-                raise PreviewRefusedError(f"{reason} ({type(error).__name__})") from error
+                raise PreviewRefusedError(f"{reason} ({type(error).__name__})", (name,)) from error
     return msgspec.msgpack.encode(found)
 
 

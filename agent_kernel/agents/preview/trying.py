@@ -65,6 +65,7 @@ def tried(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> App
         told=told,
         changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
         output=run_executor.place.shown(seen.text, run_executor.setup.limits.output_chars),
+        error="" if seen.error == told else run_executor.place.shown(seen.error, 500),
         settled=seen.seen.settled,
         result=run_executor.place.shown(seen.seen.said, 2_000),
         effects=tuple((what, run_executor.place.masked(target, 300), count) for what, target, count in seen.effects),

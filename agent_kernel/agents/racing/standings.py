@@ -174,14 +174,15 @@ def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
         return ""
     is_cheaper = len({one.usage.cost or 0.0 for one in equal}) > 1
     numbers = [str(one.number) for one in equal]
-    named = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
-    return f"candidates {named} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
+    return f"candidates {_listed(numbers)} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
 
 
 _MOST_NAMES: Final = 8
 _MOST_EFFECTS: Final = 4
 _MOST_COMMITS: Final = 10_000  # that are counted
 _WIDE: Final = 44
+_MOST_REASON: Final = 200  # characters of a reason in a table
+_WHOLE_REASON: Final = 4_000  # and below it
 _LINE: Final = "1px solid rgba(128,128,128,.3)"
 _CELL: Final = f"padding:6px 14px;border-top:{_LINE};text-align:left;vertical-align:top"
 _MUTED: Final = "opacity:.7"
@@ -224,7 +225,7 @@ def text_of(race: Shown) -> str:
                 (cell[line] if line < len(cell) else "").ljust(width) for cell, width in zip(row, widths, strict=True)
             ]
             lines.append("  ".join([said.ljust(first), *parts]).rstrip())
-    return "\n".join([*lines, *_footer(race)])
+    return "\n".join([*lines, *_whole_reasons(race, _WIDE), *_footer(race)])
 
 
 def html_of(race: Shown) -> str:
@@ -242,7 +243,9 @@ def html_of(race: Shown) -> str:
     table = (
         f'<table style="{style}"><thead><tr><th style="{_CELL}"></th>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
-    notes = "".join(f'<p style="margin:4px 0;{_MUTED}">{escape(line)}</p>' for line in _footer(race))
+    notes = "".join(
+        f'<p style="margin:4px 0;{_MUTED}">{escape(line)}</p>' for line in [*_whole_reasons(race), *_footer(race)]
+    )
     said = f'<p style="margin:4px 0">{escape(_caption(race))}</p>'
     return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
 
@@ -260,7 +263,10 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
         "picked": race.picked,
         "discarded": race.is_discarded,
         "deletes": deletes(race, repo),
-        "notes": [_said(f"{note[:1].upper()}{note[1:]}.") for note in _notes(race)],
+        "notes": [
+            *(f"{line[:1].upper()}{line[1:]}" for line in _whole_reasons(race)),
+            *(_said(f"{note[:1].upper()}{note[1:]}".rstrip(".") + ".", 400) for note in _notes(race)),
+        ],
         "candidates": [
             {
                 "number": one.number,
@@ -336,10 +342,10 @@ def _returned(one: Candidate) -> _Cell:
             ("" if is_named else f" {one.type}", "muted"),
         ]
         lines = [parts]
-        return _Cell([*lines, [(_said(one.reason), "muted")]] if one.reason else lines)
+        return _Cell([*lines, [(_said(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
     sign = "" if one.status == "running" else "✕ "
     lines = [[(f"{sign}{_WORDS.get(one.status, one.status)}", "muted" if one.status == "running" else "bad")]]
-    return _Cell([*lines, [(_said(one.reason), "muted")]] if one.reason else lines)
+    return _Cell([*lines, [(_said(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
 
 
 def _variables(one: Candidate) -> _Cell:
@@ -389,6 +395,15 @@ def _notes(race: Shown) -> list[str]:
     return [*race.notes, *filter(None, (tied, failed))]
 
 
+def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
+    """Why candidates ended as they did, where the table cuts it: `candidates 1 and 2: the reason`."""
+    numbers: dict[str, list[str]] = {}
+    for one in race.candidates:
+        if len(reason := _said(one.reason, _WHOLE_REASON)) > most:
+            numbers.setdefault(reason, []).append(str(one.number))
+    return [f"candidate{'s' * (len(of) > 1)} {_listed(of)}: {reason}" for reason, of in numbers.items()]
+
+
 def _footer(race: Shown) -> list[str]:
     lines = _notes(race)
     best = race.best
@@ -401,7 +416,7 @@ def _footer(race: Shown) -> list[str]:
         lines.append(f"pick({best.number}) merges the best; the others stay as branches until discard()")
     elif race.is_over and any(one.is_done for one in race.candidates):
         lines.append("pick(NUMBER) merges one; the others stay as branches until discard()")
-    elif race.is_over:
+    elif race.is_over and any(one.changed for one in race.candidates):
         lines.append("what they committed stays on their branches until discard()")
     return lines
 
@@ -554,8 +569,14 @@ def told(repo: Repository, event_store: EventStore, run: str, head: ObjectId | N
 
 def lacks(names: Sequence[str]) -> list[str]:
     """What is said of variables that the candidates are without."""
-    which = "it" if len(names) == 1 else "they"
-    return [f"not with the candidates, since {which} cannot be saved: {', '.join(names)}"] if names else []
+    if not names:
+        return []
+    which = "it" if len(names) == 1 else "these"
+    return [f"The candidates do not have {_listed(names)}, because {which} cannot be saved."]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else "".join(names)
 
 
 def candidates_of(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Candidate]:

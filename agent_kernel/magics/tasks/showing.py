@@ -34,7 +34,7 @@ from agent_kernel.agents.models import Delta
 from agent_kernel.agents.moves import DENIED
 from agent_kernel.browsing.mime import RUN
 from agent_kernel.browsing.text_diff import html_of, pieces_of
-from agent_kernel.verbs.output import clean, clean_lines, duration, plural
+from agent_kernel.verbs.output import clean, clean_lines, cut, duration, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -43,6 +43,7 @@ __all__ = ["Notebook", "Shown", "Step", "Terminal", "left_open", "lines_of", "sh
 
 
 _ENDS = Success | Fail | Cancelled
+_MOST_LINE: Final = 500  # characters of what a preview found
 _STATES = {
     "writing": "writing …",
     "running": "running …",
@@ -244,8 +245,12 @@ def lines_of(event: Event) -> Iterator[str]:
             risky = [one for one in event.findings if one.risky] or list(event.findings)
             yield f"{event.agent} wants to run step {event.step}"
             yield from (f"  {one.kind}: {one.what}" for one in risky)
+            if event.preview or event.told:
+                from agent_kernel.verbs.agents import preview_lines
+
+                yield from (f"  {cut(line, _MOST_LINE)}" for line in preview_lines(event))
         case ApprovalDecided(decision="deny", by="policy"):
-            yield f"step {event.step} was denied: {event.reason}"
+            yield f"Step {event.step} was denied: {event.reason}."
         case Rewound() if event.steps:
             named = ", ".join(map(str, event.steps))
             yield f"goes on without {'step' if len(event.steps) == 1 else 'steps'} {named}, not in the history here"

@@ -10,6 +10,7 @@ import mmap
 from math import prod
 from typing import Any
 
+from agent_kernel.values.summaries.lines import is_whole
 from agent_kernel.values.summaries.model import LONGEST_TEXT, Summary
 from agent_kernel.values.summaries.plain import Verbatim, cell, moment_text
 from agent_kernel.values.summaries.reading import (
@@ -44,9 +45,21 @@ def ndarray(value: Any, hide: bool) -> Summary:
     values = ""
     if is_array(value) and not hide:
         values = values_text(first_values(value, _FEW + 1), shape)
+        if dtype.kind == "b" and not is_whole(values):
+            values = _counts_text(value) or values
     masked = hide or MASK in values
     size = base.nbytes.__get__(value)
     return Summary("array", type_name(value), MASK if hide else values, shape, dtype_text(dtype), size, masked=masked)
+
+
+def _counts_text(value: Any) -> str:
+    """How often each value of a Boolean array occurs; "" where that is not read, or takes too long."""
+    from agent_kernel.values.summaries.frames import MOST_COUNTED, counts_text  # which builds on this module
+
+    if not 0 < value.size <= MOST_COUNTED or _is_memory_mapped(value):
+        return ""
+    true = int(loaded("numpy", "count_nonzero")(value))  # type: ignore[operator]  # numpy's own function
+    return counts_text(true, value.size - true)
 
 
 def is_array(value: object) -> bool:

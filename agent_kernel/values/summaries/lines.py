@@ -340,18 +340,25 @@ def _values(summary: Summary) -> Iterator[str]:
         yield summary.text
 
 
-# -- which values a person looks for first: tables, models, single values, figures, and then everything else
+# -- which values a person looks for first: tables, models, single values, arrays, figures, everything else, and last code
 
-_KINDS: Final = {"frame": 0, "series": 0, "scalar": 2, "text": 2}
-_MODEL, _FIGURE, LEAST = 1, 3, 4
+_ARRAYS: Final = ("array", "tensor", "sparse", "index")
+_CODE: Final = ("module", "function", "class")
+_MODEL, _FIGURE, _OTHER, LEAST = 1, 4, 5, 7
+_KINDS: Final = {
+    **dict.fromkeys(("frame", "series"), 0),
+    **dict.fromkeys(("scalar", "text"), 2),
+    **dict.fromkeys(_ARRAYS, 3),
+    **dict.fromkeys(_CODE, 6),
+}
 _PICTURES: Final = frozenset({"Axes", "AxesSubplot", "Figure", "FigureWidget"})
 
 
 def interest(summary: Summary) -> int:
     """The rank of a value, the most interesting first."""
     if summary.kind != "object":
-        return _KINDS.get(summary.kind, LEAST)
-    return _MODEL if summary.dtype == MODEL else _FIGURE if is_picture(summary) else LEAST
+        return _KINDS.get(summary.kind, _OTHER)
+    return _MODEL if summary.dtype == MODEL else _FIGURE if is_picture(summary) else _OTHER
 
 
 def is_picture(summary: Summary) -> bool:

@@ -164,10 +164,10 @@ def test_what_cannot_be_sent_is_said_before_anything_runs(state: Versioned, pool
 def test_what_cannot_be_saved_is_said_to_be_missing(state: Versioned, pool: Executor) -> None:
     state["lock"] = threading.Lock()
     tries = race("lowest", models=[GOOD], n=1, state=state, executor=pool).wait()
-    assert tries.notes == ["not with the candidates, since it cannot be saved: lock"]
+    assert tries.notes == ["The candidates do not have lock, because it cannot be saved."]
     state["other"] = threading.Lock()
     again = race("lowest", models=[GOOD], n=1, state=state, executor=pool).wait()
-    assert again.notes == ["not with the candidates, since they cannot be saved: lock, other"]
+    assert again.notes == ["The candidates do not have lock and other, because these cannot be saved."]
     tries.pick(1)
     assert state["best"] == 1
     with state["lock"]:  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from agent_kernel.agents.racing.race import Race, race
 from agent_kernel.agents.racing.standings import data_of
 from agent_kernel.errors import RaceError, RunNotFoundError
 from agent_kernel.session import Versioned
-from tests.agents.races import by_task
+from tests.agents.races import by_task, scripted
 from tests.agents.racing.racers import BAD, BETTER, GOOD
 
 
@@ -166,7 +166,7 @@ def test_a_race_of_another_process_is_picked_from_as_its_store_tells_it(state: V
     again = Race.again(place_of(state), held.id)
     assert data_of(again, state.repo) == data_of(held, state.repo)
     assert str(again) == str(held)
-    assert again.notes == ["not with the candidates, since it cannot be saved: lock"]
+    assert again.notes == ["The candidates do not have lock, because it cannot be saved."]
     again.pick(2)
     assert (again.picked, state["rows"]) == (2, [1, 2, 3])
     again.discard()
@@ -243,6 +243,9 @@ def test_where_none_came_to_a_result_it_is_said_how_their_branches_go(state: Ver
     tries = race("lowest", models=[BAD], n=2, state=state, executor=pool)
     _ = list(tries)
     assert "what they committed stays on their branches until discard()" in str(tries)
+    empty = race("lowest", models=[scripted("task.fail('no idea')", name="none")], state=state, executor=pool)
+    _ = list(empty)
+    assert "stays on their branches" not in str(empty)
 
 
 class _Unsayable(Exception):

@@ -63,3 +63,18 @@ def test_a_race_says_what_it_is_in_one_line(state: Versioned, pool: Executor) ->
     tries: Race = race("lowest", models=[GOOD, BAD], state=state, executor=pool).wait()
     assert repr(tries) == f"<Race {tries.id[-5:]}: 2 candidates, 1 done>"
     assert repr(tries.candidate(2)) == "<Candidate 2, agent, failed: no idea>"
+
+
+def test_a_reason_that_the_table_cuts_stands_whole_below_it(state: Versioned, pool: Executor) -> None:
+    why = " ".join(f"word{number}" for number in range(60))
+    wordy = scripted(f"task.fail({why!r})", name="wordy")
+    tries = race("go", n=2, models=[wordy], state=state, executor=pool)
+    _ = list(tries)
+    said = f"andidates 1 and 2: {why}"
+    for text in (str(tries), tries._repr_html_()):
+        assert f"c{said}" in text
+        assert text.count(why) == 1
+    assert data_of(tries, state.repo)["notes"] == [f"C{said}"]
+    short = race("go", n=1, models=[BAD], state=state, executor=pool)
+    _ = list(short)
+    assert "candidate 1:" not in str(short)
