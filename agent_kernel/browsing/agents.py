@@ -39,7 +39,7 @@ from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import by_name, grown_between, ranks
-from agent_kernel.verbs.output import clean_lines, plural
+from agent_kernel.verbs.text import clean_lines, plural
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event, Finding

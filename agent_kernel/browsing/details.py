@@ -19,7 +19,7 @@ from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, read_outputs
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.comparing import differing, environment_changes, environment_facts, environment_of
-from agent_kernel.verbs.output import clean_lines
+from agent_kernel.verbs.text import clean_lines
 from agent_kernel.verbs.timeline import Record, reached
 
 __all__ = [

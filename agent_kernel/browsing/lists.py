@@ -32,8 +32,8 @@ from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.describe import by_name, ranks_of
-from agent_kernel.verbs.output import plural
 from agent_kernel.verbs.showing import page_of
+from agent_kernel.verbs.text import plural
 from agent_kernel.verbs.timeline import reached
 
 if TYPE_CHECKING:

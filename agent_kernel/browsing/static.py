@@ -20,7 +20,8 @@ from agent_kernel.browsing.mime import HISTORY
 from agent_kernel.browsing.reader import Book, Spread, store_id
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.labels import error_kind, what_ran
-from agent_kernel.verbs.output import Table, cut, duration, exact_time, pad, plural, size_text, table_lines, width_of
+from agent_kernel.verbs.output import Table, table_lines
+from agent_kernel.verbs.text import cut, duration, exact_time, pad, plural, size_text, width_of
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

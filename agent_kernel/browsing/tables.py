@@ -37,7 +37,7 @@ from agent_kernel.repository import Entry
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.redaction import names_its_neighbours
 from agent_kernel.verbs.contents import same, same_column, stored, unlike_column
-from agent_kernel.verbs.output import plural
+from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

@@ -12,7 +12,7 @@ from agent_kernel.session.labels import is_code, prompt, title
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.arrays import number_text
 from agent_kernel.values.summaries.wording import MORE
-from agent_kernel.verbs.output import clean, cut
+from agent_kernel.verbs.text import clean, cut
 
 __all__ = ["PLAIN", "Style", "called", "cleaned", "prompts", "step_called", "style_of", "subject_of", "text_of"]
 

@@ -28,7 +28,6 @@ from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.values.quiet import ModulesSpared
-from agent_kernel.verbs.output import clean, clock, place_text, plural
 from agent_kernel.verbs.places import (
     bound_elsewhere,
     default_place,
@@ -38,6 +37,7 @@ from agent_kernel.verbs.places import (
     remember,
     what_is_new,
 )
+from agent_kernel.verbs.text import clean, clock, place_text, plural
 
 if TYPE_CHECKING:
     from agent_kernel.errors import MergeConflictError

@@ -12,7 +12,7 @@ from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreRead
 from agent_kernel.magics.binding import Binding, Options
 from agent_kernel.repository import Author
 from agent_kernel.session.branches import person
-from agent_kernel.verbs.output import place_text
+from agent_kernel.verbs.text import place_text
 
 if TYPE_CHECKING:
     from agent_kernel.magics.agent_cell import AgentCell

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import short
-from agent_kernel.verbs.output import clean, plural, size_text
+from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved

@@ -21,8 +21,8 @@ from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError,
 from agent_kernel.panels.desk import GoneError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
-from agent_kernel.verbs.output import clean, spelled
 from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event

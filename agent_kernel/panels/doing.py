@@ -36,8 +36,8 @@ from agent_kernel.panels.acts import (
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.checkout import redo, told, undo
-from agent_kernel.verbs.output import clean, plural
 from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.text import clean, plural
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer, Desk, Notebook

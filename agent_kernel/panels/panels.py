@@ -155,7 +155,7 @@ class Panels:
             return False
         if not self._is_rich():
             return False
-        from agent_kernel.panels.cards import footer
+        from agent_kernel.panels.footer import footer
 
         undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
         try:
@@ -230,7 +230,7 @@ class Panels:
         session = self._notebook.session
         if session is None:
             return False
-        from agent_kernel.panels.cards import run_footer
+        from agent_kernel.panels.footer import run_footer
 
         try:
             told = self.hub().desk().ask("run", {"id": run})

@@ -15,9 +15,10 @@ from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table, clean, clean_lines, clock, cut
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clean_lines, clock, cut
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId

@@ -12,9 +12,10 @@ from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.checkout import Moved
 from agent_kernel.verbs.describe import by_name, chip_line, live_ranks
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, clean, place_text, plural, size_text, spelled
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Notebook, Scope
+from agent_kernel.verbs.text import clean, place_text, plural, size_text, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.session import Status

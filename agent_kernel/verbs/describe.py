@@ -18,7 +18,8 @@ from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectI
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, clean, exact_time, plain, plural, size_text
+from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, plain
+from agent_kernel.verbs.text import clean, exact_time, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

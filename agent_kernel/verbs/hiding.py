@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 
 from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
 from agent_kernel.session.snapshot import close_names
-from agent_kernel.verbs.output import Result, Said, clean, plural, spelled
+from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, plural, spelled
 
 __all__ = ["check_entry", "hide", "hide_arguments", "ignore", "ignore_arguments", "known_names"]
 

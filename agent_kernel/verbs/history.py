@@ -27,16 +27,13 @@ from agent_kernel.verbs.output import (
     Piece,
     Result,
     Table,
-    clean,
-    clock,
     cut_pieces,
-    duration,
     painted_all,
     plain,
-    width_of,
 )
 from agent_kernel.verbs.parsing import Parser, count
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clock, duration, width_of
 
 __all__ = ["Step", "Strand", "assign", "draw", "history", "history_arguments", "log", "log_arguments"]
 

@@ -27,23 +27,10 @@ from agent_kernel.session.history import size_of
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_notebook
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.output import (
-    Block,
-    Code,
-    Json,
-    Line,
-    Opens,
-    Result,
-    Table,
-    clean,
-    clean_lines,
-    duration,
-    exact_time,
-    plural,
-    size_text,
-)
+from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

@@ -10,8 +10,9 @@ import msgspec
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table, clean, plural, size_text
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, Question, UsageProblem, count, days
+from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -30,7 +30,7 @@ from agent_kernel.storage import MemoryStore
 CHILD = """
 import os, signal, sys
 from agent_kernel.agents import Agent, FunctionModel, Turn
-from agent_kernel.agents.execution_context import Place
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.session.versioned import Versioned
 
 store, marks, where = sys.argv[1:]
@@ -38,7 +38,7 @@ store, marks, where = sys.argv[1:]
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-end = Place.end
+end = ExecutionContext.end
 def dying_end(self, done, refuses):
     if where == "before the commit" and STEP == 2:
         die()
@@ -46,7 +46,7 @@ def dying_end(self, done, refuses):
     if where == "after the commit" and STEP == 2:
         die()
     return found
-Place.end = dying_end
+ExecutionContext.end = dying_end
 
 STEP = 0
 def answer(request):

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.verbs.output import colours_wanted, painted, width_of
+from agent_kernel.verbs.output import colours_wanted, painted
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
+from agent_kernel.verbs.text import width_of
 from tests.verbs.stores import make_history
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")

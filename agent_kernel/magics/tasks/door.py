@@ -39,8 +39,9 @@ from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
 from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_open, shown
 from agent_kernel.session.branches import person
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.verbs.output import Result, Said, plural
+from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -34,7 +34,7 @@ from agent_kernel.agents.models import Delta
 from agent_kernel.agents.moves import DENIED
 from agent_kernel.browsing.mime import RUN
 from agent_kernel.browsing.text_diff import html_of, pieces_of
-from agent_kernel.verbs.output import clean, clean_lines, cut, duration, plural
+from agent_kernel.verbs.text import clean, clean_lines, cut, duration, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
