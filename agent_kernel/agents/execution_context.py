@@ -52,7 +52,7 @@ class ExecutionContext:
         hidden: Callable[[str], bool] | None = None,
         cell: Callable[[], tuple[str, int | None]] = lambda: ("", None),
         on_main: bool = False,
-        moved: Callable[[], None] = lambda: None,
+        moved: Callable[[], object] = lambda: None,
     ) -> None:
         self.namespace = namespace
         self.session = session

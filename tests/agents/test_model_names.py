@@ -160,7 +160,8 @@ def of_a_provider(key: str = "sk-own") -> Any:
 
 def server_of(run: Run[Any]) -> object:
     """The model object that a run asks."""
-    return run._run_executor.setup.model.model  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    course: Any = run._run_executor  # pyright: ignore[reportPrivateUsage]
+    return course.setup.model.model
 
 
 def test_a_run_that_began_with_a_model_object_goes_on_with_that_object_alone() -> None:
@@ -186,9 +187,9 @@ def test_a_run_whose_model_object_is_gone_asks_no_other_server(monkeypatch: pyte
         run = agent.start("Do it", model=of_a_provider()).id
         gc.collect()
         with pytest.raises(ModelError, match="model object that is gone"):
-            agent.reopen(run)
+            _ = agent.reopen(run)
         with pytest.raises(ModelError, match="model object that is gone"):
-            Agent("analyst", model="openai:gpt-x", state=state).reopen(run)
+            _ = Agent("analyst", model="openai:gpt-x", state=state).reopen(run)
         assert agent.reopen(run, model="openai:gpt-x").model == "openai:gpt-x"  # somebody says so
 
 
