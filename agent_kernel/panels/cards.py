@@ -15,7 +15,8 @@ from agent_kernel.panels.widget import HistoryPanel, keep_thread, standing_for
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.panels.server import Hub, Turns
+    from agent_kernel.panels.server import Hub
+    from agent_kernel.panels.turns import Turns
     from agent_kernel.panels.widget import Comm
 
 __all__ = ["Card", "Offer", "faces_of_race", "race_panel"]

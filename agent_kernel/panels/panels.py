@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.server import Turns
+from agent_kernel.panels.turns import Turns
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
 from agent_kernel.session import Repository
 from agent_kernel.storage import open_store
-from agent_kernel.verbs import describe
 
 if TYPE_CHECKING:
     from agent_kernel.session import Session
@@ -292,6 +291,8 @@ def _ids_in(store: Path) -> frozenset[str]:
 
 
 def _is_used(store: Path) -> bool:
+    from agent_kernel.verbs import describe  # with what results are made of: a notebook that has a store needs none
+
     with closing(Repository.open(store, create=False)) as repo:
         return bool(describe.living_holders(repo))
 

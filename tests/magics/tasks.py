@@ -26,7 +26,7 @@ def told(shell: Shell) -> list[str]:
 
     def answer(request: Any) -> str:
         heard.extend(
-            message.text.partition("\n")[0] for message in request.messages if type(message).__name__ == "Told"
+            message.text.partition("\n")[0] for message in request.messages if type(message).__name__ == "UserMessage"
         )
         return "task.success()"
 

@@ -81,7 +81,7 @@ def test_between_cells_an_act_is_done_at_once_from_whichever_thread(browser: Bro
     panel = browser.panel()
     assert panel.ask("checkout", to="HEAD~1", what="variables")["done"] == "Checked out [1]: 1 name changed."
     assert browser.text("print(x)") == "1\n"
-    assert panel.ask("undo")["done"].startswith("Undone")
+    assert panel.ask("undo")["done"].startswith("Checkout of [1] undone")
 
 
 @hears_while_busy
