@@ -16,13 +16,13 @@ MARK = "EVIL"
 SCRIPT = f"<script>{MARK}()</script>"
 PREPARED = f"""
 import agent_kernel as ak, json
-from agent_kernel.agents import allowing
+from agent_kernel.agents import approval
 from IPython.display import display
-known = allowing.review
+known = approval.review
 html = {SCRIPT!r}
 def go(code, approve="risky", *, again=False, reviewed=False, more=()):
     # The review of source stands aside: what is emitted has to do.
-    allowing.review = known if reviewed else lambda *_, **__: ()
+    approval.review = known if reviewed else lambda *_, **__: ()
     run = ak.Agent("ada", model=ak.ScriptedModel([code, *more, "task.success('end')"]), state=ak.here(), approve=approve).start("go")
     for _ in run: pass
     if again:
@@ -147,7 +147,7 @@ def test_what_runs_nothing_is_shown_unasked(page: Page, what: str) -> None:
 
 def test_an_agent_in_a_namespace_of_its_own_is_no_way_around(page: Page) -> None:
     code = "from IPython.display import display as d\nd({'text/html': '<script>EVIL()</script>'}, raw=True)"
-    source = f"allowing.review = lambda *_, **__: ()\nrun = ak.Agent('ada', model=ak.ScriptedModel([{code!r}]), state={{}}, approve='risky').start('go')\nfor _ in run: pass\nprint(run.status)"
+    source = f"approval.review = lambda *_, **__: ()\nrun = ak.Agent('ada', model=ak.ScriptedModel([{code!r}]), state={{}}, approve='risky').start('go')\nfor _ in run: pass\nprint(run.status)"
     _, shown = page.run(source)
     assert marked(shown) == []
 
