@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
 __all__ = [
+    "MODE_OF_NEW",
     "STEP",
+    "TEMPORARY",
+    "TO",
     "WRITES",
     "Recorder",
     "gate_here",
@@ -43,10 +46,12 @@ __all__ = [
     "is_steps_code",
     "lineage",
     "names_step",
+    "names_temporary",
     "owns",
     "real_path",
     "recorded",
     "tell_of_compiled",
+    "temporary_name",
     "threads_followed",
 ]
 
@@ -186,6 +191,9 @@ def _telling_method(act: Any, says: _Says, hear: _Hear, is_listening: Callable[[
     return told
 
 
+TEMPORARY: Final = "a temporary file"
+MODE_OF_NEW: Final = "the mode of new files"
+TO: Final = " → "  # between the names of a file before and after
 STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
@@ -316,7 +324,8 @@ class _Ear:
             gate.own(args[0], _caller())
             return None
         if gate is not None and what:
-            stopped = gate.check(what, target, _paths(event, args), _caller())
+            paths = _paths(event, args)
+            stopped = gate.check(what, _same_each_time(event, target, paths), paths, _caller())
             if stopped is not None:
                 return stopped
         if what and event in _HEARD and not _is_quiet(target):
@@ -692,6 +701,14 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | int) else type(value).__name__
 
 
+def _file(value: object) -> str:
+    """A path as text. What it is open under by chance, a number or what stands for that, is no name: that of the file is."""
+    value = _exact(value)
+    is_number = isinstance(value, int) or _text(value).startswith(_BY_NUMBER)
+    path: Any = value
+    return (real_path(path) if is_number else "") or _text(value)
+
+
 def _exact(value: object) -> object:
     """A text, bytes, a number, a list or a path as one of Python's own; anything else as it is."""
     bases = set(map(id, type.__dict__["__mro__"].__get__(type(value))))
@@ -729,8 +746,13 @@ def _first(what: str) -> Callable[[Args], Told]:
     return lambda args: (what, _text(args[0]) if args else "")
 
 
+def _place(what: str) -> Callable[[Args], Told]:
+    """The same of a file or folder, which may be given by the number that it is open under."""
+    return lambda args: (what, _file(args[0]) if args else "")
+
+
 def _pair(what: str) -> Callable[[Args], Told]:
-    return lambda args: (what, " → ".join(_text(part) for part in args[:2]))
+    return lambda args: (what, TO.join(_file(part) for part in args[:2]))
 
 
 def _address(what: str) -> Callable[[Args], Told]:
@@ -864,14 +886,14 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "os.rmdir": _first("deletes"),
     "os.rename": _pair("renames"),
     "os.mkdir": _first("makes"),
-    "os.truncate": _first("writes"),
-    "os.chmod": _first("changes mode of"),
-    "os.chown": _first("changes owner of"),
+    "os.truncate": _place("writes"),
+    "os.chmod": _place("changes mode of"),
+    "os.chown": _place("changes owner of"),
     "os.link": _pair("links"),
     "os.symlink": _pair("links"),
     "os.putenv": _environment("sets environment of"),
     "os.unsetenv": _environment("unsets environment of"),
-    "os.chdir": _first("changes folder to"),
+    "os.chdir": _place("changes folder to"),
     "os.kill": _first("signals"),
     "os.system": _first("runs"),
     "os.exec": _first("runs"),
@@ -900,10 +922,10 @@ _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setsche
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "tempfile.mkstemp": _first("makes"),
     "tempfile.mkdtemp": _first("makes"),
-    "os.utime": _first("changes times of"),
-    "os.setxattr": _first("changes attributes of"),
-    "os.removexattr": _first("changes attributes of"),
-    "os.chflags": _first("changes mode of"),
+    "os.utime": _place("changes times of"),
+    "os.setxattr": _place("changes attributes of"),
+    "os.removexattr": _place("changes attributes of"),
+    "os.chflags": _place("changes mode of"),
     "os.killpg": _first("signals"),
     "os.startfile": _first("runs"),
     "pty.spawn": _first("runs"),
@@ -927,7 +949,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
     **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
-    "os.umask": lambda args: ("limits", "this process"),
+    "os.umask": lambda args: ("limits", MODE_OF_NEW),
     "webbrowser.open": _first("opens in the browser"),
     "import": _loaded,
     "_cffi_backend.load_library": lambda args: (
@@ -975,6 +997,7 @@ _METHODS: Final = (
     ("ssl", "SSLSocket", "send"),
     ("ssl", "SSLSocket", "sendall"),
 )
+_BY_NUMBER: Final = ("/proc/self/fd/", "/dev/fd/", f"/proc/{os.getpid()}/fd/")
 _GONE: Final = " (deleted)"  # behind the path of an open file that has no name any more
 _LAST_STREAM: Final = 2  # numbers of standard input and output, and of errors
 _BELOW: Final[dict[str, tuple[str, ...]]] = {"os": ("posix",), "signal": ("_signal",)}  # where the same function stands
@@ -1021,12 +1044,49 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _same_each_time(event: str, target: str, paths: Sequence[str]) -> str:
+    """What an effect is on, in words that are the same when the step runs again: temporary files have another name then."""
+    names = target.split(TO) if event in ("os.rename", "os.link") else [target]
+    if len(names) != len(paths):
+        return target
+    return TO.join(temporary_name(path) or name for path, name in zip(paths, names, strict=True))
+
+
 _own: Final[set[str]] = set()  # temporary files and folders that steps of this process made
+_elsewhere: Final[set[str]] = set()  # those outside the folder for them, which are no more a step's own than others
 
 
 def owns(path: str) -> None:
     """A step made a temporary file or folder."""
     _own.add(path)
+
+
+def names_temporary(path: str) -> None:
+    """A step is about to make a temporary file or folder where other files are."""
+    _elsewhere.add(path)
+
+
+def temporary_name(path: str) -> str:
+    """What a temporary file of a step is called, which is the same each time; "" of what is none.
+
+    >>> owns("/tmp/tmpx1y2")
+    >>> temporary_name("/tmp/tmpx1y2"), temporary_name("/tmp/tmpx1y2/rows.csv"), temporary_name("/data/rows.csv")
+    ('a temporary file', 'rows.csv in a temporary folder', '')
+    """
+    folder, _, name = path.rpartition(os.sep)
+    if path.endswith(_GONE) and name.startswith("#") and name[1:].removesuffix(_GONE).isdigit():
+        return f"{TEMPORARY} in {folder}"  # it has no name yet: `O_TMPFILE`
+    if path in _own:
+        return TEMPORARY
+    if path in _elsewhere:
+        return f"{TEMPORARY} in {folder}"
+    for own in _own:
+        if path.startswith(own + os.sep):
+            return f"{path[len(own) + 1 :]} in a temporary folder"
+    for own in _elsewhere:
+        if path.startswith(own + os.sep):
+            return f"{path[len(own) + 1 :]} in a temporary folder in {own.rpartition(os.sep)[0]}"
+    return ""
 
 
 def is_own(path: str) -> bool:

@@ -791,3 +791,108 @@ def test_a_file_that_is_only_read_may_be_mapped(tmp_path: Path) -> None:
         code = "import mmap\nwith mmap.mmap(number, 0, access=mmap.ACCESS_READ) as m:\n    first = m[:1]"
         assert started(state, code).result() == "end"
     assert state["first"] == b"a"
+
+
+# What is stopped is called the same each time that the step runs, or approving it would never suffice.
+NEW_NAMES = {
+    "shutil.move": (
+        "import tempfile, shutil\nf = tempfile.NamedTemporaryFile('w', delete=False)\nf.write('x')\nf.close()\nshutil.move(f.name, 'out')",
+        [("renames", "a temporary file → out")],
+    ),
+    "os.replace": (
+        "import tempfile, os\nfd, n = tempfile.mkstemp()\nos.close(fd)\nos.replace(n, 'out')",
+        [("renames", "a temporary file → out")],
+    ),
+    "beside it": (
+        "import tempfile, os\nfrom pathlib import Path as P\nout = P('out').resolve()\nfd, n = tempfile.mkstemp(dir=out.parent)\nos.close(fd)\nP(n).replace('out')",
+        [("writes", "a temporary file in {here}"), ("renames", "a temporary file in {here} → out")],
+    ),
+    "a temporary folder": (
+        "import tempfile, os\nn = tempfile.mkdtemp() + '/x'\nopen(n, 'w').close()\nos.replace(n, 'out')",
+        [("renames", "x in a temporary folder → out")],
+    ),
+    "a name of its own": (
+        "import os, uuid\nn = f'out.{uuid.uuid4()}'\nopen(n, 'w').close()\nos.replace(n, 'out')",
+        None,
+    ),
+    "an open folder": (
+        "import os\nkept = os.open('.', os.O_RDONLY)\nos.fchdir(kept)",
+        [("changes folder to", "{here}")],
+    ),
+    "a file without a name": (
+        "import os\nkept = os.open('.', os.O_TMPFILE | os.O_RDWR)\nos.link(f'/proc/self/fd/{kept}', 'linked', follow_symlinks=True)",
+        [("links", "a temporary file in {here} → linked")],
+    ),
+    "folders": (
+        "import os, pathlib\nos.makedirs('a/b/c', exist_ok=True)\npathlib.Path('a/b/c/x').write_text('x')\nos.replace('a/b/c/x', 'a/y')\nos.remove('a/y')",
+        [("makes", "a")],
+    ),
+    "joblib": ("import joblib\njoblib.Memory('cache', verbose=0).cache(abs)(-1)", [("makes", "cache")]),
+    "dbm": ("import dbm.dumb\nd = dbm.dumb.open('base', 'c')\nd['a'] = '1'\nd.close()", [("writes", "base.dat")]),
+    "torch": (
+        "import torch, pathlib\ntorch.hub.download_url_to_file(pathlib.Path('rows').resolve().as_uri(), 'new', progress=False)",
+        None,
+    ),
+}
+
+
+def asked_of(run: ak.Run[object], most: int = 4) -> list[tuple[str, str]]:
+    """What a person was asked about until the run was done."""
+    for _ in run:
+        pass
+    for _ in range(most):
+        if run.status == "pending":
+            for _ in run.approve():
+                pass
+    assert run.status == "completed"
+    return [one for event in run.events if isinstance(event, ApprovalRequested) for one in event.stopped]
+
+
+@pytest.fixture
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files of a person's, and no review of source."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
+    monkeypatch.chdir(tmp_path)
+    for name in ("out", "rows"):
+        (tmp_path / name).write_text("mine")
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", NEW_NAMES)
+def test_approving_suffices_though_names_differ_each_time(here: Path, way: str) -> None:
+    code, expected = NEW_NAMES[way]
+    pytest.importorskip(way) if way in ("joblib", "torch") else None
+    found = asked_of(started({}, f"{code}\nkept = None"))
+    assert expected is None or found == [(what, on.format(here=here)) for what, on in expected]
+    assert len(found) <= 2
+
+
+ELSEWHERE = {
+    "another target": "import tempfile, os\nfor to in ('out', 'rows'):\n    fd, n = tempfile.mkstemp()\n    os.close(fd)\n    os.replace(n, to)",
+    "what was there": "import os\nopen('new', 'w').close()\nos.replace('rows', 'new')",
+    "what was there, moved": "import os\nos.rename('rows', 'moved')\nos.remove('moved')",
+    "a folder that was there": "import os, shutil\nos.mkdir('made')\nshutil.move('rows', 'made/rows')\nshutil.rmtree('made')",
+    "a mode": "import os\nopen('new.a', 'w').close()\nos.chmod('rows', 0)",
+    "a name that deceives": "import os\n__name__ = 'os'\nopen('rows.new', 'w').close()\nos.rename('rows', 'rows.old')",
+    "a link that leads nowhere": "import os\nopen('new', 'w').close()\nos.remove('dangling')",
+    "the mode of files": "import os\nopen('new', 'w').close()\nos.umask(0o22)",
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_what_was_approved_covers_nothing_that_was_there_before(here: Path, way: str) -> None:
+    (here / "dangling").symlink_to(here / "nowhere")
+    run = started({}, ELSEWHERE[way])
+    pending(run)
+    _ = run.approve()
+    pending(run)
+    assert "mine" in [one.read_text() for one in (here / "rows", here / "moved") if one.exists()]
+    assert (here / "dangling").is_symlink()
+
+
+def test_a_backup_that_was_there_is_not_deleted_unasked(here: Path) -> None:
+    (here / "base.bak").write_text("mine")
+    code = NEW_NAMES["dbm"][0]
+    assert asked_of(started({}, code)) == [("writes", "base.dat"), ("deletes", "base.bak")]
