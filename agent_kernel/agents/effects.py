@@ -53,6 +53,7 @@ __all__ = [
     "tell_of_compiled",
     "temporary_name",
     "threads_followed",
+    "unheard",
 ]
 
 
@@ -620,6 +621,16 @@ def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator
 
 
 @contextmanager
+def unheard() -> Generator[None]:
+    """What this thread does in the block is nobody's."""
+    before, _ear.busy.now = getattr(_ear.busy, "now", False), True
+    try:
+        yield
+    finally:
+        _ear.busy.now = before
+
+
+@contextmanager
 def threads_followed() -> Generator[None]:
     """Notice which thread starts which, until the end."""
     _ear.install()
@@ -860,6 +871,23 @@ def _looked_up(args: Args) -> Told:
     return ("", "") if is_address else ("looks up", host)
 
 
+def _looked_up_by_address(args: Args) -> Told:
+    """The address of a computer is sent to whoever knows its name."""
+    given: Any = _exact(args[0]) if args else ""
+    host = _text(given[0] if isinstance(given, tuple) and given else given)
+    is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - none is opened
+    return ("", "") if is_here else ("looks up", host)
+
+
+def _listening(args: Args) -> Told:
+    """A socket opens a port that nobody named. Of one that was named, `bind` tells."""
+    name: object = ""
+    with suppress(OSError):
+        name = args[0].getsockname()
+    is_named = bool(name[1] if isinstance(name, tuple) else name)
+    return ("", "") if is_named else ("listens", "all addresses")
+
+
 def _database(args: Args) -> Told:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
@@ -933,7 +961,9 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else _sent(args),
     "socket.getaddrinfo": _looked_up,
     "socket.gethostbyname": _looked_up,
-    "socket.gethostbyaddr": _looked_up,
+    "socket.gethostbyaddr": _looked_up_by_address,
+    "socket.getnameinfo": _looked_up_by_address,
+    "socket.socket.listen": _listening,
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
@@ -990,6 +1020,7 @@ _UNAUDITED: Final = (
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
 _METHODS: Final = (
+    ("socket", "socket", "listen"),
     ("logging", "Handler", "handle"),
     ("socket", "socket", "send"),
     ("socket", "socket", "sendall"),
