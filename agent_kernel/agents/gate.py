@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType
@@ -32,7 +32,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.effects import MODE_OF_NEW, STEP, TEMPORARY, TO, is_own, names_temporary, owns, real_path
+from agent_kernel.agents.effects import (
+    MODE_OF_NEW,
+    STEP,
+    TEMPORARY,
+    TO,
+    is_own,
+    names_temporary,
+    owns,
+    real_path,
+    unheard,
+)
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
 from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
 
@@ -89,6 +99,7 @@ _BESIDES: Final = _FILES - {
     "logs to",
 }  # what a library may do with a file and those that belong to it
 _MAKING: Final = frozenset({"writes", "makes", "renames"})
+_PATIENCE_S: Final = 3.0  # what a step has for coming to its end by itself, once something was stopped
 _AGAIN_S: Final = 0.5  # what a step that was interrupted has for tidying up
 THAT: Final = " that "  # between what is shown and what that does
 
@@ -192,6 +203,9 @@ class Gate:
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
         self.interrupts = 0  # so many times
+        self._ending = threading.Lock()  # held while it is interrupted: its next try is none of this gate's
+        self._has_ended = threading.Event()
+        self._is_waiting = False
         self._is_committing = False
         self._interrupted_at = -math.inf
         self._thread = threading.get_ident()
@@ -240,18 +254,37 @@ class Gate:
         return name in self.files or name.startswith(STEP)
 
     def stop(self, what: str, target: str) -> EffectStopped | SavingStopped:
-        """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever."""
+        """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever.
+
+        So may an event loop on the thread of the step, which has a while to end by itself.
+        """
         with self._lock:
             self.stopped[what, target] = None
-        if self.when_stopped is not None and threading.get_ident() != self._thread and self._is_time():
-            self.interrupts += bool(self.when_stopped())
+        if threading.get_ident() != self._thread:
+            self._interrupt()
+        elif self.when_stopped is not None and not self._is_waiting:
+            self._is_waiting = True
+            with unheard(), suppress(RuntimeError):  # no thread begins any more as Python ends
+                threading.Thread(target=self._await_end, name="agent-kernel stopped step", daemon=True).start()
         is_saving = self._is_committing and threading.get_ident() == self._thread
         return SavingStopped(what, target) if is_saving else EffectStopped(what, target)
+
+    def _await_end(self) -> None:
+        while not self._has_ended.wait(_PATIENCE_S):
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Interrupt the step, if its code runs still, unless that has been done just now."""
+        with self._ending:
+            if self.when_stopped is not None and self._is_time():
+                self.interrupts += bool(self.when_stopped())
 
     @contextmanager
     def committing(self) -> Generator[Callable[[], bool]]:
         """While what the step made is saved, after its code has run. Gives what says whether anything was stopped."""
-        self.when_stopped = None
+        with self._ending:
+            self.when_stopped = None
+        self._has_ended.set()
         self._is_committing = True
         try:
             yield lambda: bool(self.stopped)
@@ -529,14 +562,14 @@ def _comes_to_nothing(what: str, target: str, paths: Sequence[str]) -> bool:
         return False
     is_there = os.path.lexists(paths[0])
     if what == "makes":
-        return os.path.isdir(paths[0])
+        return os.path.isdir(paths[0])  # noqa: PTH112
     # A link that leads nowhere is there; and a name may be meant within an open folder, as that of the file is not.
     return what == "deletes" and not is_there and not os.path.lexists(target) and real_path(target) == paths[0]
 
 
 def _has_only(path: str, made: Collection[str]) -> bool:
     """Whether all that is deleted with this was made meanwhile."""
-    if not os.path.isdir(path):
+    if not os.path.isdir(path):  # noqa: PTH112
         return path in made
     inside = (os.path.join(at, one) for at, folders, files in os.walk(path) for one in (*folders, *files))  # noqa: PTH118
     return path in made and all(one in made for one in inside)

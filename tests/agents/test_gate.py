@@ -896,3 +896,70 @@ def test_a_backup_that_was_there_is_not_deleted_unasked(here: Path) -> None:
     (here / "base.bak").write_text("mine")
     code = NEW_NAMES["dbm"][0]
     assert asked_of(started({}, code)) == [("writes", "base.dat"), ("deletes", "base.bak")]
+
+
+LOSING = {
+    "an event loop": "import asyncio\nasync def main():\n    loop = asyncio.get_running_loop()\n    try: act('x')\n    except BaseException: pass\n    await loop.create_future()\nasyncio.run(main())",
+    "a callback": "import asyncio\nasync def main():\n    loop = asyncio.get_running_loop()\n    try: act('x')\n    except BaseException: pass\n    while True:\n        try: await loop.create_future()\n        except BaseException as error: last = error\nasyncio.run(main())",
+    "a loop": "import time\ntry: act('x')\nexcept BaseException: pass\nwhile True: time.sleep(0.01)",
+    "tornado": "import asyncio\nfrom tornado.httpclient import AsyncHTTPClient as Client\nasync def main(): await Client().fetch('http://127.0.0.1:9')\nasyncio.run(main())",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("on", ["this thread", "another"])
+@pytest.mark.parametrize("way", LOSING)
+def test_a_step_that_goes_on_as_if_nothing_was_stopped_is_ended(
+    here: Path, monkeypatch: pytest.MonkeyPatch, way: str, on: str
+) -> None:
+    monkeypatch.setattr("agent_kernel.agents.gate._PATIENCE_S", 0.3)
+    if way == "tornado":
+        pytest.importorskip("tornado")
+        if on == "another":
+            pytest.skip("no line of Python runs while it waits there")
+    if on == "another" and "loop" in LOSING[way]:
+        pytest.skip("as above")
+    asked: list[ApprovalRequested] = []
+
+    def goes() -> None:
+        asked.append(pending(started({"act": (here / "x").write_text}, LOSING[way])))
+
+    if on == "another":
+        thread = threading.Thread(target=goes)
+        thread.start()
+        thread.join(30)
+    else:
+        goes()
+    gc.collect()  # the sockets that tornado leaves
+    assert asked[0].stopped == ((("connects", "127.0.0.1:9"),) if way == "tornado" else (("writes", str(here / "x")),))
+
+
+def test_a_step_that_tidies_up_has_the_time_for_that_and_the_next_is_not_interrupted(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_kernel.agents.gate._PATIENCE_S", 0.5)
+    done: list[str] = []
+    state = {"act": (here / "x").write_text, "done": done.append}
+    code = "import time\ntry: act('x')\nfinally:\n    time.sleep(0.2)\n    done('tidied')\ntime.sleep(1)\ndone('slept')"
+    run = started(state, code)
+    pending(run)
+    assert run.approve().result() == "end"
+    assert done == ["tidied", "tidied", "slept"]
+
+
+def test_a_person_s_own_interrupt_of_a_step_that_was_stopped_goes_first(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import signal
+
+    monkeypatch.setattr("agent_kernel.agents.gate._PATIENCE_S", 20.0)
+    main = threading.main_thread().ident or 0
+    timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    run = started({"act": (here / "x").write_text}, LOSING["a loop"])
+    with contextlib.suppress(KeyboardInterrupt, ak.TaskPendingError, ak.AgentKernelError):
+        run.result()
+    timer.join()
+    assert time.monotonic() - began < 10
+    assert run.status in ("pending", "interrupted", "cancelled")
