@@ -40,6 +40,8 @@ __all__ = [
     "WRITES",
     "Recorder",
     "gate_here",
+    "had_gate",
+    "has_guarded",
     "is_left_by_a_step",
     "is_on_a_steps_thread",
     "is_own",
@@ -661,11 +663,24 @@ def is_on_a_steps_thread() -> bool:
 
 
 _files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
+_files_behind_gates: Final[set[str]] = set()  # of those that had a gate
 
 
-def names_step(file: str) -> None:
+def names_step(file: str, *, has_gate: bool = False) -> None:
     """The code of a step is called so."""
     _files_of_steps.add(file)
+    if has_gate:
+        _files_behind_gates.add(file)
+
+
+def had_gate(code: CodeType) -> bool:
+    """Whether code is called as that of a step that had a gate is."""
+    return code.co_filename in _files_behind_gates or (_ear.is_guarding and code.co_filename.startswith(STEP))
+
+
+def has_guarded() -> bool:
+    """Whether a step of this process had a gate so far."""
+    return _ear.is_guarding
 
 
 def is_steps_code(code: CodeType) -> bool:
@@ -875,7 +890,7 @@ def _looked_up_by_address(args: Args) -> Told:
     """The address of a computer is sent to whoever knows its name."""
     given: Any = _exact(args[0]) if args else ""
     host = _text(given[0] if isinstance(given, tuple) and given else given)
-    is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - none is opened
+    is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
     return ("", "") if is_here else ("looks up", host)
 
 

@@ -37,6 +37,7 @@ from agent_kernel.agents.effects import (
     STEP,
     TEMPORARY,
     TO,
+    had_gate,
     is_own,
     names_temporary,
     owns,
@@ -53,6 +54,7 @@ __all__ = [
     "Gate",
     "finding",
     "given_codes",
+    "is_left_behind",
     "package_folder",
     "shown_by",
     "shown_kind",
@@ -636,6 +638,22 @@ def _is_one_of(host: str, hosts: Collection[str]) -> bool:
         except OSError:
             continue
     return False
+
+
+_CALLING: Final = frozenset({"IPython.core.events", "asyncio.events", "ipykernel.kernelbase"})
+
+
+def is_left_behind(frame: FrameType | None) -> bool:
+    """Whether a function acts here that a step with a gate left to be called, and no code of a person's calls it."""
+    is_steps = False
+    while frame is not None and not (is_steps and frame.f_globals.get("__name__") in _CALLING):
+        code = frame.f_code
+        if code.co_name != "<module>" and had_gate(code):
+            is_steps = True
+        elif is_steps and _kind_of(code.co_filename) == "" and not code.co_filename.startswith("<"):
+            return False
+        frame = frame.f_back
+    return is_steps
 
 
 def shown_by(events: Iterable[Event]) -> frozenset[str]:
