@@ -900,7 +900,7 @@ def test_a_backup_that_was_there_is_not_deleted_unasked(here: Path) -> None:
 
 LOSING = {
     "an event loop": "import asyncio\nasync def main():\n    loop = asyncio.get_running_loop()\n    try: act('x')\n    except BaseException: pass\n    await loop.create_future()\nasyncio.run(main())",
-    "a callback": "import asyncio\\nasync def main():\\n    loop = asyncio.get_running_loop()\\n    loop.call_soon(act, 'x')\\n    await loop.create_future()\\nasyncio.run(main())",
+    "a callback": "import asyncio\nasync def main():\n    loop = asyncio.get_running_loop()\n    loop.call_soon(act, 'x')\n    await loop.create_future()\nasyncio.run(main())",
     "a loop": "import time\ntry: act('x')\nexcept BaseException: pass\nwhile True: time.sleep(0.01)",
 }
 
