@@ -95,11 +95,16 @@ _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", 
 _TRIES: Final = ("::1:0", "127.0.0.1:0")  # to see whether this computer has addresses of a kind
 _PIPE: Final = -1
 _LONGEST: Final = 300
-_BESIDES: Final = _FILES - {
-    "links",
-    "opens database",
-    "logs to",
-}  # what a library may do with a file and those that belong to it
+# What a library may do with a file and those that belong to it, where its own code says one of these.
+_BESIDES: Final[Mapping[str, frozenset[str]]] = {
+    "writes": frozenset({"open"}),
+    "makes": frozenset({"mkdir", "makedirs"}),
+    "renames": frozenset({"rename", "replace", "move"}),
+    "changes mode of": frozenset({"chmod", "copymode", "copystat", "copy", "copy2"}),
+    "changes owner of": frozenset({"chown"}),
+    "changes times of": frozenset({"utime", "copystat", "copy2"}),
+    "changes attributes of": frozenset({"setxattr", "copystat", "copy2"}),
+}
 _MAKING: Final = frozenset({"writes", "makes", "renames"})
 _PATIENCE_S: Final = 3.0  # what a step has for coming to its end by itself, once something was stopped
 _AGAIN_S: Final = 0.5  # what a step that was interrupted has for tidying up
@@ -237,9 +242,8 @@ class Gate:
         """
         try:
             passes = self._passes(what, target, paths, frame)
-            if passes and what in _MAKING and paths and not os.path.lexists(paths[-1]):
-                moved = paths[:-1]  # what was there before is so under another name, too
-                self._made.update(paths[-1:] if all(one in self._made or is_own(one) for one in moved) else ())
+            if passes and paths:
+                self._notes_made(what, paths)
         except Exception:  # noqa: BLE001 - who cannot tell lets nothing pass
             passes = False
         return None if passes else self.stop(what, target)
@@ -339,6 +343,14 @@ class Gate:
             return what in _STATE or (bool(paths) and all(map(_is_cache, paths)))
         return bool(paths) and bool(actor.library) and all(_is_cache_of(actor.library, path) for path in paths)
 
+    def _notes_made(self, what: str, paths: Sequence[str]) -> None:
+        """Remember what was not there before the step. What was there is so under another name, too."""
+        *moved, place = paths
+        if what == "links" or not all(one in self._made or is_own(one) for one in moved):
+            self._made.discard(place)
+        elif what in _MAKING and not os.path.lexists(place):
+            self._made.add(place)
+
     def _is_part(self, what: str, paths: Sequence[str], frame: FrameType | None) -> bool:
         """Whether this is part of an act that was approved: nothing that was there before is lost by it, but what is approved.
 
@@ -349,19 +361,19 @@ class Gate:
             return False
         written, put = self._approved_files()
         mine = [path in self._made or any(_is_below(path, one) for one in self._made) for path in paths]
-        free = [is_mine or not os.path.lexists(path) for is_mine, path in zip(mine, paths, strict=True)]
+        free = [path in self._made or not os.path.lexists(path) for path in paths]
         if what == "writes" and paths[0] in put:
             return True
         if what == "renames" and len(paths) == 2:
-            is_steps = mine[0] or is_own(paths[0])
+            is_steps = (mine[0] and free[0]) or is_own(paths[0])
             may_take = paths[1] in put or paths[1] in written or (mine[1] and free[1])
             if is_steps and may_take:
                 return True
         if what in _MAKING and free[-1] and all(any(_is_below(path, one) for one in self._made) for path in paths):
             return True  # in a folder that the step made, or that file itself
-        if what.startswith("changes ") and all(mine):
+        if what.startswith("changes ") and all(mine) and all(free):
             return True
-        if what not in _BESIDES or (what == "renames" and not free[-1]) or not _is_by_a_library(frame):
+        if what not in _BESIDES or (what == "renames" and not free[-1]) or not _is_by_a_library(frame, _BESIDES[what]):
             return False
         theirs = [any(_belongs_to(path, one) for one in written) for path in paths]
         return theirs[-1] and all(one or is_mine for one, is_mine in zip(theirs, mine, strict=True))
@@ -537,11 +549,15 @@ def _is_of_a_library(frame: FrameType | None) -> bool:
 _PASSING_ON: Final = frozenset({"os", "pathlib", "shutil", "tempfile", "functools", "codecs"})
 
 
-def _is_by_a_library(frame: FrameType | None) -> bool:
-    """Whether a library does this of its own, and no code that called `os`, or one of the modules that pass on to it."""
+def _is_by_a_library(frame: FrameType | None, names: Collection[str]) -> bool:
+    """Whether a library does this of its own, and no code that called `os`, or one of the modules that pass on to it.
+
+    Args:
+        names: its code says one of these. A pool does what it is given.
+    """
     while frame is not None and frame.f_globals.get("__name__") in _PASSING_ON and _is_library(frame):
         frame = frame.f_back
-    return frame is not None and _is_library(frame)
+    return frame is not None and _is_library(frame) and not frozenset(names).isdisjoint(frame.f_code.co_names)
 
 
 def _is_library(frame: FrameType) -> bool:

@@ -876,6 +876,7 @@ ELSEWHERE = {
     "a folder that was there": "import os, shutil\nos.mkdir('made')\nshutil.move('rows', 'made/rows')\nshutil.rmtree('made')",
     "a mode": "import os\nopen('new.a', 'w').close()\nos.chmod('rows', 0)",
     "a name that deceives": "import os\n__name__ = 'os'\nopen('rows.new', 'w').close()\nos.rename('rows', 'rows.old')",
+    "a pool": "import os\nfrom concurrent.futures import ThreadPoolExecutor as Pool\nopen('rows.x', 'w').close()\nPool(1).submit(os.rename, 'rows', 'rows.y').result()",
     "a link that leads nowhere": "import os\nopen('new', 'w').close()\nos.remove('dangling')",
     "the mode of files": "import os\nopen('new', 'w').close()\nos.umask(0o22)",
 }
@@ -957,3 +958,11 @@ def test_a_person_s_own_interrupt_of_a_step_that_was_stopped_goes_first(
     timer.join()
     assert time.monotonic() - began < 10
     assert run.status in ("pending", "interrupted", "cancelled")
+
+
+def test_what_was_linked_into_a_folder_of_the_step_s_is_not_written_to_unasked(here: Path) -> None:
+    code = "import os\nos.mkdir('made')\nos.link('rows', 'made/x')\nopen('made/x', 'w').write('x')"
+    gate = Gate(Allowed(effects=frozenset({("makes", "made"), ("links", "rows → made/x")})))
+    with pytest.raises(EffectStopped, match="writes made/x"), recorded(gate=gate):
+        exec(compile(code, "<agent step of a test>", "exec"), {})
+    assert (here / "rows").read_text() == "mine"
