@@ -222,8 +222,8 @@ CHANGES = {
     "class of the registry": "type(helper.registry).allowed = frozenset({'os.mkfifo'})",
     "settings": "helper.model_settings['a'] = 1",
     "class of runs": "type(pending).approve = lambda self: self",
-    "a run that waits": "import msgspec; msgspec.structs.force_setattr(pending._course.setup, 'approve', 'auto')",
-    "its setup": "import msgspec; pending._course.setup = msgspec.structs.replace(pending._course.setup, approve='auto')",
+    "a run that waits": "import msgspec; msgspec.structs.force_setattr(pending._run_executor.setup, 'approve', 'auto')",
+    "its setup": "import msgspec; pending._run_executor.setup = msgspec.structs.replace(pending._run_executor.setup, approve='auto')",
     "a function": "import agent_kernel.agents.subagents as m; m.approval_within = lambda parent, own: own",
     "one that imported it": "import agent_kernel.agents.starting as m; m.approval_within = lambda parent, own: own",
     "its code": "import agent_kernel.agents.subagents as m; m.approval_within.__code__ = (lambda parent, own: own).__code__",
@@ -280,8 +280,8 @@ def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -
     "change",
     [
         "import msgspec\nfor event in pending.events:\n    if event.kind == 'ApprovalRequested':\n        msgspec.structs.force_setattr(event, 'code', 'ran.append(2)')",
-        "import msgspec\nasked = pending.events[-1]\npending._course.log.events[-1] = msgspec.structs.replace(asked, code='ran.append(2)')",
-        "import msgspec\nasked = pending.events[-1]\npending._course.log.events.append(msgspec.structs.replace(asked, code='ran.append(2)', seq=asked.seq + 1))",
+        "import msgspec\nasked = pending.events[-1]\npending._run_executor.log.events[-1] = msgspec.structs.replace(asked, code='ran.append(2)')",
+        "import msgspec\nasked = pending.events[-1]\npending._run_executor.log.events.append(msgspec.structs.replace(asked, code='ran.append(2)', seq=asked.seq + 1))",
     ],
 )
 def test_what_a_person_approves_is_what_was_asked(change: str, approve: str) -> None:
@@ -301,7 +301,7 @@ def test_what_a_person_approves_is_what_was_asked(change: str, approve: str) -> 
 @pytest.mark.parametrize("by", ["", "policy"])
 def test_no_step_writes_down_a_decision(by: str) -> None:
     pending = waiting()
-    code = f"from agent_kernel.agents.events import ApprovalDecided\npending._course.log.note(ApprovalDecided(decision='approve', by={by!r}))"
+    code = f"from agent_kernel.agents.events import ApprovalDecided\npending._run_executor.log.note(ApprovalDecided(decision='approve', by={by!r}))"
     _ = list(scripted("lead", code, ENDS, approve="auto", state={"pending": pending}).start("Work"))
     assert pending.status == "pending"
 
