@@ -33,21 +33,29 @@ if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
 __all__ = [
+    "MODE_OF_NEW",
     "STEP",
+    "TEMPORARY",
+    "TO",
     "WRITES",
     "Recorder",
     "gate_here",
+    "had_gate",
+    "has_guarded",
     "is_left_by_a_step",
     "is_on_a_steps_thread",
     "is_own",
     "is_steps_code",
     "lineage",
     "names_step",
+    "names_temporary",
     "owns",
     "real_path",
     "recorded",
     "tell_of_compiled",
+    "temporary_name",
     "threads_followed",
+    "unheard",
 ]
 
 
@@ -186,6 +194,9 @@ def _telling_method(act: Any, says: _Says, hear: _Hear, is_listening: Callable[[
     return told
 
 
+TEMPORARY: Final = "a temporary file"
+MODE_OF_NEW: Final = "the mode of new files"
+TO: Final = " → "  # between the names of a file before and after
 STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
@@ -316,7 +327,8 @@ class _Ear:
             gate.own(args[0], _caller())
             return None
         if gate is not None and what:
-            stopped = gate.check(what, target, _paths(event, args), _caller())
+            paths = _paths(event, args)
+            stopped = gate.check(what, _same_each_time(event, target, paths), paths, _caller())
             if stopped is not None:
                 return stopped
         if what and event in _HEARD and not _is_quiet(target):
@@ -611,6 +623,16 @@ def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator
 
 
 @contextmanager
+def unheard() -> Generator[None]:
+    """What this thread does in the block is nobody's."""
+    before, _ear.busy.now = getattr(_ear.busy, "now", False), True
+    try:
+        yield
+    finally:
+        _ear.busy.now = before
+
+
+@contextmanager
 def threads_followed() -> Generator[None]:
     """Notice which thread starts which, until the end."""
     _ear.install()
@@ -641,11 +663,24 @@ def is_on_a_steps_thread() -> bool:
 
 
 _files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
+_files_behind_gates: Final[set[str]] = set()  # of those that had a gate
 
 
-def names_step(file: str) -> None:
+def names_step(file: str, *, has_gate: bool = False) -> None:
     """The code of a step is called so."""
     _files_of_steps.add(file)
+    if has_gate:
+        _files_behind_gates.add(file)
+
+
+def had_gate(code: CodeType) -> bool:
+    """Whether code is called as that of a step that had a gate is."""
+    return code.co_filename in _files_behind_gates or (_ear.is_guarding and code.co_filename.startswith(STEP))
+
+
+def has_guarded() -> bool:
+    """Whether a step of this process had a gate so far."""
+    return _ear.is_guarding
 
 
 def is_steps_code(code: CodeType) -> bool:
@@ -692,6 +727,14 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | int) else type(value).__name__
 
 
+def _file(value: object) -> str:
+    """A path as text. What it is open under by chance, a number or what stands for that, is no name: that of the file is."""
+    value = _exact(value)
+    is_number = isinstance(value, int) or _text(value).startswith(_BY_NUMBER)
+    path: Any = value
+    return (real_path(path) if is_number else "") or _text(value)
+
+
 def _exact(value: object) -> object:
     """A text, bytes, a number, a list or a path as one of Python's own; anything else as it is."""
     bases = set(map(id, type.__dict__["__mro__"].__get__(type(value))))
@@ -729,8 +772,13 @@ def _first(what: str) -> Callable[[Args], Told]:
     return lambda args: (what, _text(args[0]) if args else "")
 
 
+def _place(what: str) -> Callable[[Args], Told]:
+    """The same of a file or folder, which may be given by the number that it is open under."""
+    return lambda args: (what, _file(args[0]) if args else "")
+
+
 def _pair(what: str) -> Callable[[Args], Told]:
-    return lambda args: (what, " → ".join(_text(part) for part in args[:2]))
+    return lambda args: (what, TO.join(_file(part) for part in args[:2]))
 
 
 def _address(what: str) -> Callable[[Args], Told]:
@@ -838,6 +886,23 @@ def _looked_up(args: Args) -> Told:
     return ("", "") if is_address else ("looks up", host)
 
 
+def _looked_up_by_address(args: Args) -> Told:
+    """The address of a computer is sent to whoever knows its name."""
+    given: Any = _exact(args[0]) if args else ""
+    host = _text(given[0] if isinstance(given, tuple) and given else given)
+    is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
+    return ("", "") if is_here else ("looks up", host)
+
+
+def _listening(args: Args) -> Told:
+    """A socket opens a port that nobody named. Of one that was named, `bind` tells."""
+    name: object = ""
+    with suppress(OSError):
+        name = args[0].getsockname()
+    is_named = bool(name[1] if isinstance(name, tuple) else name)
+    return ("", "") if is_named else ("listens", "all addresses")
+
+
 def _database(args: Args) -> Told:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
@@ -864,14 +929,14 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "os.rmdir": _first("deletes"),
     "os.rename": _pair("renames"),
     "os.mkdir": _first("makes"),
-    "os.truncate": _first("writes"),
-    "os.chmod": _first("changes mode of"),
-    "os.chown": _first("changes owner of"),
+    "os.truncate": _place("writes"),
+    "os.chmod": _place("changes mode of"),
+    "os.chown": _place("changes owner of"),
     "os.link": _pair("links"),
     "os.symlink": _pair("links"),
     "os.putenv": _environment("sets environment of"),
     "os.unsetenv": _environment("unsets environment of"),
-    "os.chdir": _first("changes folder to"),
+    "os.chdir": _place("changes folder to"),
     "os.kill": _first("signals"),
     "os.system": _first("runs"),
     "os.exec": _first("runs"),
@@ -900,10 +965,10 @@ _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setsche
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "tempfile.mkstemp": _first("makes"),
     "tempfile.mkdtemp": _first("makes"),
-    "os.utime": _first("changes times of"),
-    "os.setxattr": _first("changes attributes of"),
-    "os.removexattr": _first("changes attributes of"),
-    "os.chflags": _first("changes mode of"),
+    "os.utime": _place("changes times of"),
+    "os.setxattr": _place("changes attributes of"),
+    "os.removexattr": _place("changes attributes of"),
+    "os.chflags": _place("changes mode of"),
     "os.killpg": _first("signals"),
     "os.startfile": _first("runs"),
     "pty.spawn": _first("runs"),
@@ -911,7 +976,9 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else _sent(args),
     "socket.getaddrinfo": _looked_up,
     "socket.gethostbyname": _looked_up,
-    "socket.gethostbyaddr": _looked_up,
+    "socket.gethostbyaddr": _looked_up_by_address,
+    "socket.getnameinfo": _looked_up_by_address,
+    "socket.socket.listen": _listening,
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
@@ -927,7 +994,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
     **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
-    "os.umask": lambda args: ("limits", "this process"),
+    "os.umask": lambda args: ("limits", MODE_OF_NEW),
     "webbrowser.open": _first("opens in the browser"),
     "import": _loaded,
     "_cffi_backend.load_library": lambda args: (
@@ -968,6 +1035,7 @@ _UNAUDITED: Final = (
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
 _METHODS: Final = (
+    ("socket", "socket", "listen"),
     ("logging", "Handler", "handle"),
     ("socket", "socket", "send"),
     ("socket", "socket", "sendall"),
@@ -975,6 +1043,7 @@ _METHODS: Final = (
     ("ssl", "SSLSocket", "send"),
     ("ssl", "SSLSocket", "sendall"),
 )
+_BY_NUMBER: Final = ("/proc/self/fd/", "/dev/fd/", f"/proc/{os.getpid()}/fd/")
 _GONE: Final = " (deleted)"  # behind the path of an open file that has no name any more
 _LAST_STREAM: Final = 2  # numbers of standard input and output, and of errors
 _BELOW: Final[dict[str, tuple[str, ...]]] = {"os": ("posix",), "signal": ("_signal",)}  # where the same function stands
@@ -1021,12 +1090,49 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _same_each_time(event: str, target: str, paths: Sequence[str]) -> str:
+    """What an effect is on, in words that are the same when the step runs again: temporary files have another name then."""
+    names = target.split(TO) if event in ("os.rename", "os.link") else [target]
+    if len(names) != len(paths):
+        return target
+    return TO.join(temporary_name(path) or name for path, name in zip(paths, names, strict=True))
+
+
 _own: Final[set[str]] = set()  # temporary files and folders that steps of this process made
+_elsewhere: Final[set[str]] = set()  # those outside the folder for them, which are no more a step's own than others
 
 
 def owns(path: str) -> None:
     """A step made a temporary file or folder."""
     _own.add(path)
+
+
+def names_temporary(path: str) -> None:
+    """A step is about to make a temporary file or folder where other files are."""
+    _elsewhere.add(path)
+
+
+def temporary_name(path: str) -> str:
+    """What a temporary file of a step is called, which is the same each time; "" of what is none.
+
+    >>> owns("/tmp/tmpx1y2")
+    >>> temporary_name("/tmp/tmpx1y2"), temporary_name("/tmp/tmpx1y2/rows.csv"), temporary_name("/data/rows.csv")
+    ('a temporary file', 'rows.csv in a temporary folder', '')
+    """
+    folder, _, name = path.rpartition(os.sep)
+    if path.endswith(_GONE) and name.startswith("#") and name[1:].removesuffix(_GONE).isdigit():
+        return f"{TEMPORARY} in {folder}"  # it has no name yet: `O_TMPFILE`
+    if path in _own:
+        return TEMPORARY
+    if path in _elsewhere:
+        return f"{TEMPORARY} in {folder}"
+    for own in _own:
+        if path.startswith(own + os.sep):
+            return f"{path[len(own) + 1 :]} in a temporary folder"
+    for own in _elsewhere:
+        if path.startswith(own + os.sep):
+            return f"{path[len(own) + 1 :]} in a temporary folder in {own.rpartition(os.sep)[0]}"
+    return ""
 
 
 def is_own(path: str) -> bool:

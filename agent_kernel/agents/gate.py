@@ -22,8 +22,8 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType
@@ -32,7 +32,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.effects import STEP, is_own, owns, real_path
+from agent_kernel.agents.effects import (
+    MODE_OF_NEW,
+    STEP,
+    TEMPORARY,
+    TO,
+    had_gate,
+    is_own,
+    names_temporary,
+    owns,
+    real_path,
+    unheard,
+)
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
 from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
 
@@ -43,6 +54,7 @@ __all__ = [
     "Gate",
     "finding",
     "given_codes",
+    "is_left_behind",
     "package_folder",
     "shown_by",
     "shown_kind",
@@ -83,6 +95,18 @@ _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", 
 _TRIES: Final = ("::1:0", "127.0.0.1:0")  # to see whether this computer has addresses of a kind
 _PIPE: Final = -1
 _LONGEST: Final = 300
+# What a library may do with a file and those that belong to it, where its own code says one of these.
+_BESIDES: Final[Mapping[str, frozenset[str]]] = {
+    "writes": frozenset({"open"}),
+    "makes": frozenset({"mkdir", "makedirs"}),
+    "renames": frozenset({"rename", "replace", "move"}),
+    "changes mode of": frozenset({"chmod", "copymode", "copystat", "copy", "copy2"}),
+    "changes owner of": frozenset({"chown"}),
+    "changes times of": frozenset({"utime", "copystat", "copy2"}),
+    "changes attributes of": frozenset({"setxattr", "copystat", "copy2"}),
+}
+_MAKING: Final = frozenset({"writes", "makes", "renames"})
+_PATIENCE_S: Final = 3.0  # what a step has for coming to its end by itself, once something was stopped
 _AGAIN_S: Final = 0.5  # what a step that was interrupted has for tidying up
 THAT: Final = " that "  # between what is shown and what that does
 
@@ -181,10 +205,14 @@ class Gate:
         self._hosts = {host for one in allowed.effects if (host := _host_of(one))}
         self._store = store
         self.files: set[str] = set()  # what the code of the step is called
+        self._made: set[str] = set()  # files and folders that were not there before the step
         self._process = os.getpid()
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
         self.interrupts = 0  # so many times
+        self._ending = threading.Lock()  # held while it is interrupted: its next try is none of this gate's
+        self._has_ended = threading.Event()
+        self._is_waiting = False
         self._is_committing = False
         self._interrupted_at = -math.inf
         self._thread = threading.get_ident()
@@ -203,10 +231,10 @@ class Gate:
         """Python makes a temporary file or folder: what is in there is the step's own."""
         made_by = frame.f_globals if frame is not None else None
         place = real_path(path)
-        if made_by is tempfile.__dict__ and _is_below(place, self._temporary) and not os.path.lexists(place):
-            owns(place)
+        if made_by is tempfile.__dict__ and not os.path.lexists(place):
+            (owns if _is_below(place, self._temporary) else names_temporary)(place)
 
-    def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> BaseException | None:
+    def check(self, what: str, target: str, paths: Sequence[str], frame: FrameType | None) -> BaseException | None:
         """What to raise where this must not happen; None: it may.
 
         Args:
@@ -214,6 +242,8 @@ class Gate:
         """
         try:
             passes = self._passes(what, target, paths, frame)
+            if passes and paths:
+                self._notes_made(what, paths)
         except Exception:  # noqa: BLE001 - who cannot tell lets nothing pass
             passes = False
         return None if passes else self.stop(what, target)
@@ -230,18 +260,37 @@ class Gate:
         return name in self.files or name.startswith(STEP)
 
     def stop(self, what: str, target: str) -> EffectStopped | SavingStopped:
-        """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever."""
+        """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever.
+
+        So may an event loop on the thread of the step, which has a while to end by itself.
+        """
         with self._lock:
             self.stopped[what, target] = None
-        if self.when_stopped is not None and threading.get_ident() != self._thread and self._is_time():
-            self.interrupts += bool(self.when_stopped())
+        if threading.get_ident() != self._thread:
+            self._interrupt()
+        elif self.when_stopped is not None and not self._is_waiting:
+            self._is_waiting = True
+            with unheard(), suppress(RuntimeError):  # no thread begins any more as Python ends
+                threading.Thread(target=self._await_end, name="agent-kernel stopped step", daemon=True).start()
         is_saving = self._is_committing and threading.get_ident() == self._thread
         return SavingStopped(what, target) if is_saving else EffectStopped(what, target)
+
+    def _await_end(self) -> None:
+        while not self._has_ended.wait(_PATIENCE_S):
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Interrupt the step, if its code runs still, unless that has been done just now."""
+        with self._ending:
+            if self.when_stopped is not None and self._is_time():
+                self.interrupts += bool(self.when_stopped())
 
     @contextmanager
     def committing(self) -> Generator[Callable[[], bool]]:
         """While what the step made is saved, after its code has run. Gives what says whether anything was stopped."""
-        self.when_stopped = None
+        with self._ending:
+            self.when_stopped = None
+        self._has_ended.set()
         self._is_committing = True
         try:
             yield lambda: bool(self.stopped)
@@ -257,7 +306,7 @@ class Gate:
                 self._interrupted_at = now
             return is_time
 
-    def _passes(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> bool:
+    def _passes(self, what: str, target: str, paths: Sequence[str], frame: FrameType | None) -> bool:
         if what == "ends" and os.getpid() != self._process:
             return True  # that of a fork, which was allowed
         if what == "writes" and paths and all(map(os.path.isdir, paths)):
@@ -266,7 +315,13 @@ class Gate:
             return True  # a library tidies up
         if paths and all(path.startswith(SINKS) or is_own(path) for path in paths):
             return True
-        if not self.stopped and (what in self._verbs or self._is_approved(what, target, paths)):
+        if _comes_to_nothing(what, target, paths) or (what == "limits" and _asks_for_mode(target, frame)):
+            return True
+        if what == "deletes" and len(paths) == 1 and _has_only(paths[0], self._made):
+            return True  # also once something was stopped: it tidies up
+        if not self.stopped and (
+            what in self._verbs or self._is_approved(what, target, paths) or self._is_part(what, paths, frame)
+        ):
             return True
         actor = self._actor(frame)
         if actor.is_free:
@@ -288,12 +343,60 @@ class Gate:
             return what in _STATE or (bool(paths) and all(map(_is_cache, paths)))
         return bool(paths) and bool(actor.library) and all(_is_cache_of(actor.library, path) for path in paths)
 
+    def _notes_made(self, what: str, paths: Sequence[str]) -> None:
+        """Remember what was not there before the step. What was there is so under another name, too."""
+        *moved, place = paths
+        if what == "links" or not all(one in self._made or is_own(one) for one in moved):
+            self._made.discard(place)
+        elif what in _MAKING and not os.path.lexists(place):
+            self._made.add(place)
+
+    def _is_part(self, what: str, paths: Sequence[str], frame: FrameType | None) -> bool:
+        """Whether this is part of an act that was approved: nothing that was there before is lost by it, but what is approved.
+
+        That is what happens within a folder that the step made; a file of the step's that takes the place of one that it may
+        write; and what a library does besides with a file that it may write, and with those that belong to it.
+        """
+        if not paths or not all(paths):
+            return False
+        written, put = self._approved_files()
+        mine = [path in self._made or any(_is_below(path, one) for one in self._made) for path in paths]
+        free = [path in self._made or not os.path.lexists(path) for path in paths]
+        if what == "writes" and paths[0] in put:
+            return True
+        if what == "renames" and len(paths) == 2:
+            is_steps = (mine[0] and free[0]) or is_own(paths[0])
+            may_take = paths[1] in put or paths[1] in written or (mine[1] and free[1])
+            if is_steps and may_take:
+                return True
+        if what in _MAKING and free[-1] and all(any(_is_below(path, one) for one in self._made) for path in paths):
+            return True  # in a folder that the step made, or that file itself
+        if what.startswith("changes ") and all(mine) and all(free):
+            return True
+        if what not in _BESIDES or (what == "renames" and not free[-1]) or not _is_by_a_library(frame, _BESIDES[what]):
+            return False
+        theirs = [any(_belongs_to(path, one) for one in written) for path in paths]
+        return theirs[-1] and all(one or is_mine for one, is_mine in zip(theirs, mine, strict=True))
+
+    def _approved_files(self) -> tuple[list[str], list[str]]:
+        """The files that a person let be written, and those that another file may take the place of."""
+        written, put = list[str](), list[str]()
+        for what, target in self._allowed.effects:
+            if what == "writes" and not target.startswith(TEMPORARY):
+                written.append(real_path(target))
+            elif what == "renames" and target.count(TO) == 1:
+                put.append(real_path(target.partition(TO)[2]))
+        return written, put
+
     def _is_approved(self, what: str, target: str, paths: Collection[str]) -> bool:
         if (what, self._mask(target, _LONGEST)) in self._allowed.effects:
             return True
         if what in _NETWORK:
             return bool(self._hosts) and _is_one_of(_host_of((what, target)), self._hosts)
-        approved = [real_path(other) for verb, other in self._allowed.effects if verb == what and paths]
+        if what in ("renames", "links"):  # only onto what was approved
+            return False
+        named = [other for verb, other in self._allowed.effects if verb == what and paths]
+        approved = [real_path(other) for other in named if not other.startswith(TEMPORARY)]
         if what == "deletes":  # a folder and what is in it
             return bool(approved) and all(any(_is_below(path, one) for one in approved) for path in paths)
         folders = {os.path.dirname(one) for one in approved}  # noqa: PTH120 - texts
@@ -443,7 +546,67 @@ def _is_of_a_library(frame: FrameType | None) -> bool:
     return frame is not None and _kind_of(frame.f_code.co_filename) != ""
 
 
+_PASSING_ON: Final = frozenset({"os", "pathlib", "shutil", "tempfile", "functools", "codecs"})
+
+
+def _is_by_a_library(frame: FrameType | None, names: Collection[str]) -> bool:
+    """Whether a library does this of its own, and no code that called `os`, or one of the modules that pass on to it.
+
+    Args:
+        names: its code says one of these. A pool does what it is given.
+    """
+    while frame is not None and frame.f_globals.get("__name__") in _PASSING_ON and _is_library(frame):
+        frame = frame.f_back
+    return frame is not None and _is_library(frame) and not frozenset(names).isdisjoint(frame.f_code.co_names)
+
+
+def _is_library(frame: FrameType) -> bool:
+    """Whether this very code is Python's or of an installed package, and does not only say so."""
+    kind = _kind_of(frame.f_code.co_filename)
+    return kind not in ("", "frozen", "machinery", "ours", "storage") and _is_of_its_module(frame)
+
+
+def _asks_for_mode(target: str, frame: FrameType | None) -> bool:
+    """Whether a library asks for the mode of new files, for which it has to set that."""
+    return target == MODE_OF_NEW and frame is not None and _is_library(frame) and "umask" in frame.f_code.co_names
+
+
 # -- places
+
+
+def _comes_to_nothing(what: str, target: str, paths: Sequence[str]) -> bool:
+    """Whether Python's own error is all that comes of it: nothing is there to be deleted, or the folder is there already."""
+    if len(paths) != 1 or not paths[0]:
+        return False
+    is_there = os.path.lexists(paths[0])
+    if what == "makes":
+        return os.path.isdir(paths[0])  # noqa: PTH112
+    # A link that leads nowhere is there; and a name may be meant within an open folder, as that of the file is not.
+    return what == "deletes" and not is_there and not os.path.lexists(target) and real_path(target) == paths[0]
+
+
+def _has_only(path: str, made: Collection[str]) -> bool:
+    """Whether all that is deleted with this was made meanwhile."""
+    if not os.path.isdir(path):  # noqa: PTH112
+        return path in made
+    inside = (os.path.join(at, one) for at, folders, files in os.walk(path) for one in (*folders, *files))  # noqa: PTH118
+    return path in made and all(one in made for one in inside)
+
+
+def _belongs_to(path: str, other: str) -> bool:
+    """Whether one of two files in a folder is made for the other, by its name: `x.dir` and `x.bak` for `x.dat`.
+
+    >>> _belongs_to("/a/x.bak", "/a/x.dat"), _belongs_to("/a/x.dat.part", "/a/x.dat"), _belongs_to("/a/xy.dat", "/a/x.dat")
+    (True, True, False)
+    """
+    folder, _, name = path.rpartition(os.sep)
+    others, _, beside = other.rpartition(os.sep)
+    if folder != others or not name or not beside:
+        return False
+    stems = [one.rpartition(".")[0] for one in (name, beside)]
+    return (
+        name == beside or (stems[0] == stems[1] != "") or name.startswith(f"{beside}.") or beside.startswith(f"{name}.")
+    )
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -491,6 +654,22 @@ def _is_one_of(host: str, hosts: Collection[str]) -> bool:
         except OSError:
             continue
     return False
+
+
+_CALLING: Final = frozenset({"IPython.core.events", "asyncio.events", "ipykernel.kernelbase"})
+
+
+def is_left_behind(frame: FrameType | None) -> bool:
+    """Whether a function acts here that a step with a gate left to be called, and no code of a person's calls it."""
+    is_steps = False
+    while frame is not None and not (is_steps and frame.f_globals.get("__name__") in _CALLING):
+        code = frame.f_code
+        if code.co_name != "<module>" and had_gate(code):
+            is_steps = True
+        elif is_steps and _kind_of(code.co_filename) == "" and not code.co_filename.startswith("<"):
+            return False
+        frame = frame.f_back
+    return is_steps
 
 
 def shown_by(events: Iterable[Event]) -> frozenset[str]:

@@ -91,12 +91,23 @@ class Page:
 
     def __init__(self, client: BlockingKernelClient) -> None:
         self._client = client
+        self.printed = ""
+
+    def left(self) -> str:
+        """The functions that are called around each cell."""
+        printed, found = (
+            self.printed,
+            "[one.__name__ for all in get_ipython().events.callbacks.values() for one in all]",
+        )
+        self.run(f"print({found})")
+        left, self.printed = self.printed, printed
+        return left
 
     def run(self, source: str) -> tuple[list[Any], list[dict[str, Any]]]:
         """Run a cell: what `go` says of the run, and all that reached the page but for text."""
         got: list[dict[str, Any]] = []
         reply: Any = self._client.execute_interactive(source, timeout=120, output_hook=got.append, store_history=True)
-        printed = "".join(one["content"]["text"] for one in got if one["msg_type"] == "stream")
+        self.printed = printed = "".join(one["content"]["text"] for one in got if one["msg_type"] == "stream")
         failed = [one["content"]["traceback"] for one in got if one["msg_type"] == "error"]
         assert not failed, "\n".join(failed[0])
         found = json.loads(printed.rpartition("FOUND")[2].splitlines()[0]) if "FOUND" in printed else []
@@ -171,3 +182,47 @@ def test_a_renderer_is_asked_about_once_in_a_run(page: Page) -> None:
 def test_a_person_s_own_cell_shows_what_it_likes(page: Page) -> None:
     _, shown = page.run("display({'text/html': html}, raw=True)")
     assert any(one.get("data", {}).get("text/html") == SCRIPT for one in shown)
+
+
+LEFT = {
+    "after each cell": "def {name}(*_): display({{'text/html': html}}, raw=True)\nget_ipython().events.register('post_run_cell', {name})",
+    "before each cell": "def {name}(*_): display({{'text/html': html, 'text/plain': 'x'}}, raw=True)\nget_ipython().events.register('pre_run_cell', {name})",
+}
+UNREGISTER = "[get_ipython().events.unregister(kind, one) for kind, found in get_ipython().events.callbacks.items() for one in list(found) if getattr(one, '__name__', '').startswith('left_')]"
+
+
+@pytest.mark.parametrize("approve", ["risky", "never"])
+@pytest.mark.parametrize("way", LEFT)
+def test_what_a_step_left_to_be_called_shows_nothing_that_runs_in_later_cells(
+    page: Page, way: str, approve: str
+) -> None:
+    name = f"left_{approve}_{way.replace(' ', '_')}"
+    try:
+        _, shown = page.run(f"go({LEFT[way].format(name=name)!r}, {approve!r})")
+        assert marked(shown) == []
+        # Where the step was stopped, it has left nothing but what a person brings back.
+        for _ in range(2):
+            _, shown = page.run("1")
+            assert marked(shown) == []
+            assert page.printed.count("[withheld: ") == (1 if name in page.left() else 0)
+        assert name in page.left() or approve == "risky"
+    finally:
+        page.run(UNREGISTER)
+        page.run(UNREGISTER)
+
+
+def test_a_person_s_cell_may_call_what_a_step_defined(page: Page) -> None:
+    page.run("go('def left_shows(*_): display({\"text/html\": html}, raw=True)')")
+    for source in ("left_shows()", "def mine(): left_shows()\nmine()", "[one() for one in [left_shows]]"):
+        _, shown = page.run(source)
+        assert marked(shown) != []
+        assert "withheld" not in page.printed
+
+
+def test_within_an_output_of_a_widget_it_is_asked_about_without_an_error(page: Page) -> None:
+    code = "import ipywidgets\nwith ipywidgets.Output():\n    display({'text/html': html}, raw=True)"
+    (status, asked, _), shown = page.run(f"go({code!r})")
+    assert marked(shown) == []
+    assert "EffectStopped" not in json.dumps(shown)
+    assert status == "pending"
+    assert asked[-1][0][0] == "shows"

@@ -2,7 +2,7 @@
 
 Displays, results, widgets and channels leave the kernel through `Session.send`, and what comes with a cell's reply is kept by
 the payload manager. Both are asked on their class, so that another reference to them is no way around. Without a step
-that has a gate nothing is looked at.
+that has a gate nothing is looked at, but for what functions show that such a step left to be called.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -47,10 +48,32 @@ def _wrap(target: object, name: str, wrapper: Callable[[Callable[..., Any]], Cal
         setattr(kind, name, functools.wraps(act)(wrapper(act)))
 
 
-def _gate() -> Gate | None:
+class _LeftBehind:
+    """The gate of what a step left to be called: nobody can be asked any more, and nobody's cell is to fail for it."""
+
+    withholds = True
+
+    def may_show(self, what: str, frame: FrameType | None) -> bool:
+        return False
+
+    def stop(self, what: str, target: str) -> BaseException:
+        raise NotImplementedError
+
+
+_left_behind = _LeftBehind()
+
+
+def _gate() -> Gate | _LeftBehind | None:
     """What stops the step that this thread works for, if anything does. Before the first step nothing of that is loaded."""
-    effects = sys.modules.get("agent_kernel.agents.effects")
-    return None if effects is None else cast("Callable[[], Gate | None]", effects.gate_here)()
+    effects: Any = sys.modules.get("agent_kernel.agents.effects")
+    if effects is None:
+        return None
+    gate = cast("Callable[[], Gate | None]", effects.gate_here)()
+    if gate is not None or not effects.has_guarded():
+        return gate
+    from agent_kernel.agents.gate import is_left_behind
+
+    return _left_behind if is_left_behind(inspect.currentframe()) else None
 
 
 class _Inside(threading.local):
@@ -70,7 +93,7 @@ def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self, gate, *args, **kwargs)
 
     def guarded(
-        self: Any, gate: Gate, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
+        self: Any, gate: Gate | _LeftBehind, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         message, content = _plain(message), _plain(content)
         whole = _mapping(message)
@@ -120,7 +143,7 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
     return writing_payload
 
 
-def _looked_at(gate: Gate, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _looked_at(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The content as it may be sent; None: not at all."""
     if kind in _BUNDLES:
         return _bundle(gate, content)
@@ -136,7 +159,7 @@ def _looked_at(gate: Gate, kind: str, content: Mapping[str, Any]) -> Mapping[str
     return None if active and _is_withheld(gate, "a widget", active) else content
 
 
-def _bundle(gate: Gate, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _bundle(gate: Gate | _LeftBehind, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     from agent_kernel.agents.gate import THAT
     from agent_kernel.agents.review.bundles import active_parts
 
@@ -156,7 +179,7 @@ def _bundle(gate: Gate, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return {**content, "data": left} if left else None
 
 
-def _is_withheld(gate: Gate, what: str, why: str) -> bool:
+def _is_withheld(gate: Gate | _LeftBehind, what: str, why: str) -> bool:
     """Whether something is not sent. Where somebody can be asked, the step ends here.
 
     Raises:

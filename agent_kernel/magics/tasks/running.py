@@ -147,7 +147,7 @@ def called_by_its_step(shell: Shell) -> Generator[None]:
             number = _Step(number)
             number.said = said
         name = cache(transformed_code, number, raw_code)
-        names_step(name)
+        names_step(name, has_gate=gate is not None)
         if gate is not None:
             gate.files.add(name)
         return name
@@ -188,7 +188,10 @@ class ShellExecutor:
         ended: list[Settled] = []
 
         def run_cell() -> BaseException | None:
-            result = self._shell.run_cell(_as_typed(code), store_history=False)
+            try:
+                result = self._shell.run_cell(_as_typed(code), store_history=False)
+            except EffectStopped as stopped:  # what it had called after the cell
+                return stopped
             found = result.error_before_exec or result.error_in_exec
             ended.extend([found] if isinstance(found, Settled) else [])
             return found
@@ -234,6 +237,17 @@ class ShellExecutor:
         runner = shell.loop_runner
         shell.custom_exceptions, shell.CustomTB = (*kinds, *_ENDINGS, KeyboardInterrupt), quiet
         shell.loop_runner = beside(runner)
+        show, own = (
+            shell.showtraceback,
+            vars(shell).get("showtraceback"),
+        )  # its class has one; a step around this one, too
+
+        def showing(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+            kind = (exc_tuple or sys.exc_info())[0]
+            if not (isinstance(kind, type) and issubclass(kind, _ENDINGS)):
+                show(exc_tuple, *args, **kwargs)
+
+        vars(shell)["showtraceback"] = showing  # `ipywidgets.Output` shows what ends its block, and IPython an event's
         is_terminal = getattr(shell, "kernel", None) is None
         if is_terminal:  # `Out[4]` stands before the value of the cell, which the run's is, and not before each step's
             hook.write_output_prompt = _no_prompt  # type: ignore[method-assign]
@@ -241,6 +255,8 @@ class ShellExecutor:
             yield
         finally:
             shell.loop_runner = runner
+            vars(shell).pop("showtraceback", None)
+            vars(shell).update({} if own is None else {"showtraceback": own})
             if is_terminal:
                 del hook.write_output_prompt  # the class has its own
             shell.custom_exceptions, shell.CustomTB = kinds, handler
