@@ -14,6 +14,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -419,12 +420,21 @@ class Log:
         **common: str,
     ) -> None:
         self.run = run
-        self.events = list(events)
+        self._events = list(events)
+        self._read_after = running_step.last_step()
         self.listeners = list(listeners)
         self.event_store = event_store
         self._common = common
         self._held: bytes | None = None  # while this is what drives the run
         self.when_over: Callable[[], None] = lambda: None  # called once it is stored that the run is over
+
+    @property
+    def events(self) -> list[Event]:
+        """Those that are stored. Code of a step can change what is in memory: after one they are read again, unless this drives the run."""
+        if self._read_after is not running_step.last_step() and not self.is_held and self._events:
+            with suppress(StoreError):  # a closed store: what was read is all there is
+                self.read_again()
+        return self._events
 
     def hold(self) -> None:
         """Drive the run from here on, if it can go on at all.
@@ -467,10 +477,11 @@ class Log:
 
         Code of a step can change what is in memory: what a person approves is what was stored as they were asked.
         """
-        known = sorted({event.seq for event in self.events})
+        known = sorted({event.seq for event in self._events})
         with uninterrupted():
             stored = {event.seq: event for event in self.event_store.of(self.run)} if known else {}
-            self.events = [stored[seq] for seq in known if seq in stored]
+            self._events = [stored[seq] for seq in known if seq in stored]
+            self._read_after = running_step.last_step()
 
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0

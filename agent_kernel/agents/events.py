@@ -9,6 +9,7 @@ The words are agex's (TaskStart, Action, Output, Success, Fail, Clarify), with w
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Final, TypeVar, cast
 
 import msgspec
@@ -50,6 +51,7 @@ __all__ = [
 
 
 SCHEMA: Final = 1
+_MOST_TOKENS: Final = 2**53
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +68,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def tokens(self) -> int:
         return max(0, self.input_tokens) + max(0, self.output_tokens)
+
+    def bounded(self) -> Usage:
+        """What can be stored and added: no more than fits into a number, and a cost that is none is not known."""
+        tokens = (min(max(0, one), _MOST_TOKENS) for one in (self.requests, self.input_tokens, self.output_tokens))
+        return Usage(*tokens, self.cost if self.cost is None or math.isfinite(self.cost) else None)
 
     def __add__(self, other: Usage) -> Usage:
         known = [max(0.0, one.cost) for one in (self, other) if one.cost is not None]
@@ -141,7 +148,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     inputs: dict[str, str] = {}
     returns: str = ""
     model: str = ""
-    own_model: bool = False  # an object of the program's: its name tells neither its server nor its key
+    own_model: str = ""  # the server of an object of the program's, "-" where it names none: the model's name tells neither it nor a key
     approve: str = "auto"
     limits: dict[str, float | None] = {}
     settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones

@@ -106,7 +106,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         code=code,
         call=answer.call,
         said="" if found is None else answer.text,
-        usage=answer.usage,
+        usage=answer.usage.bounded(),
         duration_s=round(time.perf_counter() - began, 6),
         waited_s=_has_waited(run_executor),
     )

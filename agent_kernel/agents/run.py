@@ -407,6 +407,7 @@ class Run(Generic[T]):
             self._run_executor.log.note(Resumed(sent=self._run_executor.place.redactor.masked(sent), by=by))
         return self._going_on()
 
+    @running_step.only_by_person("decide about a step")
     def approve(self, *, by: str = "") -> Run[T]:
         """Let the step that waits run as it is.
 
@@ -416,10 +417,12 @@ class Run(Generic[T]):
         """
         return self._decide("approve", by=by)
 
+    @running_step.only_by_person("decide about a step")
     def edit(self, code: str, *, by: str = "") -> Run[T]:
         """Let this code run instead of the step that waits; the model is told. Raises: as `approve`."""
         return self._decide("edit", code=code, by=by)
 
+    @running_step.only_by_person("decide about a step")
     def deny(self, reason: str = "", *, by: str = "") -> Run[T]:
         """Do not run the step that waits; the model is told why, and goes on. Raises: as `approve`."""
         return self._decide("deny", reason=reason, by=by)

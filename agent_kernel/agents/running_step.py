@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from agent_kernel.agents import rights
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "entered",
     "is_within",
+    "last_step",
     "may_change",
+    "only_by_person",
     "parent_executor",
     "refuse",
     "running_executor",
@@ -28,9 +32,14 @@ __all__ = [
     "was_made",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
 # Code of a step can read every context variable, so this one says nothing by itself.
 _key: ContextVar[str] = ContextVar("agent_kernel_step", default="")
 _executors: dict[str, RunExecutor] = {}
+_last: list[object] = [object()]  # another one after each step
 _made: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()  # agents that a step made, by the key of the step
 
 
@@ -46,6 +55,12 @@ def entered(run_executor: RunExecutor) -> Generator[rights.PutBack]:
     finally:
         _key.reset(token)
         del _executors[key]
+        _last[0] = object()
+
+
+def last_step() -> object:
+    """Stands for the step that ran last in this process, whosever it was."""
+    return _last[0]
 
 
 def running_executor() -> RunExecutor | None:
@@ -89,6 +104,28 @@ def refuse(what: str) -> None:
     """
     if _whose():
         raise WithinStepError(what)
+
+
+class OnlyByPerson(Generic[P, R]):
+    """A method that decides: code of a step cannot even take hold of it, to hand it to somebody who calls it later.
+
+    Raises:
+        WithinStepError: code of a step, or what one left behind, reads or calls it.
+    """
+
+    def __init__(self, what: str, method: Callable[P, R]) -> None:
+        self._what = what
+        functools.update_wrapper(cast("Callable[P, R]", self), method)
+        self.__wrapped__ = method
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
+        refuse(self._what)
+        return self.__wrapped__ if instance is None else MethodType(self.__wrapped__, instance)
+
+
+def only_by_person(what: str) -> Callable[[F], F]:
+    """For methods that only a person may call. `what` they do, as in "approve a step"."""
+    return lambda method: cast("Any", OnlyByPerson(what, method))
 
 
 def was_made(agent: Agent) -> None:

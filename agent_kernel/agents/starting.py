@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack, cast
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from msgspec import structs
@@ -19,7 +20,7 @@ from agent_kernel.agents.executor import RunExecutor, Setup
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
+from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within, stricter
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
@@ -117,7 +118,7 @@ def started(
     try:
         start = _task_start(agent, task, place, made, before, arguments)
         called = _name_of(made.model, model_name or options.get("model") or agent.model, place)
-        own = called == made.model.name and is_own(made.model)
+        own = server_of(made.model) if called == made.model.name and is_own(made.model) else ""
         if own:
             _own_models[run] = _object_of(made.model)
         log.note(structs.replace(start, model=called, own_model=own), before=place.head)
@@ -224,22 +225,22 @@ def reopened(
 
 
 def model_of_run(start: TaskStart, agent: Agent | None) -> object:
-    """What a run goes on with: the object that it began with, its agent's object of this name, or the name itself.
+    """What a run goes on with: the object that it began with, its agent's object of this name and server, or the name itself.
 
     Raises:
         ModelError: it began with an object that is gone. The name could be asked of another server, with another key.
     """
+    model = _own_models.get(start.run)
+    if model is not None:
+        return model
     own = agent.model if agent is not None else None
-    if own and not isinstance(own, str) and model_named(own).name == start.model:
-        return own
+    if own and not isinstance(own, str):
+        named = model_named(own)
+        if named.name == start.model and start.own_model in ("", server_of(named)):
+            return own
     if not start.own_model:
         return start.model
-    model = _own_models.get(start.run)
-    if model is None:
-        raise ModelError(
-            start.model, "the run began with a model object that is gone; its name may be another server's"
-        )
-    return model
+    raise ModelError(start.model, "the run began with a model object that is gone; its name may be another server's")
 
 
 def place_of(state: State) -> ExecutionContext:
@@ -270,6 +271,8 @@ def _setup(
     can_ask: bool,
 ) -> Setup:
     approve = options.get("approve", "") or agent.approve or "auto"
+    if parent is not None and agent.approve:  # a step may ask for less than its helper's own, never for more
+        approve = stricter(approve, agent.approve)
     if approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
     return_types.check(returns)
@@ -350,6 +353,12 @@ def _name_of(model: Model, named: object, place: ExecutionContext) -> str:
     """What finds the model again: where a variable was named that holds it, that one."""
     held = place.namespace.get(named) if isinstance(named, str) else None
     return cast("str", named) if held is not None and (held is model or held is _object_of(model)) else model.name
+
+
+def server_of(model: Model) -> str:
+    """Which server an object of the program's asks, without what its address may hold of a key; "-" where none is named."""
+    address = urlsplit(str(getattr(_object_of(model), "base_url", None) or ""))
+    return f"{address.hostname or ''}:{address.port or ''}{address.path}".strip(":") or "-"
 
 
 def _object_of(model: Model) -> object:

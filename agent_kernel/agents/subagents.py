@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Delta
     from agent_kernel.repository import ObjectId
 
-__all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within"]
+__all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within", "stricter"]
 
 T = TypeVar("T")
 _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
@@ -46,8 +46,12 @@ def approval_within(parent: RunExecutor, own: str) -> str:
 
     Nobody can be asked within a step, so what would ask is denied. Where each of the parent's steps is asked about, this one was: what is risky in it is asked about no less.
     """
-    above = "risky" if parent.setup.approve == "always" else parent.setup.approve
-    return max(above, own, key=_STRICTNESS.index)
+    return stricter("risky" if parent.setup.approve == "always" else parent.setup.approve, own)
+
+
+def stricter(one: str, other: str) -> str:
+    """The stricter of two ways to approve. A word that is none is left to whoever checks it."""
+    return max(one, other, key=lambda mode: _STRICTNESS.index(mode) if mode in _STRICTNESS else len(_STRICTNESS))
 
 
 def beside(parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None) -> ExecutionContext:

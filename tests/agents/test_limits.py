@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -184,6 +185,17 @@ def test_the_time_that_a_person_takes_to_decide_is_not_the_runs() -> None:
         run.result()
     time.sleep(1.1)
     assert run.approve().result() == 1
+
+
+def test_a_cost_that_is_no_number_is_not_known_and_ends_a_run_with_a_limit() -> None:
+    turns = [ak.Turn("x = 1", usage=Usage(1, 1, 1, math.nan))]
+    run = failed(ak.Limits(cost=2.0), *turns, *["x = 1"] * 5)
+    assert run.outcome.limit == "cost"
+
+
+def test_more_tokens_than_a_number_holds_end_a_run_with_a_limit() -> None:
+    run = failed(ak.Limits(tokens=1_000), ak.Turn("x = 1", usage=Usage(1, 10**30, 0, 1.0)), *["x = 1"] * 5)
+    assert run.outcome.limit == "tokens"
 
 
 def test_a_negative_usage_subtracts_nothing() -> None:

@@ -150,11 +150,11 @@ def test_the_error_of_a_missing_package_is_an_import_error() -> None:
     assert issubclass(MissingExtraError, ImportError)
 
 
-def of_a_provider(key: str = "sk-own") -> Any:
+def of_a_provider(key: str = "sk-own", port: int = 9) -> Any:
     """A model object of OpenAI's kind that asks a server of its own."""
     openai = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key=key)
+    provider = providers.OpenAIProvider(base_url=f"http://127.0.0.1:{port}/v1", api_key=key)
     return openai.OpenAIChatModel("gpt-x", provider=provider)
 
 
@@ -173,11 +173,24 @@ def test_a_run_that_began_with_a_model_object_goes_on_with_that_object_alone() -
         assert server_of(agent.reopen(run.id)) is mine
 
 
-def test_a_run_goes_on_with_its_agents_object_of_this_name() -> None:
+def test_a_run_goes_on_with_its_agents_object_of_this_name_and_server() -> None:
     with ak.Versioned() as state:
-        run = Agent("analyst", model=of_a_provider(), state=state).start("Do it")
+        run = Agent("analyst", model=of_a_provider(), state=state).start("Do it").id
+        gc.collect()
         again = of_a_provider()
-        assert server_of(Agent("analyst", model=again, state=state).reopen(run.id)) is again
+        assert server_of(Agent("analyst", model=again, state=state).reopen(run)) is again
+        other = of_a_provider(port=8)
+        with pytest.raises(ModelError, match="model object that is gone"):
+            _ = Agent("analyst", model=other, state=state).reopen(run)
+
+
+def test_an_agent_that_was_given_another_object_does_not_take_its_run_there() -> None:
+    with ak.Versioned() as state:
+        mine, other = of_a_provider(), of_a_provider("sk-other", port=8)
+        agent = Agent("analyst", model=mine, state=state)
+        run = agent.start("Do it").id
+        agent.model = other
+        assert server_of(agent.reopen(run)) is mine
 
 
 def test_a_run_whose_model_object_is_gone_asks_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ class TestAnswers:
             ("cut", "was cut off"),
             ("half", "was cut off"),
             ("words", "was cut off"),
+            ("filtered", "broke your answer off"),
             ("other", "There is no tool 'bash', so none of your answer ran"),
         ],
     )
@@ -41,9 +42,10 @@ class TestAnswers:
         about = {"name": "bash", "arguments": '{"code": "x = \'half\'"}'}
         other = Reply([{"tool_calls": [{"index": 0, "id": "c", "function": about}]}], finish="tool_calls")
         half = Reply(calls("x = 'half'", size=2).deltas[:-3], finish="length")
+        filtered = calls("x = 'half'", finish="content_filter")
         words = says("I set it:\n```python\nx = 'half'\n```\nand then", finish="length")
         state: dict[str, object] = {}
-        replies = {"cut": cut, "half": half, "words": words, "other": other}
+        replies = {"cut": cut, "half": half, "words": words, "filtered": filtered, "other": other}
         with OpenAIServer(replies[first], calls("task.success(7)")).running() as server:
             assert Agent(model=f"openai:local@{server.address}", state=state)("Work") == 7
             assert said in str(server.requests[1]["messages"])

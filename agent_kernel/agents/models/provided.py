@@ -258,7 +258,8 @@ def answer_of(
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     is_cut = response.finish_reason == "length"
-    refused = _refused([call.tool_name for call in calls], offered, is_cut=is_cut)
+    is_filtered = response.finish_reason in ("content_filter", "error")
+    refused = _refused([call.tool_name for call in calls], offered, is_cut=is_cut, is_filtered=is_filtered)
     codes = [] if refused else [_code_of(call, name) for call in calls]
     if not calls and response.finish_reason in ("content_filter", "error"):
         raise ModelError(name, "the provider withheld its answer")
@@ -273,9 +274,11 @@ def answer_of(
     )
 
 
-def _refused(called: Sequence[str], offered: Sequence[str], *, is_cut: bool) -> str:
+def _refused(called: Sequence[str], offered: Sequence[str], *, is_cut: bool, is_filtered: bool) -> str:
     """Why nothing of an answer must run."""
     others = [name for name in called if name not in offered]
+    if called and is_filtered:  # it may lack its end
+        return "The provider broke your answer off, so none of it ran. Send it again, in other words."
     if others and not is_cut:
         instead = f"call {offered[0]}" if offered else "write code in one ```python fence"
         return f"There is no tool {others[0][:100]!r}, so none of your answer ran: {instead}."

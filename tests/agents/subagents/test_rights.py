@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import queue
 import sys
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -296,6 +299,56 @@ def test_what_a_person_approves_is_what_was_asked(change: str, approve: str) -> 
         _ = list(run.approve())
     _ = list(pending.approve())
     assert ran == [1]
+
+
+@pytest.mark.parametrize("approve", ["auto", "never"])
+def test_a_person_is_shown_what_was_asked_whatever_a_step_did_to_it_in_memory(approve: str) -> None:
+    pending = waiting()
+    shown = list(pending.events)
+    code = "import msgspec\nfor event in pending.events:\n    if event.kind == 'ApprovalRequested':\n        msgspec.structs.force_setattr(event, 'code', '1 + 1')"
+    _ = list(scripted("lead", code, ENDS, approve=approve, state={"pending": pending}).start("Work"))
+    assert [event.seq for event in pending.events] == [event.seq for event in shown]
+    assert "1 + 1" not in [getattr(event, "code", "") for event in pending.events]
+
+
+HANDED_ON = {
+    "a thread of the person's": "jobs.put(pending.approve)",
+    "its denial": "jobs.put(pending.deny)",
+    "a bare thread": "import _thread; _thread.start_new_thread(pending.approve, ())",
+    "the class": "jobs.put(lambda: type(pending).approve(pending))",
+    "a stack that is closed later": "stack.callback(pending.approve)",
+    "a finalizer": "import weakref\nclass A: pass\na = A(); weakref.finalize(a, pending.approve); del a",
+}
+
+
+@pytest.mark.parametrize("approve", ["auto", "never"])
+@pytest.mark.parametrize("way", HANDED_ON)
+def test_a_step_hands_on_nothing_that_decides(way: str, approve: str) -> None:
+    pending, jobs, stack = waiting(), queue.Queue[Any](), ExitStack()
+
+    def work() -> None:
+        while (job := jobs.get()) is not None:
+            with suppress(Exception):
+                job()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    state: dict[str, object] = {"pending": pending, "jobs": jobs, "stack": stack}
+    try:
+        _ = list(scripted("lead", HANDED_ON[way], ENDS, approve=approve, state=state).start("Work"))
+    finally:
+        jobs.put(None)
+        worker.join()
+        stack.close()
+    assert pending.status == "pending"
+    assert not [event for event in pending.events if event.kind == "ApprovalDecided"]
+
+
+def test_a_step_asks_for_less_than_its_helpers_own_approval_never_for_more() -> None:
+    helper, ran = scripted("helper", "ran.append(1)", ENDS, approve="always"), list[int]()
+    code = "helper.start('Do it', state={'ran': ran}, approve='auto').result()"
+    assert scripted("lead", code, ENDS, state={"helper": helper, "ran": ran})("Work") == "by itself"
+    assert ran == []
 
 
 @pytest.mark.parametrize("by", ["", "policy"])
