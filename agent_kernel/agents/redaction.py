@@ -93,7 +93,7 @@ class Redactor:
 
     def knows(self, word: str) -> bool:
         """Whether a word is itself one of the texts that are masked, or gives one: a variable may be called as a password is."""
-        return word in self._texts or self._texts.is_encoded(word)
+        return word in self._texts or self._texts.is_encoded(word) or self._numbers.are_in(word)
 
     def masked(self, text: str, *, names: bool = True) -> str:
         """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""

@@ -63,6 +63,7 @@ __all__ = [
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
+_TELLING_DIGITS: Final = 5  # before the decimal point, or one more in all: such a number is masked also within a word
 _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
@@ -77,7 +78,13 @@ _SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
-_WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
+# A digit comes first in both, and what must not stand before it is looked at then: so they search by it, which is fast.
+_WRITTEN = re.compile(
+    r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)"
+)
+# A number that touches letters: `EUR48213`, `a_48213.77_b`. A short one is often another thing: `utf16`, `v1000.5`.
+_LONG = r"(?:\d{4,}(?:\.\d+)?|\d{0,3}\.\d{2,}|\d{0,2}(?:,\d{3})+(?:\.\d+)?)"
+_TOUCHING = re.compile(rf"\d(?<!\d\d)(?<!\d[.,]\d)(?:(?<=[\w.]\d){_LONG}(?!\d)|{_LONG}(?=[^\W\d]))")
 
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
 
@@ -328,9 +335,20 @@ class RedactedNumbers:
             self._columns.append(found)
             self._rounded_columns.clear()
 
+    def are_in(self, word: str) -> bool:
+        """Whether a word has one of these numbers."""
+        return self.masked(word) != word
+
     def masked(self, text: str) -> str:
         """The text without these numbers."""
-        return _WRITTEN.sub(self._one, text) if self._known or self._columns else text
+        if not self._known and not self._columns:
+            return text
+        return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
+
+    def _touching(self, found: re.Match[str]) -> str:
+        written = found[0]
+        is_telling = len(written.partition(".")[0]) >= _TELLING_DIGITS or len(written) > _TELLING_DIGITS + 1
+        return summaries.MASK if is_telling and self._is_hidden(written) else written
 
     def _one(self, found: re.Match[str]) -> str:
         written = found[0]

@@ -271,6 +271,36 @@ def test_hidden_numbers_are_masked_however_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
+    "step",
+    [
+        "print(f'EUR{held}')",
+        "print(f'{held}EUR', f'{held:.2f}kg', f'{held:,.2f}kg')",
+        "print(f'a_{held}_b')",
+        "print(f'id{number}', f'file_{number}.csv', f'u{number}@x', f'{number}th', f'x.{number}')",
+        "import pandas as pd\nprint(pd.DataFrame({f'c{number}': [1]}))",
+        "raise KeyError(f'id_{number}')",
+        "globals()[f'v{number}'] = 1",
+        "class K: pass\nk = K()\nsetattr(k, f'a{number}', 1)\nprint(vars(k))",
+        "print(f'{wage}EUR', f'{number}e')",
+    ],
+)
+def test_a_hidden_number_is_masked_within_a_word(step: str) -> None:
+    held = {"held": 48213.77, "number": 918273, "wage": 48213}
+    told, events = sent(dict(held), step, hide=tuple(held))
+    for text in (told, events):
+        assert "48213" not in text
+        assert "48,213" not in text
+        assert "918273" not in text
+        assert summaries.MASK in text or "globals" in step  # no model is told of a variable of such a name
+
+
+def test_other_numbers_within_a_word_are_told() -> None:
+    shown = "v1000.5 utf16 x1234 1918273a a9182731 b482.13 2.918273x 1,918273y"
+    told, _ = sent({"held": [918273, 1000.5, 1234]}, f"print({shown!r})", hide=("held",))
+    assert shown in told.replace(f"print({shown!r})", "")
+
+
+@pytest.mark.parametrize(
     ("value", "step", "part"),
     [
         (1234567.891, "print(f'{held:.6e} {held:g}')", "1.23"),
