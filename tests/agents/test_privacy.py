@@ -369,6 +369,36 @@ def test_a_variable_that_is_called_as_a_secret_is_is_not_told() -> None:
     assert word not in events
 
 
+GIVEN_ON: dict[str, str] = {
+    "a state": "helper.start('look', state={'arg': held}).result()",
+    "a state of an agent": "ak.Agent('n', model=helper.model, state={'arg': held})('look')",
+    "a live state": "live = ak.Live()\nlive['arg'] = held\nhelper.start('look', state=live).result()",
+    "a versioned state": "kept = ak.Versioned()\nkept['arg'] = held\nhelper.start('look', state=kept).result()",
+    "what the step made of it": "held += ' okapi-5832-ibex'\nhelper.start('look', state={'arg': held}).result()",
+    "a primer": "ak.Agent('n', model=helper.model, primer=held)('look')",
+    "a docstring": "def f(): pass\nf.__doc__ = held\na = ak.Agent('n', model=helper.model)\na.fn(f)\na('look')",
+    "a default": "def f(a=held): 'x'\na = ak.Agent('n', model=helper.model)\na.fn(f)\na('look')",
+}
+
+
+@pytest.mark.parametrize("way", GIVEN_ON)
+def test_a_sub_agents_model_is_not_told_what_is_hidden_from_its_parents(way: str) -> None:
+    requests: list[Request] = []
+
+    def answer(request: Request) -> str:
+        requests.append(request)
+        return ["print(globals().get('arg'))", "task.success(1)"][request.turn]
+
+    helper = Agent("helper", model=FunctionModel(answer))
+    told, events = sent(
+        {"held": CANARY, "helper": helper}, f"import agent_kernel as ak\n{GIVEN_ON[way]}", hide=("held",)
+    )
+    asked = "\n".join([told, events, *(request.text for request in requests)]).replace(GIVEN_ON[way], "")
+    assert requests
+    assert CANARY not in asked
+    assert "5832" not in asked
+
+
 HOLDERS: dict[str, str] = {
     "a named tuple": "from collections import namedtuple\nheld = namedtuple('T', 'a b')({0!r}, 1)",
     "an object with slots": "class S:\n    __slots__ = ('a',)\nheld = S()\nheld.a = {0!r}",
