@@ -105,7 +105,7 @@ def from_text(text: str) -> Iterator[object]:
     >>> list(from_text("id,name\n7,zebra-4711\n"))
     ['7', 'zebra-4711']
     """
-    if text.lstrip()[:1] in ("{", "["):
+    if text.lstrip()[:1] in ("{", "[", '"'):
         try:
             yield from filter(_is_telling, _leaves(json.loads(text)))
         except RecursionError as error:

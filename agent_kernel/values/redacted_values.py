@@ -43,7 +43,9 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    flags_of,
     instance_dict,
+    is_dict_slot,
     loaded,
     module_dict,
     module_name,
@@ -79,9 +81,7 @@ _SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
 # A digit comes first in both, and what must not stand before it is looked at then: so they search by it, which is fast.
-_WRITTEN = re.compile(
-    r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)"
-)
+_WRITTEN = re.compile(r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
 # A number that touches letters: `EUR48213`, `a_48213.77_b`. A short one is often another thing: `utf16`, `v1000.5`.
 _LONG = r"(?:\d{4,}(?:\.\d+)?|\d{0,3}\.\d{2,}|\d{0,2}(?:,\d{3})+(?:\.\d+)?)"
 _TOUCHING = re.compile(rf"\d(?<!\d\d)(?<!\d[.,]\d)(?:(?<=[\w.]\d){_LONG}(?!\d)|{_LONG}(?=[^\W\d]))")
@@ -455,11 +455,15 @@ class Reader:
             return ()
         if hide and self._learn(value, kind):
             within = [cast("memoryview", value).obj] if kind is memoryview else []
-            return [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
+            found = [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
+            if flags_of(kind) & _HEAP and _SPELLED.find(kind) is None:  # a text or number of a class of its own
+                found += self._once(value, list(_attributes(value, kind, True, depth)))
+            return found
         if (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
-        self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind))  # a proxy is asked in vain
+        # A proxy is asked in vain, and what a search goes through is not told by it.
+        self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind) or id(kind) == _SEARCH)
         if hide and derives_from(kind, loaded("sqlite3", "Connection")):
             return [(part, True, depth + 1) for part in self._rows(value)]
         if hide and derives_from(kind, io.FileIO):
@@ -608,6 +612,9 @@ class Reader:
             zone: object = getattr(value, "tzinfo", None)
             if type(zone) is datetime.timezone and _tells(str(zone)) and not str(zone).startswith("UTC"):
                 said.add(str(zone))
+            if derives_from(kind, loaded("fractions", "Fraction")):
+                for part in ("numerator", "denominator"):
+                    self._learn_number(str(getattr(value, part)))
             if kind is uuid.UUID:
                 self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
@@ -838,6 +845,9 @@ def _is_bytes(kind: type) -> bool:
     return derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview
 
 
+_SEARCH: Final = id(type(re.compile("").scanner("")))  # type: ignore[attr-defined]  # typeshed lacks it
+
+
 def _is_halfway(kind: type) -> bool:
     """Whether it is a stream that is being compressed or decompressed: what it has taken in cannot be asked of it."""
     return module_name(kind) in ("zlib", "_bz2", "_lzma", "zstd", "_zstd")
@@ -883,8 +893,14 @@ def _is_of_the_notebook(value: object, kind: type) -> bool:
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        return function.__module__ == "__main__" or _is_made_at_run_time(function)
+        return _is_written(function) or _is_made_at_run_time(function)
     return derives_from(kind, type) and module_name(cast("type", value)) == "__main__"
+
+
+def _is_written(function: types.FunctionType) -> bool:
+    """Whether a cell has the code of a function, or no module at all: code that a library wrote, as of a template."""
+    module: object = function.__module__
+    return module == "__main__" or (module is None and "__name__" not in function.__globals__)
 
 
 def _is_made_at_run_time(function: types.FunctionType) -> bool:
@@ -943,7 +959,7 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _said_in(function.__code__) if is_named or function.__module__ == "__main__" else []
+        said = _said_in(function.__code__) if is_named or _is_written(function) else []
         said = said if is_named else [one for one in said if one is not function.__doc__]
         said += [*_given_to(function), *instance_dict(function).values()]
         return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
@@ -1169,7 +1185,10 @@ def _spelled_number(value: object, kind: type) -> str | None:
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
     left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
-    for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
+    own = instance_dict(value)
+    if hide and not own and _hides_its_dict(kind):
+        yield [held for held in gc.get_referents(value) if not derives_from(type(held), type)], True, depth + 1
+    for name, held in islice(list(own.items()), None if hide else _MOST_OF_ONE):
         if name in left_out and not (hide and name in _CALLED and _tells(held)):
             continue
         if hide and not name.isidentifier():
@@ -1185,6 +1204,15 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
                 except AttributeError:
                     continue
                 yield held, hide or summaries.names_a_secret(name), depth + 1
+
+
+def _hides_its_dict(kind: type) -> bool:
+    """Whether something else of a class stands where the interpreter's own way to the attributes would be."""
+    return any(
+        flags_of(base) & _HEAP and not is_dict_slot(found)
+        for base in bases_of(kind)
+        if (found := entry(class_dict(base), "__dict__")) is not None
+    )
 
 
 def is_in_memory(value: Any) -> bool:
