@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from agent_kernel.values import summaries
 from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
+from agent_kernel.values.summaries.redaction import is_secret_under
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
@@ -88,7 +89,7 @@ class Redactor:
                     self._not_read[name] = _CLOSED
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
-        reader.read([(namespace[name], summaries.names_a_secret(name)) for name in others])
+        reader.read([(namespace[name], is_secret_under(name, namespace[name])) for name in others])
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""

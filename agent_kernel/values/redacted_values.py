@@ -50,7 +50,13 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
-from agent_kernel.values.summaries.redaction import labels_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.redaction import (
+    NAMING,
+    is_secret_under,
+    labels_a_secret,
+    names_its_neighbours,
+    speaks_of_secrets,
+)
 
 __all__ = [
     "DATABASE_MODULES",
@@ -674,7 +680,7 @@ class Reader:
         for key, held in entries:
             if hide:
                 yield key, True, depth + 1
-            yield held, secret or summaries.names_a_secret(exact_str(key)), depth + 1
+            yield held, secret or is_secret_under(exact_str(key), held), depth + 1
 
     def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
         """Items. `names`: of those of a named tuple."""
@@ -693,6 +699,17 @@ class Reader:
         for at, name in enumerate(names):
             if hide or labels_a_secret(name):
                 yield from self._cells(value.iloc[:, at].array, True, depth, words=hide)
+        if not hide:
+            for row in self._secret_rows(value, names):
+                yield list(value.iloc[row]), True, depth + 1
+
+    def _secret_rows(self, frame: Any, names: list[object]) -> set[int]:
+        """Rows that are of a secret by their label, or by what stands in a column called `name` or the like."""
+        found = set(_of_secrets(frame.index))
+        for at, name in enumerate(names[:_MOST_OF_ONE]):
+            if type(name) is str and name.casefold() in NAMING:
+                found.update(_of_secrets(frame.iloc[:, at].array))
+        return found
 
     def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -701,6 +718,8 @@ class Reader:
         yield from self._index(value.index, hide, depth)
         if hide or labels_a_secret(value.name):
             yield from self._cells(value.array, True, depth, words=hide)
+        else:
+            yield [value.array[row] for row in _of_secrets(value.index)], True, depth + 1
 
     def _index(self, index: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -1142,6 +1161,19 @@ def _unlike(cells: Any, most: int) -> Iterator[object]:
             return
 
 
+def _of_secrets(labels: Any) -> list[int]:
+    """Where among labels, or among cells that name what stands beside them, a secret's stands: near either end."""
+    if getattr(labels.dtype, "kind", "") not in ("O", ""):
+        return []  # numbers and times
+    many, half = len(labels), _MOST_OF_ONE
+    rows = [*range(many)] if many <= 2 * half else [*range(half), *range(many - half, many)]
+    found = list(_ends_of(labels, 2 * half))
+    # Most tables have none, which is told sooner by looking at all at once.
+    if not speaks_of_secrets("\n".join(one for one in found if type(one) is str)) and tuple not in map(type, found):
+        return []
+    return [row for row, label in zip(rows, found, strict=True) if labels_a_secret(label)]
+
+
 def _ends_of(cells: Any, most: int) -> Iterator[object]:
     """The first cells and the last ones."""
     for part in (cells,) if len(cells) <= most else (cells[: most - most // 2], cells[len(cells) - most // 2 :]):
@@ -1193,7 +1225,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
             continue
         if hide and not name.isidentifier():
             yield name, True, depth + 1
-        yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
+        yield held, hide or is_secret_under(exact_str(name), held), depth + 1
     for base in bases_of(kind):
         if hide and _is_of_the_notebook(base, type(base)):
             yield base, True, depth + 1
@@ -1203,7 +1235,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
                     held = slot.__get__(value)
                 except AttributeError:
                     continue
-                yield held, hide or summaries.names_a_secret(name), depth + 1
+                yield held, hide or is_secret_under(name, held), depth + 1
 
 
 def _hides_its_dict(kind: type) -> bool:

@@ -543,6 +543,13 @@ SECRETS: dict[str, str] = {
     "a column of arrow": "import pyarrow\nheld = pyarrow.table({{'password': [{0!r}]}})",
     "an index": "import pandas\nheld = pandas.DataFrame({{'a': [1]}}, index=pandas.Index([{0!r}], name='password'))",
     "a field of records": "import numpy\nheld = numpy.array([(1, {0!r})], dtype=[('n', int), ('password', 'U40')])",
+    "a row of a column": "import pandas\nheld = pandas.Series({{'user': 'ann', 'password': {0!r}}})",
+    "a row": "import pandas\nheld = pandas.DataFrame({{'value': ['ann', {0!r}]}}, index=['user', 'password'])",
+    "a row of levels": "import pandas\nheld = pandas.DataFrame({{'value': ['ann', {0!r}]}}, index=[['a', 'a'], ['user', 'password']])",
+    "a row beside a name": "import pandas\nheld = pandas.DataFrame({{'name': ['user', 'password'], 'value': ['ann', {0!r}]}})",
+    "a row of many": "import pandas\nheld = pandas.Series(['x'] * 4999 + [{0!r}], index=[f'r{{n}}' for n in range(4999)] + ['pwd'])",
+    "an entry called pass": "held = {{'user': 'ann', 'pass': {0!r}}}",
+    "an entry of another language": "held = {{'パスワード': {0!r}}}",
     "an entry far below": "held = {{'a': {{'b': {{'c': {{'d': {{'e': {{'password': {0!r}}}}}}}}}}}}}",
 }
 
@@ -555,6 +562,27 @@ def test_a_secret_is_found_by_its_label_wherever_that_stands(holder: str) -> Non
     told, events = sent(namespace, f"print(''.join(list({CANARY!r})))")
     assert CANARY not in told
     assert CANARY not in events
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("auth_rate", 0.9512, "0.9512"),
+        ("cookies_sold", 1234, "1234 rows"),
+        ("cookie_recipe", "butter", "butter"),
+        ("cookies", 1234, "1234"),
+        ("bearer", "carrier", "carrier"),
+        ("api_key_name", "OPENAI", "OPENAI"),
+        ("password_hash_algo", "argon2id", "argon2id"),
+        ("password_strength", "weak-ish", "weak-ish"),
+        ("secrets_found", 1234, "1234"),
+        ("passwords_df_rows", 1234, "1234"),
+        ("results", {"pass": 1234, "fail": 17}, "1234"),
+    ],
+)
+def test_what_goes_under_a_name_that_is_like_a_secrets_is_told(name: str, value: object, shown: str) -> None:
+    told, _ = sent({name: value}, f"print({shown!r})")
+    assert f"\n\n{shown}\n" in told
 
 
 def test_what_is_hidden_is_looked_at_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
