@@ -26,7 +26,7 @@ _SETTING: Final = re.compile(
     r"""(?m)^[ \t-]*(?:export )?[\w.-]+[ \t]*(?:=|:(?=\s))[ \t]*["']?(.*?)["']?[,;]?[ \t]*$|^[ \t]*- (.*)$"""
 )
 _TOKEN: Final = re.compile(r"[\w-]{8,}(?:\.[\w-]{8,}){1,4}")
-_USER_AND_PASSWORD: Final = re.compile(r"[^\s:/]+:(\S{8,})")
+_USER_AND_PASSWORD: Final = re.compile(r"[^\s:/]+:(?!//)(\S{8,})")
 _CODE: Final = re.compile(r"\\[uxU]((?<=u)[0-9A-Fa-f]{4}|(?<=x)[0-9A-Fa-f]{2}|(?<=U)[0-9A-Fa-f]{8})")
 _NO_LETTER: Final = re.compile(r"[\s:]+")
 _QUERY: Final = re.compile(r"[\w.%+-]+=[^&\s=]+(?:&[\w.%+-]+=[^&\s=]*)*")

@@ -71,6 +71,7 @@ __all__ = [
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
+_LONG_BEGINNING: Final = 24  # characters that tell a text also where they end with one of its words
 _TELLING_DIGITS: Final = 5  # before the decimal point, or one more in all: such a number is masked also within a word
 _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
@@ -85,6 +86,8 @@ _FEW: Final = 200  # beginnings of texts that are looked for first
 _SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "null", "TRUE", "FALSE", "NULL", "<NA>"})
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
+_OF_DIGITS = re.compile(r"\d+(?:[.:/-]\d+)+")  # `10.0.0.1`, which `10.0.0.12` is not
+_ELLIPSIS = re.compile(r"\s?(?:…|\.{3})")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
 # A digit comes first in both, and what must not stand before it is looked at then: so they search by it, which is fast.
 _WRITTEN = re.compile(r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
@@ -214,7 +217,7 @@ class RedactedTexts:
     def update(self, texts: Iterable[str]) -> None:
         """Take these too; none may have fewer than four characters."""
         for text in texts:
-            if text not in self._index.all and text not in _SAID_EVERYWHERE:
+            if text not in self._index.all and text not in _SAID_EVERYWHERE and not _is_rule(text):
                 self._index.add(text)
                 self._new.append(text)
 
@@ -262,6 +265,11 @@ class RedactedTexts:
         self._new = []
 
 
+def _is_rule(text: str) -> bool:
+    """Whether a text is one sign again and again, as between the parts of any table."""
+    return text[0] == text[-1] and not text[0].isalnum() and text.count(text[0]) == len(text)
+
+
 def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
     done = 0
@@ -275,14 +283,19 @@ def _end(text: str, at: int, value: str) -> int:
     """Where the value that stands here ends, whole or cut off. Returns `at` where it does not stand here."""
     if text.startswith(value, at):
         end = at + len(value)
-        return at if len(value) < _TELLING and _goes_on(text, at, end, value) else end
+        is_short = len(value) < _TELLING or (len(value) <= _LONG_BEGINNING and _OF_DIGITS.fullmatch(value) is not None)
+        return at if is_short and _goes_on(text, at, end, value) else end
     least = _least(value)
     if not text.startswith(value[:least], at):
         return at
     end = at + least
     while end < len(text) and end - at < len(value) and text[end] == value[end - at]:
         end += 1
-    return end if _CUT.match(text, end) else at
+    if not _CUT.match(text, end):
+        return at
+    # What ends where a word or a folder does may be the beginning of another text, unless something says that it is cut.
+    is_border = end - at < min(len(value), _LONG_BEGINNING) and (value[end - at] in " /" or text[end - 1] in " /")
+    return at if is_border and not _ELLIPSIS.match(text, end) else end
 
 
 def _goes_on(text: str, at: int, end: int, value: str) -> bool:
@@ -290,14 +303,16 @@ def _goes_on(text: str, at: int, end: int, value: str) -> bool:
     before, after = text[at - 1 : at], text[end : end + 1]
     if value.isalpha():
         return before.isalpha() or after.isalpha()
-    return value.isdigit() and (before.isdigit() or after.isdigit())
+    is_number = value.isdigit() or _OF_DIGITS.fullmatch(value) is not None
+    return is_number and (before.isdigit() or after.isdigit())
 
 
 def _least(value: str) -> int:
     """So many characters tell a value that is cut off. An address begins as others of its host do."""
     address = _ADDRESS.match(value)
     if address is None:
-        return _TELLING
+        alike = len(value) - len(value.lstrip(f"{value[0]}-"))  # zeros, with which other numbers begin, too
+        return _TELLING if alike < SHORTEST else alike + _TELLING
     return (address.start(1) if "@" in address[1] else address.end()) + _TELLING
 
 
@@ -853,6 +868,7 @@ NETWORK_MODULES: Final = (
 DATABASE_MODULES: Final = "psycopg2 psycopg pymysql pymongo redis oracledb pyodbc asyncpg"
 _TALKING: Final = frozenset(name.partition(".")[0] for name in f"{NETWORK_MODULES} {DATABASE_MODULES}".split())
 
+_WITHOUT_ATTRIBUTES: Final = frozenset(map(id, (dict, list, tuple, set, frozenset)))
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
 
@@ -1053,7 +1069,7 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
 
 def _numbers_in(value: range) -> list[object]:
     """The numbers of a range, in an array where there are many."""
-    ends: list[object] = [value.start, value.stop, value.step]
+    ends: list[object] = [value.start, value.step]  # its stop is none of them
     if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
         return [*ends, *value]
     if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:
@@ -1216,6 +1232,8 @@ def _spelled_number(value: object, kind: type) -> str | None:
 
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
+    if id(kind) in _WITHOUT_ATTRIBUTES:
+        return
     left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
     own = instance_dict(value)
     if hide and not own and _hides_its_dict(kind):
