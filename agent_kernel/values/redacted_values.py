@@ -92,6 +92,10 @@ _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text
 # A digit comes first in both, and what must not stand before it is looked at then: so they search by it, which is fast.
 _WRITTEN = re.compile(r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
 # A number that touches letters: `EUR48213`, `a_48213.77_b`. A short one is often another thing: `utf16`, `v1000.5`.
+# `48213,77`, `48.213,77`, `48 213.77` and `48'213.77`.
+_ELSEWHERE = re.compile(
+    r"\d(?<![\w.,]\d)(?:\d{0,2}(?:\.\d{3})+,\d+|\d{0,2}(?:[ '\u2019\xa0\u202f]\d{3})+(?:[.,]\d+)?|\d*,\d+)(?![\w,])"
+)
 _LONG = r"(?:\d{4,}(?:\.\d+)?|\d{0,3}\.\d{2,}|\d{0,2}(?:,\d{3})+(?:\.\d+)?)"
 _TOUCHING = re.compile(rf"\d(?<!\d\d)(?<!\d[.,]\d)(?:(?<=[\w.]\d){_LONG}(?!\d)|{_LONG}(?=[^\W\d]))")
 
@@ -131,6 +135,10 @@ _TABLES: ExactTypes[str] = ExactTypes(
         "torch.nn:Parameter": "_tensor",
         "torch:UntypedStorage": "_storage",
     }
+)
+_MONTHS: Final = (
+    *("", "January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 # How each kind of container gives what it holds, past what a class derived from it says.
 _SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
@@ -364,7 +372,14 @@ class RedactedNumbers:
         """The text without these numbers."""
         if not self._known and not self._columns:
             return text
+        text = _ELSEWHERE.sub(self._as_elsewhere, text)
         return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
+
+    def _as_elsewhere(self, found: re.Match[str]) -> str:
+        """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
+        digits = re.sub(r"[ '\u2019\xa0\u202f]", "", found[0])
+        plain = digits.replace(".", "").replace(",", ".") if "," in digits else digits
+        return summaries.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
 
     def _touching(self, found: re.Match[str]) -> str:
         written = found[0]
@@ -375,6 +390,8 @@ class RedactedNumbers:
         written = found[0]
         if self._is_hidden(written):
             return summaries.MASK
+        if "," not in written:
+            return written
         # A list without spaces looks like one number with commas.
         return ",".join(summaries.MASK if self._is_hidden(part) else part for part in written.split(","))
 
@@ -657,7 +674,19 @@ class Reader:
             since = moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
             for scale in (1, 10**3, 10**6, 10**9):
                 self._numbers.learn(str(int(since * scale)))
-            return {value.isoformat()}
+            if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
+                return {value.isoformat()}
+            # Without the names that the machine's own language has for months.
+            year, month, day, called = (
+                f"{moment.year:04}",
+                f"{moment.month:02}",
+                f"{moment.day:02}",
+                _MONTHS[moment.month],
+            )
+            said = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
+            said |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
+            said |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
+            return {value.isoformat(), year + month + day, *said}
         except (ValueError, OverflowError, TypeError):  # no date at all
             return set()
 

@@ -294,6 +294,19 @@ def test_a_hidden_number_is_masked_within_a_word(step: str) -> None:
         assert summaries.MASK in text or "globals" in step  # no model is told of a variable of such a name
 
 
+def test_a_hidden_number_or_date_is_masked_as_other_languages_write_it() -> None:
+    import datetime
+
+    said = ("48213,77", "48.213,77", "48 213.77", "48'213.77", "13.05.1987", "13 May 1987", "19870513", "1987/05/13")
+    others = "48213,78 2 48 214.77 13.05.1988 (48,77) 48 213 [48213,77,1]"
+    held = {"held": 48213.77, "born": datetime.date(1987, 5, 13)}
+    told, events = sent(dict(held), f"print({said!r}, {others!r})", hide=tuple(held))
+    for text in (told, events):
+        for one in said:
+            assert repr(one) not in text, one
+    assert others in told
+
+
 def test_other_numbers_within_a_word_are_told() -> None:
     shown = "v1000.5 utf16 x1234 1918273a a9182731 b482.13 2.918273x 1,918273y"
     told, _ = sent({"held": [918273, 1000.5, 1234]}, f"print({shown!r})", hide=("held",))
