@@ -15,9 +15,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 from agent_kernel.values import summaries
 from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
+from agent_kernel.values.summaries.redaction import is_secret_under
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
@@ -51,16 +53,25 @@ class Redactor:
         self._names: set[str] = set()
         self._not_read: dict[str, str] = {}  # hidden names, and what is said of what is shown as long as they are there
         self._environment = _Environment({})
+        self._above: WeakSet[Redactor] = WeakSet()  # a notebook's own outlives the runs that begin others in it
+
+    def include(self, other: Redactor) -> None:
+        """Mask also what another one does, as long as that is there: the one of the run that began this one's."""
+        if not other._includes(self):
+            self._above.add(other)
+
+    def _includes(self, other: Redactor) -> bool:
+        return self is other or any(one._includes(other) for one in list(self._above))
 
     @property
     def is_complete(self) -> bool:
         """Whether all of each hidden variable is known, so that none of it is left in a text that is masked."""
-        return not self._not_read
+        return not self._not_read and all(one.is_complete for one in list(self._above))
 
     @property
     def withheld(self) -> str:
         """What stands for a text that may have hidden values."""
-        return next(iter(self._not_read.values()), "")
+        return next(filter(None, (*self._not_read.values(), *(one.withheld for one in list(self._above)))), "")
 
     def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
         """Look at these variables, as they are now: each hidden one by itself, then all others for secrets."""
@@ -78,7 +89,7 @@ class Redactor:
                     self._not_read[name] = _CLOSED
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
-        reader.read([(namespace[name], summaries.names_a_secret(name)) for name in others])
+        reader.read([(namespace[name], is_secret_under(name, namespace[name])) for name in others])
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
@@ -93,12 +104,15 @@ class Redactor:
 
     def knows(self, word: str) -> bool:
         """Whether a word is itself one of the texts that are masked, or gives one: a variable may be called as a password is."""
-        return word in self._texts or self._texts.is_encoded(word)
+        is_known = word in self._texts or self._texts.is_encoded(word) or self._numbers.are_in(word)
+        return is_known or any(one.knows(word) for one in list(self._above))
 
     def masked(self, text: str, *, names: bool = True) -> str:
         """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
         if not text:
             return text
+        for above in list(self._above):
+            text = above.masked(text, names=names)
         text = self._texts.masked_encoded(without_controls(text))
         text = self._numbers.masked(self._texts.masked(text))
         text = summaries.mask_text(self._environment.masked(text))

@@ -155,9 +155,11 @@ def started_within(
     run = new_run_id()
     fork: Fork | None = None
     state = options.get("state", agent.state)
+    parent.place.look()  # its step may have given the sub-agent what no step before it had
     with uninterrupted():  # a branch that nobody has would stay in use
         if state is not None:
             place = place_of(state)
+            place.redactor.include(parent.place.redactor)
         elif parent.place.session is not None:
             fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
             place = fork.place
@@ -322,12 +324,15 @@ def _task_start(
     given = f"Given as variables: {', '.join(named)}." if named else ""
     said = "\n\n".join(filter(None, (place.redactor.masked(task.strip()), given)))
     room = agent.context_tokens * messages.CHARS_A_TOKEN - len(said) - 2
-    told = agent.registry.text(agent.context_tokens)
+    told = place.redactor.masked(agent.registry.text(agent.context_tokens))
     return TaskStart(
         task=place.redactor.masked(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
         instructions=messages.instructions(
-            wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []
+            place.redactor.masked(wanted),
+            primer=place.redactor.masked(agent.primer),
+            taken="task" in place.namespace,
+            extra=[told] if told else [],
         ),
         inputs={name: place.summary(name) for name in named},
         returns=wanted,

@@ -26,7 +26,7 @@ _SETTING: Final = re.compile(
     r"""(?m)^[ \t-]*(?:export )?[\w.-]+[ \t]*(?:=|:(?=\s))[ \t]*["']?(.*?)["']?[,;]?[ \t]*$|^[ \t]*- (.*)$"""
 )
 _TOKEN: Final = re.compile(r"[\w-]{8,}(?:\.[\w-]{8,}){1,4}")
-_USER_AND_PASSWORD: Final = re.compile(r"[^\s:/]+:(\S{8,})")
+_USER_AND_PASSWORD: Final = re.compile(r"[^\s:/]+:(?!//)(\S{8,})")
 _CODE: Final = re.compile(r"\\[uxU]((?<=u)[0-9A-Fa-f]{4}|(?<=x)[0-9A-Fa-f]{2}|(?<=U)[0-9A-Fa-f]{8})")
 _NO_LETTER: Final = re.compile(r"[\s:]+")
 _QUERY: Final = re.compile(r"[\w.%+-]+=[^&\s=]+(?:&[\w.%+-]+=[^&\s=]*)*")
@@ -105,7 +105,7 @@ def from_text(text: str) -> Iterator[object]:
     >>> list(from_text("id,name\n7,zebra-4711\n"))
     ['7', 'zebra-4711']
     """
-    if text.lstrip()[:1] in ("{", "["):
+    if text.lstrip()[:1] in ("{", "[", '"'):
         try:
             yield from filter(_is_telling, _leaves(json.loads(text)))
         except RecursionError as error:

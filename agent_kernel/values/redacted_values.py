@@ -43,12 +43,20 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    flags_of,
     instance_dict,
+    is_dict_slot,
     loaded,
     module_dict,
     module_name,
 )
-from agent_kernel.values.summaries.redaction import labels_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.redaction import (
+    NAMING,
+    is_secret_under,
+    labels_a_secret,
+    names_its_neighbours,
+    speaks_of_secrets,
+)
 
 __all__ = [
     "DATABASE_MODULES",
@@ -63,6 +71,8 @@ __all__ = [
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
+_LONG_BEGINNING: Final = 24  # characters that tell a text also where they end with one of its words
+_TELLING_DIGITS: Final = 5  # before the decimal point, or one more in all: such a number is masked also within a word
 _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
@@ -76,8 +86,18 @@ _FEW: Final = 200  # beginnings of texts that are looked for first
 _SAID_EVERYWHERE: Final = frozenset({"True", "False", "None", "true", "false", "null", "TRUE", "FALSE", "NULL", "<NA>"})
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
+_OF_DIGITS = re.compile(r"\d+(?:[.:/-]\d+)+")  # `10.0.0.1`, which `10.0.0.12` is not
+_ELLIPSIS = re.compile(r"\s?(?:…|\.{3})")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
-_WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
+# A digit comes first in both, and what must not stand before it is looked at then: so they search by it, which is fast.
+_WRITTEN = re.compile(r"\d(?<![\w.]\d)(?:\d{0,2}(?:,\d{3})+|\d{0,2}(?:_\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
+# A number that touches letters: `EUR48213`, `a_48213.77_b`. A short one is often another thing: `utf16`, `v1000.5`.
+# `48213,77`, `48.213,77`, `48 213.77` and `48'213.77`.
+_ELSEWHERE = re.compile(
+    r"\d(?<![\w.,]\d)(?:\d{0,2}(?:\.\d{3})+,\d+|\d{0,2}(?:[ '\u2019\xa0\u202f]\d{3})+(?:[.,]\d+)?|\d*,\d+)(?![\w,])"
+)
+_LONG = r"(?:\d{4,}(?:\.\d+)?|\d{0,3}\.\d{2,}|\d{0,2}(?:,\d{3})+(?:\.\d+)?)"
+_TOUCHING = re.compile(rf"\d(?<!\d\d)(?<!\d[.,]\d)(?:(?<=[\w.]\d){_LONG}(?!\d)|{_LONG}(?=[^\W\d]))")
 
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
 
@@ -115,6 +135,10 @@ _TABLES: ExactTypes[str] = ExactTypes(
         "torch.nn:Parameter": "_tensor",
         "torch:UntypedStorage": "_storage",
     }
+)
+_MONTHS: Final = (
+    *("", "January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 # How each kind of container gives what it holds, past what a class derived from it says.
 _SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
@@ -201,7 +225,7 @@ class RedactedTexts:
     def update(self, texts: Iterable[str]) -> None:
         """Take these too; none may have fewer than four characters."""
         for text in texts:
-            if text not in self._index.all and text not in _SAID_EVERYWHERE:
+            if text not in self._index.all and text not in _SAID_EVERYWHERE and not _is_rule(text):
                 self._index.add(text)
                 self._new.append(text)
 
@@ -249,6 +273,11 @@ class RedactedTexts:
         self._new = []
 
 
+def _is_rule(text: str) -> bool:
+    """Whether a text is one sign again and again, as between the parts of any table."""
+    return text[0] == text[-1] and not text[0].isalnum() and text.count(text[0]) == len(text)
+
+
 def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
     done = 0
@@ -262,14 +291,19 @@ def _end(text: str, at: int, value: str) -> int:
     """Where the value that stands here ends, whole or cut off. Returns `at` where it does not stand here."""
     if text.startswith(value, at):
         end = at + len(value)
-        return at if len(value) < _TELLING and _goes_on(text, at, end, value) else end
+        is_short = len(value) < _TELLING or (len(value) <= _LONG_BEGINNING and _OF_DIGITS.fullmatch(value) is not None)
+        return at if is_short and _goes_on(text, at, end, value) else end
     least = _least(value)
     if not text.startswith(value[:least], at):
         return at
     end = at + least
     while end < len(text) and end - at < len(value) and text[end] == value[end - at]:
         end += 1
-    return end if _CUT.match(text, end) else at
+    if not _CUT.match(text, end):
+        return at
+    # What ends where a word or a folder does may be the beginning of another text, unless something says that it is cut.
+    is_border = end - at < min(len(value), _LONG_BEGINNING) and (value[end - at] in " /" or text[end - 1] in " /")
+    return at if is_border and not _ELLIPSIS.match(text, end) else end
 
 
 def _goes_on(text: str, at: int, end: int, value: str) -> bool:
@@ -277,14 +311,16 @@ def _goes_on(text: str, at: int, end: int, value: str) -> bool:
     before, after = text[at - 1 : at], text[end : end + 1]
     if value.isalpha():
         return before.isalpha() or after.isalpha()
-    return value.isdigit() and (before.isdigit() or after.isdigit())
+    is_number = value.isdigit() or _OF_DIGITS.fullmatch(value) is not None
+    return is_number and (before.isdigit() or after.isdigit())
 
 
 def _least(value: str) -> int:
     """So many characters tell a value that is cut off. An address begins as others of its host do."""
     address = _ADDRESS.match(value)
     if address is None:
-        return _TELLING
+        alike = len(value) - len(value.lstrip(f"{value[0]}-"))  # zeros, with which other numbers begin, too
+        return _TELLING if alike < SHORTEST else alike + _TELLING
     return (address.start(1) if "@" in address[1] else address.end()) + _TELLING
 
 
@@ -328,14 +364,34 @@ class RedactedNumbers:
             self._columns.append(found)
             self._rounded_columns.clear()
 
+    def are_in(self, word: str) -> bool:
+        """Whether a word has one of these numbers."""
+        return self.masked(word) != word
+
     def masked(self, text: str) -> str:
         """The text without these numbers."""
-        return _WRITTEN.sub(self._one, text) if self._known or self._columns else text
+        if not self._known and not self._columns:
+            return text
+        text = _ELSEWHERE.sub(self._as_elsewhere, text)
+        return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
+
+    def _as_elsewhere(self, found: re.Match[str]) -> str:
+        """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
+        digits = re.sub(r"[ '\u2019\xa0\u202f]", "", found[0])
+        plain = digits.replace(".", "").replace(",", ".") if "," in digits else digits
+        return summaries.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
+
+    def _touching(self, found: re.Match[str]) -> str:
+        written = found[0]
+        is_telling = len(written.partition(".")[0]) >= _TELLING_DIGITS or len(written) > _TELLING_DIGITS + 1
+        return summaries.MASK if is_telling and self._is_hidden(written) else written
 
     def _one(self, found: re.Match[str]) -> str:
         written = found[0]
         if self._is_hidden(written):
             return summaries.MASK
+        if "," not in written:
+            return written
         # A list without spaces looks like one number with commas.
         return ",".join(summaries.MASK if self._is_hidden(part) else part for part in written.split(","))
 
@@ -437,11 +493,15 @@ class Reader:
             return ()
         if hide and self._learn(value, kind):
             within = [cast("memoryview", value).obj] if kind is memoryview else []
-            return [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
+            found = [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
+            if flags_of(kind) & _HEAP and _SPELLED.find(kind) is None:  # a text or number of a class of its own
+                found += self._once(value, list(_attributes(value, kind, True, depth)))
+            return found
         if (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
-        self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind))  # a proxy is asked in vain
+        # A proxy is asked in vain, and what a search goes through is not told by it.
+        self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind) or id(kind) == _SEARCH)
         if hide and derives_from(kind, loaded("sqlite3", "Connection")):
             return [(part, True, depth + 1) for part in self._rows(value)]
         if hide and derives_from(kind, io.FileIO):
@@ -590,6 +650,9 @@ class Reader:
             zone: object = getattr(value, "tzinfo", None)
             if type(zone) is datetime.timezone and _tells(str(zone)) and not str(zone).startswith("UTC"):
                 said.add(str(zone))
+            if derives_from(kind, loaded("fractions", "Fraction")):
+                for part in ("numerator", "denominator"):
+                    self._learn_number(str(getattr(value, part)))
             if kind is uuid.UUID:
                 self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
@@ -611,7 +674,19 @@ class Reader:
             since = moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
             for scale in (1, 10**3, 10**6, 10**9):
                 self._numbers.learn(str(int(since * scale)))
-            return {value.isoformat()}
+            if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
+                return {value.isoformat()}
+            # Without the names that the machine's own language has for months.
+            year, month, day, called = (
+                f"{moment.year:04}",
+                f"{moment.month:02}",
+                f"{moment.day:02}",
+                _MONTHS[moment.month],
+            )
+            said = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
+            said |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
+            said |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
+            return {value.isoformat(), year + month + day, *said}
         except (ValueError, OverflowError, TypeError):  # no date at all
             return set()
 
@@ -649,7 +724,7 @@ class Reader:
         for key, held in entries:
             if hide:
                 yield key, True, depth + 1
-            yield held, secret or summaries.names_a_secret(exact_str(key)), depth + 1
+            yield held, secret or is_secret_under(exact_str(key), held), depth + 1
 
     def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
         """Items. `names`: of those of a named tuple."""
@@ -668,6 +743,17 @@ class Reader:
         for at, name in enumerate(names):
             if hide or labels_a_secret(name):
                 yield from self._cells(value.iloc[:, at].array, True, depth, words=hide)
+        if not hide:
+            for row in self._secret_rows(value, names):
+                yield list(value.iloc[row]), True, depth + 1
+
+    def _secret_rows(self, frame: Any, names: list[object]) -> set[int]:
+        """Rows that are of a secret by their label, or by what stands in a column called `name` or the like."""
+        found = set(_of_secrets(frame.index))
+        for at, name in enumerate(names[:_MOST_OF_ONE]):
+            if type(name) is str and name.casefold() in NAMING:
+                found.update(_of_secrets(frame.iloc[:, at].array))
+        return found
 
     def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -676,6 +762,8 @@ class Reader:
         yield from self._index(value.index, hide, depth)
         if hide or labels_a_secret(value.name):
             yield from self._cells(value.array, True, depth, words=hide)
+        else:
+            yield [value.array[row] for row in _of_secrets(value.index)], True, depth + 1
 
     def _index(self, index: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -809,6 +897,7 @@ NETWORK_MODULES: Final = (
 DATABASE_MODULES: Final = "psycopg2 psycopg pymysql pymongo redis oracledb pyodbc asyncpg"
 _TALKING: Final = frozenset(name.partition(".")[0] for name in f"{NETWORK_MODULES} {DATABASE_MODULES}".split())
 
+_WITHOUT_ATTRIBUTES: Final = frozenset(map(id, (dict, list, tuple, set, frozenset)))
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
 
@@ -818,6 +907,9 @@ def _without_value(state: dict[object, object], text: str) -> dict[object, objec
 
 def _is_bytes(kind: type) -> bool:
     return derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview
+
+
+_SEARCH: Final = id(type(re.compile("").scanner("")))  # type: ignore[attr-defined]  # typeshed lacks it
 
 
 def _is_halfway(kind: type) -> bool:
@@ -865,8 +957,14 @@ def _is_of_the_notebook(value: object, kind: type) -> bool:
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        return function.__module__ == "__main__" or _is_made_at_run_time(function)
+        return _is_written(function) or _is_made_at_run_time(function)
     return derives_from(kind, type) and module_name(cast("type", value)) == "__main__"
+
+
+def _is_written(function: types.FunctionType) -> bool:
+    """Whether a cell has the code of a function, or no module at all: code that a library wrote, as of a template."""
+    module: object = function.__module__
+    return module == "__main__" or (module is None and "__name__" not in function.__globals__)
 
 
 def _is_made_at_run_time(function: types.FunctionType) -> bool:
@@ -925,7 +1023,7 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _said_in(function.__code__) if is_named or function.__module__ == "__main__" else []
+        said = _said_in(function.__code__) if is_named or _is_written(function) else []
         said = said if is_named else [one for one in said if one is not function.__doc__]
         said += [*_given_to(function), *instance_dict(function).values()]
         return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
@@ -1000,7 +1098,7 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
 
 def _numbers_in(value: range) -> list[object]:
     """The numbers of a range, in an array where there are many."""
-    ends: list[object] = [value.start, value.stop, value.step]
+    ends: list[object] = [value.start, value.step]  # its stop is none of them
     if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
         return [*ends, *value]
     if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:
@@ -1108,6 +1206,21 @@ def _unlike(cells: Any, most: int) -> Iterator[object]:
             return
 
 
+def _of_secrets(labels: Any) -> list[int]:
+    """Where among labels, or among cells that name what stands beside them, a secret's stands: near either end."""
+    if getattr(labels.dtype, "kind", "") not in ("O", ""):
+        return []  # numbers and times
+    many, half = len(labels), _MOST_OF_ONE
+    cut = [(0, many)] if many <= 2 * half else [(0, half), (many - half, many)]
+    # By numpy: one by one, texts of arrow take ten times as long.
+    found = [one for start, end in cut for one in labels[start:end].to_numpy().tolist()]
+    # Most tables have none, which is told sooner by looking at all at once.
+    if not speaks_of_secrets("\n".join(one for one in found if type(one) is str)) and tuple not in map(type, found):
+        return []
+    rows = (row for start, end in cut for row in range(start, end))
+    return [row for row, label in zip(rows, found, strict=True) if labels_a_secret(label)]
+
+
 def _ends_of(cells: Any, most: int) -> Iterator[object]:
     """The first cells and the last ones."""
     for part in (cells,) if len(cells) <= most else (cells[: most - most // 2], cells[len(cells) - most // 2 :]):
@@ -1150,13 +1263,18 @@ def _spelled_number(value: object, kind: type) -> str | None:
 
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
+    if id(kind) in _WITHOUT_ATTRIBUTES:
+        return
     left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
-    for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
+    own = instance_dict(value)
+    if hide and not own and _hides_its_dict(kind):
+        yield [held for held in gc.get_referents(value) if not derives_from(type(held), type)], True, depth + 1
+    for name, held in islice(list(own.items()), None if hide else _MOST_OF_ONE):
         if name in left_out and not (hide and name in _CALLED and _tells(held)):
             continue
         if hide and not name.isidentifier():
             yield name, True, depth + 1
-        yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
+        yield held, hide or is_secret_under(exact_str(name), held), depth + 1
     for base in bases_of(kind):
         if hide and _is_of_the_notebook(base, type(base)):
             yield base, True, depth + 1
@@ -1166,7 +1284,16 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
                     held = slot.__get__(value)
                 except AttributeError:
                     continue
-                yield held, hide or summaries.names_a_secret(name), depth + 1
+                yield held, hide or is_secret_under(name, held), depth + 1
+
+
+def _hides_its_dict(kind: type) -> bool:
+    """Whether something else of a class stands where the interpreter's own way to the attributes would be."""
+    return any(
+        flags_of(base) & _HEAP and not is_dict_slot(found)
+        for base in bases_of(kind)
+        if (found := entry(class_dict(base), "__dict__")) is not None
+    )
 
 
 def is_in_memory(value: Any) -> bool:

@@ -8,6 +8,16 @@ __all__ = ["CLOSED", "HOLDERS", "ROUTES", "SHOWN_BY_HOLDERS"]
 
 # By what it is called, code that binds `held` to something that holds the text {0!r}.
 HOLDERS: Final[dict[str, str]] = {
+    "an attribute of a text": "class S(str): pass\nheld = S('abcd')\nheld.more = {0!r}",
+    "an attribute of an integer": "class S(int): pass\nheld = S(3)\nheld.more = {0!r}",
+    "an attribute of a float": "class S(float): pass\nheld = S(3)\nheld.more = {0!r}",
+    "an attribute of bytes": "class S(bytes): pass\nheld = S(b'abcd')\nheld.more = [held, {0!r}]",
+    "an attribute of a member": "import enum\nclass S(enum.IntEnum):\n    A = 1\nheld = S.A\nheld.more = {0!r}",
+    "attributes behind a property": "class M:\n    @property\n    def __dict__(self): raise SystemExit\n"
+    "held = M()\nobject.__setattr__(held, 'a', {0!r})",
+    "JSON that is not read yet": "import msgspec\nheld = msgspec.Raw(b'\"' + {0!r}.encode() + b'\"')",
+    "what a search found": "import re\nheld = re.match('.+', {0!r})",
+    "a template": "import jinja2\nheld = jinja2.Template({0!r})",
     "unused category": "import pandas as pd\nheld=pd.Series(pd.Categorical(['x'],categories=['x',{0!r}]))",
     "unused category of an index": "import pandas as pd\nheld=pd.CategoricalIndex(['x'],categories=['x',{0!r}])",
     "name of columns": "import pandas as pd\nheld=pd.DataFrame({{'a':[1]}})\nheld.columns.name={0!r}",
@@ -318,6 +328,7 @@ SHOWN_BY_HOLDERS: Final[dict[str, tuple[str, str]]] = {
 
 # What cannot be asked what it holds.
 CLOSED: Final[dict[str, str]] = {
+    "a search that goes on": "import re\nheld = re.finditer('.+', {0!r})",
     "zip object": "import io,zipfile\nheld=zipfile.ZipFile(io.BytesIO(),'w',8)\nheld.writestr('a.txt',{0!r}*3)",
     "a decompressor": "import zlib\nheld = zlib.decompressobj()\nheld.decompress(zlib.compress({0!r}.encode()), 3)",
     "a compressor": "import zlib\nheld = zlib.compressobj()\nheld.compress({0!r}.encode())",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import ipaddress
 import logging
 import sys
+import uuid
 import zlib
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,14 @@ def test_what_is_no_value_of_a_hidden_variable_is_told_in_any_form() -> None:
 @pytest.mark.parametrize(
     ("held", "shown"),
     [
+        ("'https://alpha.example/x/abc-1'", "see https://alpha.example/ for more"),
+        ("Path('/usr/lib/x-1')", "/usr/lib and '/usr/lib/'"),
+        ("'/usr/lib/x-1'", "/usr/lib/"),
+        ("'import numpy as np'", "import numpy"),
+        ("ipaddress.ip_address('10.0.0.1')", "10.0.0.12 and 110.0.0.1"),
+        ("uuid.UUID(int=5)", "00000000-0000-0000-0000-000000000006"),
+        ("range(1000, 1010)", "1010"),
+        ("'----'", "-----+-----"),
         ("b'PK\\x05\\x06' + bytes(18)", "it is empty"),
         ("{'year': 2024, 'name': 'north'}", "in 2023, northern and NORTH"),
         ('\'{"year": "2024-07"}\'', "2024-08 and year"),
@@ -143,10 +153,28 @@ def test_what_is_no_value_of_a_hidden_variable_is_told_in_any_form() -> None:
     ],
 )
 def test_whole_values_are_masked_and_nothing_that_is_like_one(held: str, shown: str) -> None:
-    value = eval(held, {"pd": pd, "np": np})
+    value = eval(held, {"pd": pd, "np": np, "Path": Path, "ipaddress": ipaddress, "uuid": uuid})
     told, _ = sent({"held": value}, f"print({shown!r})", hide=("held",))
     close(value)
     assert f"\n\n{shown}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("/home/ann/secret-project", "/home/ann/…"),
+        ("/home/ann/secret-project", "/home/ann/secr"),
+        ("/home/ann/secret-project", "/home/ann/secret-project/x"),
+        ("call ann tomorrow at nine", "call ann tomorrow ..."),
+        ("call ann tomorrow at nine", "call ann tomorrow a"),
+        ("call ann tomorrow at nine and then go home", "call ann tomorrow at nine and"),
+        ("10.0.0.1", "http://10.0.0.1:80/x"),
+    ],
+)
+def test_a_hidden_text_that_is_cut_off_is_masked(held: str, shown: str) -> None:
+    told, _ = sent({"held": held}, f"print({shown!r})", hide=("held",))
+    assert shown not in told.replace(repr(shown), "")
+    assert summaries.MASK in told
 
 
 def test_a_hidden_file_that_is_too_large_to_read_withholds_what_a_step_shows() -> None:

@@ -271,6 +271,49 @@ def test_hidden_numbers_are_masked_however_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
+    "step",
+    [
+        "print(f'EUR{held}')",
+        "print(f'{held}EUR', f'{held:.2f}kg', f'{held:,.2f}kg')",
+        "print(f'a_{held}_b')",
+        "print(f'id{number}', f'file_{number}.csv', f'u{number}@x', f'{number}th', f'x.{number}')",
+        "import pandas as pd\nprint(pd.DataFrame({f'c{number}': [1]}))",
+        "raise KeyError(f'id_{number}')",
+        "globals()[f'v{number}'] = 1",
+        "class K: pass\nk = K()\nsetattr(k, f'a{number}', 1)\nprint(vars(k))",
+        "print(f'{wage}EUR', f'{number}e')",
+    ],
+)
+def test_a_hidden_number_is_masked_within_a_word(step: str) -> None:
+    held = {"held": 48213.77, "number": 918273, "wage": 48213}
+    told, events = sent(dict(held), step, hide=tuple(held))
+    for text in (told, events):
+        assert "48213" not in text
+        assert "48,213" not in text
+        assert "918273" not in text
+        assert summaries.MASK in text or "globals" in step  # no model is told of a variable of such a name
+
+
+def test_a_hidden_number_or_date_is_masked_as_other_languages_write_it() -> None:
+    import datetime
+
+    said = ("48213,77", "48.213,77", "48 213.77", "48'213.77", "13.05.1987", "13 May 1987", "19870513", "1987/05/13")
+    others = "48213,78 2 48 214.77 13.05.1988 (48,77) 48 213 [48213,77,1]"
+    held = {"held": 48213.77, "born": datetime.date(1987, 5, 13)}
+    told, events = sent(dict(held), f"print({said!r}, {others!r})", hide=tuple(held))
+    for text in (told, events):
+        for one in said:
+            assert repr(one) not in text, one
+    assert others in told
+
+
+def test_other_numbers_within_a_word_are_told() -> None:
+    shown = "v1000.5 utf16 x1234 1918273a a9182731 b482.13 2.918273x 1,918273y"
+    told, _ = sent({"held": [918273, 1000.5, 1234]}, f"print({shown!r})", hide=("held",))
+    assert shown in told.replace(f"print({shown!r})", "")
+
+
+@pytest.mark.parametrize(
     ("value", "step", "part"),
     [
         (1234567.891, "print(f'{held:.6e} {held:g}')", "1.23"),
@@ -337,6 +380,36 @@ def test_a_variable_that_is_called_as_a_secret_is_is_not_told() -> None:
     assert "+ other: int 2" in told
     assert word not in told
     assert word not in events
+
+
+GIVEN_ON: dict[str, str] = {
+    "a state": "helper.start('look', state={'arg': held}).result()",
+    "a state of an agent": "ak.Agent('n', model=helper.model, state={'arg': held})('look')",
+    "a live state": "live = ak.Live()\nlive['arg'] = held\nhelper.start('look', state=live).result()",
+    "a versioned state": "kept = ak.Versioned()\nkept['arg'] = held\nhelper.start('look', state=kept).result()",
+    "what the step made of it": "held += ' okapi-5832-ibex'\nhelper.start('look', state={'arg': held}).result()",
+    "a primer": "ak.Agent('n', model=helper.model, primer=held)('look')",
+    "a docstring": "def f(): pass\nf.__doc__ = held\na = ak.Agent('n', model=helper.model)\na.fn(f)\na('look')",
+    "a default": "def f(a=held): 'x'\na = ak.Agent('n', model=helper.model)\na.fn(f)\na('look')",
+}
+
+
+@pytest.mark.parametrize("way", GIVEN_ON)
+def test_a_sub_agents_model_is_not_told_what_is_hidden_from_its_parents(way: str) -> None:
+    requests: list[Request] = []
+
+    def answer(request: Request) -> str:
+        requests.append(request)
+        return ["print(globals().get('arg'))", "task.success(1)"][request.turn]
+
+    helper = Agent("helper", model=FunctionModel(answer))
+    told, events = sent(
+        {"held": CANARY, "helper": helper}, f"import agent_kernel as ak\n{GIVEN_ON[way]}", hide=("held",)
+    )
+    asked = "\n".join([told, events, *(request.text for request in requests)]).replace(GIVEN_ON[way], "")
+    assert requests
+    assert CANARY not in asked
+    assert "5832" not in asked
 
 
 HOLDERS: dict[str, str] = {
@@ -483,6 +556,13 @@ SECRETS: dict[str, str] = {
     "a column of arrow": "import pyarrow\nheld = pyarrow.table({{'password': [{0!r}]}})",
     "an index": "import pandas\nheld = pandas.DataFrame({{'a': [1]}}, index=pandas.Index([{0!r}], name='password'))",
     "a field of records": "import numpy\nheld = numpy.array([(1, {0!r})], dtype=[('n', int), ('password', 'U40')])",
+    "a row of a column": "import pandas\nheld = pandas.Series({{'user': 'ann', 'password': {0!r}}})",
+    "a row": "import pandas\nheld = pandas.DataFrame({{'value': ['ann', {0!r}]}}, index=['user', 'password'])",
+    "a row of levels": "import pandas\nheld = pandas.DataFrame({{'value': ['ann', {0!r}]}}, index=[['a', 'a'], ['user', 'password']])",
+    "a row beside a name": "import pandas\nheld = pandas.DataFrame({{'name': ['user', 'password'], 'value': ['ann', {0!r}]}})",
+    "a row of many": "import pandas\nheld = pandas.Series(['x'] * 4999 + [{0!r}], index=[f'r{{n}}' for n in range(4999)] + ['pwd'])",
+    "an entry called pass": "held = {{'user': 'ann', 'pass': {0!r}}}",
+    "an entry of another language": "held = {{'パスワード': {0!r}}}",
     "an entry far below": "held = {{'a': {{'b': {{'c': {{'d': {{'e': {{'password': {0!r}}}}}}}}}}}}}",
 }
 
@@ -495,6 +575,27 @@ def test_a_secret_is_found_by_its_label_wherever_that_stands(holder: str) -> Non
     told, events = sent(namespace, f"print(''.join(list({CANARY!r})))")
     assert CANARY not in told
     assert CANARY not in events
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("auth_rate", 0.9512, "0.9512"),
+        ("cookies_sold", 1234, "1234 rows"),
+        ("cookie_recipe", "butter", "butter"),
+        ("cookies", 1234, "1234"),
+        ("bearer", "carrier", "carrier"),
+        ("api_key_name", "OPENAI", "OPENAI"),
+        ("password_hash_algo", "argon2id", "argon2id"),
+        ("password_strength", "weak-ish", "weak-ish"),
+        ("secrets_found", 1234, "1234"),
+        ("passwords_df_rows", 1234, "1234"),
+        ("results", {"pass": 1234, "fail": 17}, "1234"),
+    ],
+)
+def test_what_goes_under_a_name_that_is_like_a_secrets_is_told(name: str, value: object, shown: str) -> None:
+    told, _ = sent({name: value}, f"print({shown!r})")
+    assert f"\n\n{shown}\n" in told
 
 
 def test_what_is_hidden_is_looked_at_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:

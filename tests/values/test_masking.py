@@ -17,9 +17,14 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 
 TELLING = (
     "password db_password PASSWD mysqlPwd OPENAI_API_KEY apiKey access_token authToken client_secret private_key "
-    "AWS_SECRET_ACCESS_KEY ssh_key smtp_pass credentials Authorization cookie api_tokens token"
+    "AWS_SECRET_ACCESS_KEY ssh_key smtp_pass credentials Authorization cookie api_tokens token "
+    "otp otp_code pin_code pinCode pass Passwort passwort mot_de_passe contraseña contrasena パスワード 密码 senha wachtwoord"
 )
-EVERYDAY = "tokens n_tokens max_tokens tokenizer author keyboard monkey compass secretary key token_count x"
+EVERYDAY = (
+    "tokens n_tokens max_tokens tokenizer author keyboard monkey compass secretary key token_count x "
+    "password_strength auth_rate cookies_sold cookie_recipe api_key_name password_hash_algo secrets_found password_hint "
+    "passwords_df_rows pin_codes_count motion opinion passed bypass pass_rate optical"
+)
 
 
 @pytest.mark.parametrize("name", TELLING.split())
@@ -47,6 +52,7 @@ def test_an_everyday_name_is_not_masked(name: str) -> None:
         "AKIA" + "ABCDEFGHIJKLMNOP",
         "AIza" + "a1B2c3D4e5" * 4,
         "xoxb-123456789-abcdef",
+        "123456789:AAabcdefghijklmnopqrstuvwxyzABCDEFG",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
         "postgres://me:hunter2@db.example/x",

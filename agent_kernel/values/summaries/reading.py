@@ -31,7 +31,7 @@ _qualname_of: Any = type.__dict__["__qualname__"].__get__
 _module_of: Any = type.__dict__["__module__"].__get__
 _dict_of: Any = type.__dict__["__dict__"].__get__
 _mro_of: Any = type.__dict__["__mro__"].__get__
-_flags_of: Any = type.__dict__["__flags__"].__get__
+flags_of: Callable[[type], int] = type.__dict__["__flags__"].__get__
 _module_slots: Any = type.__dict__["__dict__"].__get__(ModuleType)
 module_dict: Callable[[object], dict[str, object]] = _module_slots["__dict__"].__get__
 
@@ -79,7 +79,7 @@ def derives_from(kind: type, base: object) -> bool:
 
 def module_name(kind: type) -> str:
     """The name of the module that made the class."""
-    if _flags_of(kind) & _HEAP_TYPE:
+    if flags_of(kind) & _HEAP_TYPE:
         return exact_str(entry(class_dict(kind), "__module__"))
     return exact_str(_module_of(kind))
 
@@ -91,7 +91,7 @@ def qualified_name(kind: type) -> str:
 
 def is_of_notebook(kind: type) -> bool:
     """Whether a cell made the class: it names no module, or the one that cells run in."""
-    return bool(_flags_of(kind) & _HEAP_TYPE) and module_name(kind) in ("", "builtins", "__main__")
+    return bool(flags_of(kind) & _HEAP_TYPE) and module_name(kind) in ("", "builtins", "__main__")
 
 
 # By id: hashing a type runs its metaclass.
@@ -131,7 +131,7 @@ def instance_dict(value: object) -> dict[str, object]:
     """The instance's own attributes, through the interpreter's slot and past any `__dict__` that a class defines."""
     for base in reversed(bases_of(type(value))):
         slot: Any = entry(class_dict(base), "__dict__")
-        if _is_dict_slot(slot) and base is not type:
+        if is_dict_slot(slot) and base is not type:
             found: dict[str, object] = slot.__get__(value)
             return found
     return {}
@@ -154,7 +154,7 @@ class _Sample:
 _dict_slot_type = id(type(class_dict(_Sample)["__dict__"]))
 
 
-def _is_dict_slot(found: object) -> bool:
+def is_dict_slot(found: object) -> bool:
     return id(type(found)) == _dict_slot_type
 
 
@@ -196,12 +196,12 @@ def _looking_elsewhere(values: list[Any]) -> list[dict[Any, Any]]:
 
 def _shows_inline(kind: type) -> bool:
     """Whether an object of this class has its attributes in itself, and no code of a class answers to `__dict__`."""
-    if not _flags_of(kind) & _INLINE_VALUES:
+    if not flags_of(kind) & _INLINE_VALUES:
         return False
     known = _shown.get(id(kind))
     if known is None or known[0]() is not kind:
         named = (entry(class_dict(base), "__dict__") for base in bases_of(kind))
-        known = weakref.ref(kind), _is_dict_slot(next((found for found in named if found is not None), None))
+        known = weakref.ref(kind), is_dict_slot(next((found for found in named if found is not None), None))
         if len(_shown) >= _MOST_SHOWN:
             _shown.clear()
         _shown[id(kind)] = known

@@ -27,7 +27,7 @@ _LONGEST_LABEL = 40
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBER = re.compile("[0-9]+")
 _ANYWHERE = re.compile(
-    r"passw(?:or)?d|passphrase|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
+    r"passw(?:or)?d|passwort|passphrase|motdepasse|contrasena|wachtwoord|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
 )
 # Whole words are sets: an expression of them takes longer to compile than all names of a notebook to look up.
 _KEY_OWNERS = frozenset(
@@ -56,7 +56,9 @@ _PASS_OWNERS = frozenset(
     ]
 )
 _TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", "user", "id", "csrf"])
-_WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn"])
+_WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn", "otp", "totp", "pincode", "senha", "senhas"])
+# Words for a password that are not of the letters a to z; `contraseña` is also written with a tilde of its own.
+_OTHER_LETTERS = ("contraseña", "contrasen\u0303a", "パスワード", "密码", "密碼", "пароль", "비밀번호")
 # Last words that say the name is of a number or a kind: token_count, secret_type.
 _MEASURES = frozenset(
     [
@@ -76,10 +78,14 @@ _MEASURES = frozenset(
             "types",
         ),
         *("year", "years", "month", "months", "day", "days", "date", "time", "hours", "minutes", "seconds", "expiry"),
+        *("name", "names", "rate", "rates", "row", "rows", "column", "columns", "algo", "algorithm", "strength"),
+        *("sold", "found", "hint", "hints", "policy", "recipe", "recipes", "total", "number", "mean", "min", "max"),
     ]
 )
+# These alone are of other things, too, so that a number or a short word under them may be shown elsewhere.
+_WEAK = frozenset(["pass", "bearer", "auth", "cookie", "cookies"])
 # In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
-_NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
+NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
 
 _PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|[^"']*)"""
 # Each alternative takes a secret to its end and no further, for a text that is shown without it.
@@ -92,6 +98,7 @@ _CONTENT = (
         | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
         | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}[A-Za-z0-9._-]*
         | xox[abeoprs]-[A-Za-z0-9-]{8,} | hf_[A-Za-z0-9]{16,} | npm_[A-Za-z0-9]{24,} | pypi-[A-Za-z0-9_-]{24,}
+        | [0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])
         | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}[A-Za-z0-9._-]* | SG\.[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]*
         | (?P<bearer>[Bb]earer[ ]+)[A-Za-z0-9._~+/-]{12,}=*
         | (?P<basic>[Bb]asic[ ]+)(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}=*
@@ -105,11 +112,14 @@ _KEPT = ("bearer", "basic", "login", "said")  # what stands before the secret an
 
 # Looking for words one by one takes a twentieth of the time of an expression that names them all.
 # Code in which none of these stands gives no literal a name that could be one of a secret.
-_WORDS_OF_SECRETS = ("pass", "pw", "secret", "key", "cred", "auth", "bearer", "token", "cookie", "dsn")
+_WORDS_OF_SECRETS = (
+    *("pass", "pw", "secret", "key", "cred", "auth", "bearer", "token", "cookie", "dsn", "otp", "pin", "senha"),
+    *("access", "private", "contrase", "wachtwoord", *_OTHER_LETTERS),
+)
 # Every alternative of _CONTENT needs one of these, in whatever case.
 _HINTS = (
     *("-----begin", "sk-", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-    *("akia", "asia", "aiza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyj", "sg.", "earer", "asic"),
+    *("akia", "asia", "aiza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyj", "sg.", "earer", "asic", ":aa"),
     *("://", "passw", "pwd", "secret", "token", "key"),
 )
 
@@ -143,7 +153,11 @@ def names_a_secret(name: str) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _names_a_secret(name: str) -> bool:
+    if not name.isascii() and any(word in name.casefold() for word in _OTHER_LETTERS):
+        return True
     words = [word.lower() for word in _WORDS.findall(name)]
+    if words == ["pass"]:
+        return True
     if not words or words[-1] in _MEASURES:
         return False
     if _ANYWHERE.search("_".join(words)) or _ANYWHERE.search("".join(words)):
@@ -156,9 +170,26 @@ def _names_a_secret(name: str) -> bool:
 def _is_secret_pair(before: str, after: str) -> bool:
     if after in ("key", "keys"):
         return before in _KEY_OWNERS
+    if after == "code":
+        return before == "pin"
     if after == "pass":
         return before in _PASS_OWNERS
     return after == "tokens" and before in _TOKEN_OWNERS
+
+
+def is_secret_under(name: str, value: object) -> bool:
+    """Whether a value under this name is a secret, to be masked wherever it stands: no number or short word under a weak name.
+
+    >>> [is_secret_under("auth", value) for value in (0.95, "none", "x7-kk-2951")]
+    [False, False, True]
+    """
+    if not names_a_secret(name):
+        return False
+    if name.lower() not in _WEAK:
+        return True
+    if type(value) is str:
+        return not _is_word(value)
+    return type(value) not in (int, float, bool)
 
 
 def labels_a_secret(label: object) -> bool:
@@ -174,7 +205,7 @@ def names_its_neighbours(label: object, value: object) -> bool:
     """Whether this entry of a record says that the entries beside it hold a secret."""
     if type(label) is not str or type(value) is not str or len(label) > _LONGEST_LABEL:
         return False
-    return label.casefold() in _NAMING and names_a_secret(value)
+    return label.casefold() in NAMING and names_a_secret(value)
 
 
 def holds_a_secret(text: str) -> bool:
