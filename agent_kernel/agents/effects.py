@@ -1113,7 +1113,7 @@ def names_temporary(path: str) -> None:
 
 
 def temporary_name(path: str) -> str:
-    """What a temporary file of a step is called, which is the same each time; "" of what is none.
+    """What a temporary file of a step is called, which is the same each time; "" for other paths.
 
     >>> owns("/tmp/tmpx1y2")
     >>> temporary_name("/tmp/tmpx1y2"), temporary_name("/tmp/tmpx1y2/rows.csv"), temporary_name("/data/rows.csv")

@@ -70,9 +70,10 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(0, self.input_tokens) + max(0, self.output_tokens)
 
     def bounded(self) -> Usage:
-        """What can be stored and added: no more than fits into a number, and a cost that is none is not known."""
-        tokens = (min(max(0, one), _MOST_TOKENS) for one in (self.requests, self.input_tokens, self.output_tokens))
-        return Usage(*tokens, self.cost if self.cost is None or math.isfinite(self.cost) else None)
+        """The same within what can be stored and added: a cost that is not a number is unknown."""
+        cost = self.cost if self.cost is None or math.isfinite(self.cost) else None
+        given, got = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
+        return Usage(self.requests, given, got, cost)
 
     def __add__(self, other: Usage) -> Usage:
         known = [max(0.0, one.cost) for one in (self, other) if one.cost is not None]

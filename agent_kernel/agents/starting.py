@@ -232,14 +232,14 @@ def model_of_run(start: TaskStart, agent: Agent | None) -> object:
     Raises:
         ModelError: it began with an object that is gone. The name could be asked of another server, with another key.
     """
-    model = _own_models.get(start.run)
-    if model is not None:
-        return model
     own = agent.model if agent is not None else None
     if own and not isinstance(own, str):
         named = model_named(own)
         if named.name == start.model and start.own_model in ("", server_of(named)):
             return own
+    model = _own_models.get(start.run)
+    if model is not None:
+        return model
     if not start.own_model:
         return start.model
     raise ModelError(start.model, "the run began with a model object that is gone; its name may be another server's")

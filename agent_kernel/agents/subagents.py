@@ -50,7 +50,7 @@ def approval_within(parent: RunExecutor, own: str) -> str:
 
 
 def stricter(one: str, other: str) -> str:
-    """The stricter of two ways to approve. A word that is none is left to whoever checks it."""
+    """The stricter of two ways to approve. An unknown word counts as the strictest."""
     return max(one, other, key=lambda mode: _STRICTNESS.index(mode) if mode in _STRICTNESS else len(_STRICTNESS))
 
 

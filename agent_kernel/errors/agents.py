@@ -228,8 +228,8 @@ class PreviewRefusedError(AgentError):
     def __str__(self) -> str:
         *first, last = (f"`{name}`" for name in self.lacks or ("",))
         names = f"{', '.join(first)} and {last}" if first else last
-        without = f"; it runs without {names}" if self.lacks else ""
-        return f"no preview: {self.reason}. Use %%agent --fork 1 instead{without}."
+        without = f" (it runs without {names})" if self.lacks else ""
+        return f"no preview: {self.reason}; use %%agent --fork 1 instead{without}"
 
 
 class MoveNotMadeError(AgentError):

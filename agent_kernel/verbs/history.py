@@ -145,8 +145,9 @@ def log_arguments(parser: Parser) -> None:
     parser.names("only commits that changed one of these variables")
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
-        "! not saved), how long the cell took, when. Of what grew or shrank it says by how much; otherwise the size is that\n"
-        "of the first variable's value, not of what the commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
+        "! not saved), how long the cell took, when. Of a table that grew or shrank it says by\n"
+        "how many rows. The size is that of the first variable's value, not of what the commit wrote: what is stored already\n"
+        "is not stored again, and pieces are compressed (stats says what it takes).\n"
         f"{describe.SIZES}"
     )
 

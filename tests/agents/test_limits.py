@@ -187,10 +187,10 @@ def test_the_time_that_a_person_takes_to_decide_is_not_the_runs() -> None:
     assert run.approve().result() == 1
 
 
-def test_a_cost_that_is_no_number_is_not_known_and_ends_a_run_with_a_limit() -> None:
-    turns = [ak.Turn("x = 1", usage=Usage(1, 1, 1, math.nan))]
-    run = failed(ak.Limits(cost=2.0), *turns, *["x = 1"] * 5)
-    assert run.outcome.limit == "cost"
+def test_a_cost_that_is_not_a_number_is_unknown() -> None:
+    assert Usage(1, 1, 1, math.nan).bounded().cost is None
+    run = failed(ak.Limits(steps=1), ak.Turn("x = 1", usage=Usage(1, 1, 1, math.inf)), *["x = 1"] * 5)
+    assert run.usage.cost is None
 
 
 def test_more_tokens_than_a_number_holds_end_a_run_with_a_limit() -> None:

@@ -27,7 +27,7 @@ def refused(state: Versioned) -> str:
         return seeing.refusal()
     with pytest.raises(PreviewRefusedError) as caught:
         preview("x = 1", state)
-    assert str(caught.value).endswith("Use %%agent --fork 1 instead.")
+    assert str(caught.value).endswith("use %%agent --fork 1 instead")
     assert "a store in memory is seen by this process alone" in str(caught.value)
     return str(caught.value)
 

@@ -185,7 +185,7 @@ def test_a_type_of_the_notebook_is_the_workers_own(state: Versioned, pool: Execu
 
 def test_limits_hold_for_each_candidate(state: Versioned, pool: Executor) -> None:
     tries = race("go", n=2, models=[scripted("a = 1", "b = 1")], state=state, executor=pool, limits=Limits(steps=1))
-    with pytest.raises(RaceError, match="took 1 step"):
+    with pytest.raises(RaceError, match="stopped after 1 step"):
         tries.wait()
     assert [one.limit for one in tries.candidates] == ["steps", "steps"]
 
