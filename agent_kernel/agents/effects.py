@@ -886,20 +886,27 @@ def _looked_up(args: Args) -> Told:
     return ("", "") if is_address else ("looks up", host)
 
 
+def _host_in(address: Any) -> object:
+    """The host of an address: the first part of a pair, or what stands alone."""
+    parts: tuple[object, ...] = address if isinstance(address, tuple) else (address,)
+    return parts[0] if parts else ""
+
+
 def _looked_up_by_address(args: Args) -> Told:
     """The address of a computer is sent to whoever knows its name."""
     given: Any = _exact(args[0]) if args else ""
-    host = _text(given[0] if isinstance(given, tuple) and given else given)
+    host = _text(_host_in(given))
     is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
     return ("", "") if is_here else ("looks up", host)
 
 
 def _listening(args: Args) -> Told:
     """A socket opens a port that nobody named. Of one that was named, `bind` tells."""
-    name: object = ""
+    name: Any = ""
     with suppress(OSError):
         name = args[0].getsockname()
-    is_named = bool(name[1] if isinstance(name, tuple) else name)
+    parts: tuple[object, ...] = name if isinstance(name, tuple) else ("", name)
+    is_named = bool(parts[1])
     return ("", "") if is_named else ("listens", "all addresses")
 
 

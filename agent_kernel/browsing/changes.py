@@ -348,7 +348,7 @@ def _what_differs(repo: Repository, one: Differing) -> str:
         details = details_of(repo, one.old, one.new)
     except StoreError:  # damaged: what is known is that it is stored otherwise
         return "contents differ"
-    if one.new is not None and len(details) > 1 and all(line.startswith("~ ") and "." in line for line in details):
+    if len(details) > 1 and all(line.startswith("~ ") and "." in line for line in details):
         return _first_of(details)  # what changed in the widgets that a widget holds
     return details[0].removeprefix("~ ") if len(details) == 1 and "may differ" not in details[0] else "contents differ"
 

@@ -550,7 +550,13 @@ class Standing:
                 said = _CELLS_STAY if is_undone else ""
                 if is_typed:
                     op, text = ("undo", "undone") if is_undone else ("redo", "done again")
-                    done = {"op": op, "done": f"Checkout {text}.", "notes": [], "undo": False, "of": of}
+                    done: dict[str, object] = {
+                        "op": op,
+                        "done": f"Checkout {text}.",
+                        "notes": [],
+                        "undo": False,
+                        "of": of,
+                    }
                     with self._lock:
                         self._done = {**done, "head": desk.head(), "cells": None}
         return said

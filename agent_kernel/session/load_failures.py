@@ -224,7 +224,7 @@ def commits_of_cells(
                     wanted |= cells
                     left -= told_of
             number = commit.cell.number if commit.cell is not None else None
-            if number in wanted and number is not None:
+            if number is not None and number in wanted:
                 found.setdefault(number, f"{short(id)} ({cut(title(commit), _TITLE)})")
             if len(found) == len(wanted):
                 break

@@ -45,7 +45,7 @@ def _names_used(self: Any) -> tuple[str, ...]:
     What is bound may have changed since the placeholder was loaded, and what holds it has another name. The nearest
     caller whose variables, or whose text at the running instruction, lead to it says which was used.
     """
-    frame: FrameType | None = sys._getframe(2)  # the caller of `_raise`
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the caller of `_raise`
     while frame is not None:
         names = _names_in(self, frame)
         if names:

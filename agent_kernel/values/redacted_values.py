@@ -963,7 +963,7 @@ def _is_of_the_notebook(value: object, kind: type) -> bool:
 
 def _is_written(function: types.FunctionType) -> bool:
     """Whether a cell has the code of a function, or no module at all: code that a library wrote, as of a template."""
-    module: object = function.__module__
+    module = cast("object", function.__module__)  # of what is made at run time it is None
     return module == "__main__" or (module is None and "__name__" not in function.__globals__)
 
 
@@ -1268,7 +1268,8 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
     left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
     own = instance_dict(value)
     if hide and not own and _hides_its_dict(kind):
-        yield [held for held in gc.get_referents(value) if not derives_from(type(held), type)], True, depth + 1
+        referents: list[object] = gc.get_referents(value)
+        yield [held for held in referents if not derives_from(type(held), type)], True, depth + 1
     for name, held in islice(list(own.items()), None if hide else _MOST_OF_ONE):
         if name in left_out and not (hide and name in _CALLED and _tells(held)):
             continue

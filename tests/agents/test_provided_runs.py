@@ -236,8 +236,13 @@ class TestModelsThatDoNotStream:
         from pydantic_ai.settings import ModelSettings
 
         class Whole(Model):
-            model_name = "whole"
-            system = "own"
+            @property
+            def model_name(self) -> str:
+                return "whole"
+
+            @property
+            def system(self) -> str:
+                return "own"
 
             async def request(
                 self,

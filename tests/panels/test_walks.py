@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -34,7 +34,7 @@ class Walk(msgspec.Struct):
 
 
 @contextmanager
-def walked() -> Iterator[Walk]:
+def walked() -> Generator[Walk]:
     """Count what is called meanwhile on this thread."""
     walk, deep = Walk(), 0
 
@@ -92,10 +92,11 @@ def asked(front: Front, op: str) -> Walk:
     for number in range(4):
         front.run(f"df = [{number}]")
     panel: Panel = front.panel()
-    for _ in range(2):
-        with walked() as walk:
-            answer = panel.ask(op, to="HEAD~1", **({"op_": "checkout"} if op == "plan" else {"what": "variables"}))
-        assert "code" not in answer, answer
+    args = {"op_": "checkout"} if op == "plan" else {"what": "variables"}
+    panel.ask(op, to="HEAD~1", **args)
+    with walked() as walk:
+        answer = panel.ask(op, to="HEAD~1", **args)
+    assert "code" not in answer, answer
     return walk
 
 
