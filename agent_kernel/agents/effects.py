@@ -888,7 +888,7 @@ def _looked_up(args: Args) -> Told:
 
 def _host_in(address: Any) -> object:
     """The host of an address: the first part of a pair, or what stands alone."""
-    parts: tuple[object, ...] = address if isinstance(address, tuple) else (address,)
+    parts: Any = address if isinstance(address, tuple) else (address,)
     return parts[0] if parts else ""
 
 
@@ -905,7 +905,7 @@ def _listening(args: Args) -> Told:
     name: Any = ""
     with suppress(OSError):
         name = args[0].getsockname()
-    parts: tuple[object, ...] = name if isinstance(name, tuple) else ("", name)
+    parts: Any = name if isinstance(name, tuple) else ("", name)
     is_named = bool(parts[1])
     return ("", "") if is_named else ("listens", "all addresses")
 
