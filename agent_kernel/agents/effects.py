@@ -886,16 +886,18 @@ def _looked_up(args: Args) -> Told:
     return ("", "") if is_address else ("looks up", host)
 
 
-def _host_in(address: Any) -> object:
-    """The host of an address: the first part of a pair, or what stands alone."""
-    parts: Any = address if isinstance(address, tuple) else (address,)
-    return parts[0] if parts else ""
+def _part_of(address: object, place: int) -> object:
+    """The host (0) or the port (1) of an address; a text stands for both."""
+    if not isinstance(address, tuple):
+        return address
+    parts = cast("Sequence[object]", address)
+    return parts[place] if len(parts) > place else ""
 
 
 def _looked_up_by_address(args: Args) -> Told:
     """The address of a computer is sent to whoever knows its name."""
     given: Any = _exact(args[0]) if args else ""
-    host = _text(_host_in(given))
+    host = _text(_part_of(given, 0))
     is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
     return ("", "") if is_here else ("looks up", host)
 
@@ -905,8 +907,7 @@ def _listening(args: Args) -> Told:
     name: Any = ""
     with suppress(OSError):
         name = args[0].getsockname()
-    parts: Any = name if isinstance(name, tuple) else ("", name)
-    is_named = bool(parts[1])
+    is_named = bool(_part_of(name, 1))
     return ("", "") if is_named else ("listens", "all addresses")
 
 
