@@ -1,4 +1,4 @@
-"""Whether what the model wants to run may run: at once, once a person said so, or not at all; and what comes of the answer.
+"""Whether a step may run: at once, once a person approves it, or not at all. What came of it; how a person answers.
 
 With `preview` it is tried on a fork first, and what it did there is taken on where the person says so.
 """

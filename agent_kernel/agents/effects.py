@@ -728,7 +728,7 @@ def _text(value: object) -> str:
 
 
 def _file(value: object) -> str:
-    """A path as text. What it is open under by chance, a number or what stands for that, is no name: that of the file is."""
+    """A path as text. An open file may be given by its number, which is another one each time: then its own path."""
     value = _exact(value)
     is_number = isinstance(value, int) or _text(value).startswith(_BY_NUMBER)
     path: Any = value

@@ -210,7 +210,7 @@ class Gate:
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
         self.interrupts = 0  # so many times
-        self._ending = threading.Lock()  # held while it is interrupted: its next try is none of this gate's
+        self._ending = threading.Lock()  # held while the step is interrupted, so that no interrupt reaches its next try
         self._has_ended = threading.Event()
         self._is_waiting = False
         self._is_committing = False

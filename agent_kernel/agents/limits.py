@@ -1,4 +1,4 @@
-"""What a run may take. Each limit ends it as failed, with everything kept and the limit named."""
+"""What a run may take. Each limit ends it as failed, keeps everything and is named; code that runs too long is interrupted."""
 
 from __future__ import annotations
 

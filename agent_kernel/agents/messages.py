@@ -1,4 +1,4 @@
-"""The conversation with the model, rebuilt from the events of a run, and of the runs before it on this line of history.
+"""What a model is sent: the conversation, rebuilt from events, the earlier runs that it remembers, and the namespace.
 
 Nothing of a conversation is kept but the events, so it is the same in every process. A run's own messages are followed
 by nothing but more of them: what was sent once stays as it was sent, and prompt caches stay warm.

@@ -336,7 +336,7 @@ class Move(msgspec.Struct, frozen=True):
             if move.code == ast.unparse(parsed):
                 return move
         except (SyntaxError, ValueError):
-            pass  # as any other code that is none
+            pass  # invalid code is rejected like any other code
         raise MoveNotMadeError("it is neither undo() nor checkout('REF') nor checkout('REF', 'NAME')")
 
 

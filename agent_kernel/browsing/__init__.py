@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent_kernel.browsing.reader import Reader as Reader
     from agent_kernel.browsing.reader import failure as failure
+    from agent_kernel.repository import Entry
+    from agent_kernel.session import Repository
 
-__all__ = ["Reader", "failure"]
+__all__ = ["Reader", "failure", "row_lines"]
 
 _HOME = {"Reader": "agent_kernel.browsing.reader", "failure": "agent_kernel.browsing.reader"}
+
+
+def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
+    """See `tables.row_lines`, which loads with the first diff of a table: the doors give this to their scopes."""
+    from agent_kernel.browsing.tables import row_lines as lines_of
+
+    return lines_of(repo, old, new)
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""`run` and `race`: how a run of an agent stands, each of its steps, and what it asks a person; the candidates of a race."""
+"""`run` and `race`: how a run stands, each of its steps, what it asks a person; the candidates of a race."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit did to each variable: old and new in a line each, from what was noted when they were committed."""
+"""What a commit did to each variable: old and new in a line each, and dicts and objects side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door of this layer: `Reader.ask` takes a question as data and gives the answer as data."""
+"""`Reader.ask` takes a question as data and gives the answer as data; what all answers need, and how failures are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables side by side: which columns came, went and changed, and the rows that differ, first.
+"""Tables side by side: which columns came, went and changed, which rows belong together, and those that differ, first.
 
 What is shown of a row is read from the stored memory of its columns. Where a column is kept in a way that is not read
 here, its cells stay empty, and of a table that is not read at all the first rows are shown as they were noted.

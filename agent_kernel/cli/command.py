@@ -16,6 +16,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from agent_kernel.browsing import row_lines
 from agent_kernel.errors import AgentKernelError, BranchInUseError
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said, colours_wanted
@@ -25,7 +26,6 @@ from agent_kernel.verbs.scope import Progress, Scope
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
 __all__ = ["main", "progress_bar"]
@@ -166,7 +166,7 @@ def _run(verb: Verb, options: Namespace) -> int:
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
-        scope.brief, scope.row_lines = sys.stdout.isatty(), _row_lines
+        scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
 
@@ -199,9 +199,3 @@ def _print(result: Result, *, as_json: bool) -> int:
         print(result.to_text(width, colour=colours_wanted(sys.stdout)))
     sys.stdout.flush()
     return _DONE if result.ok else _FAILED
-
-
-def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
-    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
-
-    return row_lines(repo, old, new)

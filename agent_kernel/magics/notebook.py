@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.shell import CellInfo, Outcome, Shell
     from agent_kernel.magics.tasks.door import Tasks
-    from agent_kernel.repository import Entry
-    from agent_kernel.session import Repository
     from agent_kernel.verbs.scope import Scope
 
 __all__ = [
@@ -198,9 +196,10 @@ class LiveNotebook(Binding):
 
     def scope(self) -> Scope:
         """What a verb acts on when it is used here."""
+        from agent_kernel.browsing import row_lines
         from agent_kernel.verbs.scope import Scope
 
-        return Scope(self.repo, self.session, self, row_lines=_row_lines)
+        return Scope(self.repo, self.session, self, row_lines=row_lines)
 
     def record(self, on: bool) -> None:
         """Let cells be commits, or stop it; the session stays."""
@@ -317,9 +316,3 @@ def starts_with_the_kernel(shell: Shell) -> bool:
         return False
     get_parent = cast("Callable[[], object]", getattr(shell, "get_parent", dict))
     return not get_parent()
-
-
-def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
-    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
-
-    return row_lines(repo, old, new)

@@ -1,4 +1,4 @@
-"""A running kernel as seen from outside: it is asked over its own channels, between its cells."""
+"""What an agent outside acts on: a running kernel, asked over its own channels between its cells, or a store alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol: tools and resources by MCP, over standard input and output or over HTTP on the loopback."""
+"""Serve tools and resources by MCP, over standard input and output or over HTTP on the loopback; the command for it."""
 
 from __future__ import annotations
 

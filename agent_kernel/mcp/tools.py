@@ -16,6 +16,7 @@ import msgspec
 from agent_kernel.agents import messages
 from agent_kernel.agents.moves import Move, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
+from agent_kernel.browsing import row_lines
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.ignoring import HideList
@@ -198,7 +199,7 @@ class Tools:
         place = self._live()
         session = place.session if place is not None else None
         repo = session.repo if session is not None else self._repo
-        return Scope(repo, session, command="agent-kernel", row_lines=_row_lines)
+        return Scope(repo, session, command="agent-kernel", row_lines=row_lines)
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
@@ -254,9 +255,3 @@ def _stored_line(repo: Repository, name: str, entry: Entry | None) -> str:
 def about(tool: str) -> str:
     """What a model is told of a tool."""
     return inspect.getdoc(getattr(Tools, tool)) or ""
-
-
-def _row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
-    from agent_kernel.browsing.tables import row_lines  # few diffs are of tables
-
-    return row_lines(repo, old, new)

@@ -115,7 +115,7 @@ def footer(
         unsaved=_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,
-        grew=grown(repo, commit),
+        grew=grown(repo, commit, [name for sign, name, _ in chips if sign == "~"]),
     )
     if not line.chips and not line.unsaved:
         return None

@@ -1,4 +1,4 @@
-"""What a store's structured objects hold: commits, entries of a tree, and manifests of values.
+"""Addresses, and what a store's structured objects hold: commits, entries of a tree, and manifests of values.
 
 They are msgpack, encoded deterministically. A reader ignores fields it does not know, and nothing re-encodes an object
 that it only passes on, so what a newer release added survives an older one. Choices are plain strings here, not

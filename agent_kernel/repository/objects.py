@@ -1,4 +1,4 @@
-"""Read immutable objects, checked.
+"""Read immutable objects, checked, and write those of one commit.
 
 Every payload that leaves here matches its id or seal: damage raises, it is never returned. What was decoded once stays
 in a small cache, in two generations: when the young one is full it becomes the old one, and what is still used moves

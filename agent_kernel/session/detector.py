@@ -1,4 +1,4 @@
-"""A namespace and what is remembered of it: notice what changed, and say what a commit of it has to hold."""
+"""A namespace and what is remembered of it: notice what changed, which functions ran, and what a commit has to hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn what was staged into a commit, and move the branch."""
+"""Turn what was staged into a commit, move the branch, and say when the store has become large."""
 
 from __future__ import annotations
 

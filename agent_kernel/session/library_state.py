@@ -1,4 +1,4 @@
-"""Save and restore the state of the random generators that code uses without naming them.
+"""State that libraries hold for a cell's code, which names no variable: random generators, and pyplot's figures.
 
 Python's and numpy's global generators, and torch's, where they are loaded: running a cell again after a rollback then
 gives the same numbers. The format is msgpack, not pickle, so that it can be read without trust.

@@ -1,4 +1,4 @@
-"""What a session did, so that `undo` and `redo` can go back and forth.
+"""What a session did, so that `undo` and `redo` can go back and forth; with it goes the conversation with agents.
 
 An operation is where the session was before and after it. Reversing one is itself recorded where it happens, so these
 lists are put back as they were and shifted by one.

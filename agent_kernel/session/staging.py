@@ -1,4 +1,4 @@
-"""Turn what a cell touched into what its commit holds: dump, group, store, and say what changed."""
+"""Turn what a cell touched into what its commit holds: serialize, find names that share, store, and say what changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open a store by URL, or by the path of its folder.
+"""Open a store by URL, or by the path of its folder; look into a doubtful one in a process of its own.
 
 A URL of an engine that is not there raises; it never falls back to another engine.
 """

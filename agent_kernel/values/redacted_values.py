@@ -1098,7 +1098,7 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
 
 def _numbers_in(value: range) -> list[object]:
     """The numbers of a range, in an array where there are many."""
-    ends: list[object] = [value.start, value.step]  # its stop is none of them
+    ends: list[object] = [value.start, value.step]  # not its stop, which a range leaves out
     if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
         return [*ends, *value]
     if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:

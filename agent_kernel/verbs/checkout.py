@@ -1,4 +1,4 @@
-"""`checkout`, `switch`, `rollback`, `undo` and `redo`: going somewhere else in the history.
+"""`checkout`, `switch`, `rollback`, `undo`, `redo` and `merge`: going somewhere else in the history.
 
 In a live session they load variables. A store alone has none to load: there they move HEAD, which is where the next
 session starts, or write a commit that needs no loading.

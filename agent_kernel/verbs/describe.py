@@ -406,12 +406,12 @@ def growth(old: summaries.Summary, new: summaries.Summary) -> str:
     )
 
 
-def grown(repo: Repository, commit: Commit) -> dict[str, str]:
-    """How much longer or wider each name became that the commit changed, of the largest ones."""
-    changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
-    if not changed or not commit.parents:
-        return {}
-    return grown_between(repo, commit.parents[0], commit.tree, [change.name for change in changed[:_MOST]])
+def grown(repo: Repository, commit: Commit, names: Sequence[str] | None = None) -> dict[str, str]:
+    """How much longer or wider each name became that the commit changed: of these names, or of the largest ones."""
+    if names is None:
+        changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
+        names = [change.name for change in changed[:_MOST]]
+    return grown_between(repo, commit.parents[0], commit.tree, names) if names and commit.parents else {}
 
 
 def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, names: Iterable[str]) -> dict[str, str]:

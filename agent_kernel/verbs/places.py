@@ -1,4 +1,4 @@
-"""Where a notebook's store lies, and which store someone means.
+"""Where a notebook's store lies, which store someone means, and which one belongs to a notebook without a store.
 
 Beside the notebook, in a hidden folder of its own, so that both travel together; a terminal has no notebook, so its
 store lies under the user's data directory, one for each working directory. A program that runs a notebook (nbconvert,

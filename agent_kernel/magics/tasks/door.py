@@ -65,7 +65,7 @@ __all__ = ["QUESTION", "Apart", "Request", "TaskEnded", "Tasks", "check_code", "
 # request is kept as long as the run may go on. The hooks around cells are told of a cell, so that nothing else has its turn
 # meanwhile, and an interrupt reaches the run, which a kernel that rests does not heed.
 
-_SOURCE = "%agent resume"  # to the hooks it is a cell of this line, which is no commit of its own
+_SOURCE = "%agent resume"  # the cell that the hooks see; it makes no commit of its own
 
 Request = dict[str, Any]
 _NOBODYS: Request = {"header": {}, "metadata": {}}

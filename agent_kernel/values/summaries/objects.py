@@ -1,4 +1,4 @@
-"""Summaries of everything that is not of an exactly known type.
+"""Summaries of objects whose type is not exactly known: by a base type, their attributes, or a model's parameters.
 
 Its class may define anything, so only the interpreter's own slots and the base types' own methods are used, and only
 for what a built-in or library base keeps outside the class's reach: a length, a shape, a block manager.

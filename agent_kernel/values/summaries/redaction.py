@@ -243,7 +243,7 @@ def _mask(found: re.Match[str]) -> str:
 # and its message as well. Only what is shown is masked: the stored source stays as it was typed.
 
 _SHORTEST = 4  # characters of a literal that is looked for elsewhere, and digits of a number that is masked
-# What asks for a secret by its name: the name is none.
+# Functions that are given the name of a secret. The name itself is not secret.
 _ASKING = frozenset({"get", "getenv", "getpass", "input", "prompt", "raw_input"})
 _COMMAND = re.compile(r"(?m)^[^\S\n]*[%!].*$")  # a magic or shell line: its words are no Python
 _FOREIGN = re.compile(r"\s*%%(?!agent\b|time\b|timeit\b|capture\b|prun\b)")  # a cell of another language
