@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -46,9 +47,11 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 def quick_collections() -> None:
     """Leave out of garbage collections what was there before: IPython makes one as each shell ends.
 
-    Beside the libraries that earlier tests imported, one takes half a second.
+    Beside the libraries that earlier tests imported, one takes half a second. What cells of those left open is closed here.
     """
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     gc.freeze()
 
 

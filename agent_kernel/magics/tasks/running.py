@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import inspect
 import sys
 import time
@@ -367,7 +368,8 @@ class ForkedShell(PlainExecutor):
         """Code that awaits has an event loop of its own: the kernel's belongs to its process."""
         if not any(code.co_flags & inspect.CO_COROUTINE for code in codes):
             return super()._evaluated(codes)
-        return asyncio.new_event_loop().run_until_complete(self._awaited(codes))
+        with contextlib.closing(asyncio.new_event_loop()) as loop:
+            return loop.run_until_complete(self._awaited(codes))
 
     async def _awaited(self, codes: Sequence[CodeType]) -> object:
         value: object = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import queue
@@ -99,7 +100,7 @@ def waiting() -> ak.Run[object]:
         "threading.Timer(0.1, pending.approve).start()",
         "threading.Thread(target=lambda: (gate.wait(), setattr(child, 'approve', 'auto'))).start()",
         "pool = ThreadPoolExecutor(1)\npool.submit(later)",
-        "loop = asyncio.new_event_loop()\nloop.call_later(0.1, pending.approve)\nthreading.Thread(target=lambda: (loop.run_until_complete(asyncio.sleep(0.2)), loop.close())).start()",
+        "loop = asyncio.new_event_loop()\nloops.append(loop)\nloop.call_later(0.1, pending.approve)\nthreading.Thread(target=loop.run_until_complete, args=(asyncio.sleep(0.2),)).start()",
         "gc.callbacks.append(lambda *_: pending.approve())",
         "def kept():\n    try: yield\n    finally: pending.approve()\nmade = kept(); next(made); keep.append(made); del made",
     ],
@@ -112,8 +113,9 @@ def test_what_a_step_leaves_behind_decides_nothing_either(
     if "gc." in code:
         monkeypatch.setattr(gc, "callbacks", list[object]())
     pending, child, keep, ended = waiting(), scripted("child", ENDS, approve="never"), list[object](), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
     set_up = "import asyncio, gc, threading\nfrom concurrent.futures import ThreadPoolExecutor\ndef later():\n    gate.wait()\n    pending.approve()\n"
-    state: dict[str, object] = {"pending": pending, "child": child, "keep": keep, "gate": ended}
+    state: dict[str, object] = {"pending": pending, "child": child, "keep": keep, "gate": ended, "loops": loops}
     run = scripted("lead", set_up + code, ENDS, approve=approve, state=state).start("Work")
     threads = set(threading.enumerate())
     list(run)
@@ -127,6 +129,8 @@ def test_what_a_step_leaves_behind_decides_nothing_either(
         if "Pool" not in thread.name:
             thread.join(5)
     time.sleep(0.05)
+    for loop in loops:
+        loop.close()
     assert (pending.status, child.approve) == ("pending", "never")
 
 
