@@ -44,10 +44,10 @@ test: $(VENV)/.test $(NODE_TESTS)  ## the tests (slow ones and those in a browse
 widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScript and its types, in node
 	$(RUN) -m pytest tests/widgets
 
-e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab and Notebook 7 in Chromium
+e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab in Chromium, and Notebook 7 where it differs
 	$(RUN) -m pytest -n 2 tests/e2e
 
-test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments, all cases of large matrices
+test-slow: $(VENV)/.test $(VENV)/.e2e  ## the slow tests: kills, wheels, fresh environments, all cases of large matrices, all of Notebook 7
 	$(RUN) -m pytest -n $(JOBS) -m slow
 
 # Old releases use what newer ones of their own dependencies call deprecated.
@@ -61,7 +61,7 @@ MATRIX := $(foreach kernel,6.31 7.3 7.4,4.2-7.2-$(kernel) 4-7-$(kernel))
 test-matrix: $(MATRIX:%=matrix-%)  ## the tests in a browser with old and new JupyterLab, Notebook and ipykernel (slow)
 
 matrix-%: $(VENV)-matrix-%/.made
-	$(VENV)-matrix-$*/bin/python -m pytest -n 2 tests/e2e
+	$(VENV)-matrix-$*/bin/python -m pytest -n 2 -m "" tests/e2e
 
 lint: $(VENV)/.lint  ## ruff check, ruff format, the layers
 	$(BIN)/ruff check

@@ -267,7 +267,9 @@ def test_an_interrupt_of_the_code_is_none_of_a_person_s_for_those_around_it() ->
 def test_who_sends_an_interrupt_from_a_thread_that_was_there_before_is_a_person() -> None:
     import _thread
 
-    run = ak.Agent(model=ak.ScriptedModel(["import time\ntime.sleep(20)", "task.success(1)"])).start("Sleep")
+    run = ak.Agent(
+        model=ak.ScriptedModel(["import time\nfor _ in range(2000):\n    time.sleep(0.01)", "task.success(1)"])
+    ).start("Sleep")
     soon(_thread.interrupt_main, 0.6)  # as front ends do where there are no signals
     with pytest.raises(ak.TaskInterruptedError):
         run.result()

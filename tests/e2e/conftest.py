@@ -1,7 +1,8 @@
 """One browser, and one server for each app, for all tests of a worker.
 
-A test that takes `app` runs in JupyterLab and in Notebook 7. What is opened is closed after each test: no kernel stays, and a
-page that reported an error of ours fails its test.
+A test that takes `app` runs in JupyterLab, and in Notebook 7 where it is one of the slow tests: the panels are the same in both,
+and what the apps do by themselves (documents, keys, the side panel) has tests that are `in_both`. What is opened is closed
+after each test: no kernel stays, and a page that reported an error of ours fails its test.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ OpenNew = Callable[..., "Document"]
 KNOWN = re.compile(r"reading '(schema|last_modified)'|reading 'type'.*/static/lab/jlab_core", re.DOTALL)
 
 lab_only = pytest.mark.parametrize("app", ["lab"], indirect=True, scope="package")
+in_both = pytest.mark.parametrize("app", ["lab", "notebook"], indirect=True, scope="package")
 
 
 @pytest.fixture(scope="package")
@@ -41,7 +43,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="package", params=["lab", "notebook"])
+@pytest.fixture(scope="package", params=["lab", pytest.param("notebook", marks=pytest.mark.slow)])
 def app(request: pytest.FixtureRequest) -> App:
     """JupyterLab, then Notebook 7."""
     found: App = request.param

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from tests.e2e.browser import Page, expect
-from tests.e2e.conftest import OpenNew, Photograph, lab_only
+from tests.e2e.conftest import OpenNew, Photograph, in_both, lab_only
 from tests.e2e.jupyter import Jupyter
 from tests.e2e.study import RATES, STUDY
 
@@ -66,6 +66,7 @@ def test_nothing_keeps_anybody_out(theme: Theme, opened: OpenNew, photograph: Ph
     assert problems(document.page) == []
 
 
+@in_both
 def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: OpenNew) -> None:
     document = opened(*RATES)
     document.run(1, 2, 3, 4)
@@ -84,6 +85,7 @@ def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: Op
     assert document.ask("rate") == "3"
 
 
+@in_both
 def test_keys_with_ctrl_are_the_applications_wherever_one_types_in_a_panel(opened: OpenNew) -> None:
     model = "import agent_kernel as ak\nwrites = ak.ScriptedModel([\"open('x', 'w')\"])\n%agent model scripted:writes"
     document = opened(model, "%%agent analyst\nSave it.", "%agent history")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph, lab_only
+from tests.e2e.conftest import OpenNew, Photograph, in_both, lab_only
 from tests.e2e.documents import Document, Panel
 from tests.e2e.study import RATES
 
@@ -23,6 +23,7 @@ def panel(rates: Document) -> Panel:
     return rates.panel(4).ready()
 
 
+@in_both
 def test_a_checkout_by_click_says_what_changes_and_undo_brings_it_back(
     rates: Document, panel: Panel, photograph: Photograph
 ) -> None:

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.conftest import OpenNew, Photograph, in_both
 from tests.e2e.documents import Document
 
 TURNS = (
@@ -32,6 +32,7 @@ def task(opened: OpenNew) -> Document:
     return document
 
 
+@in_both
 def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     task: Document, photograph: Photograph
 ) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph, lab_only
+from tests.e2e.conftest import OpenNew, Photograph, in_both, lab_only
 from tests.e2e.documents import Document
 
 OLD = ("rate = 1", "double = rate * 2")
@@ -77,6 +77,7 @@ def test_where_the_panels_own_cell_goes_the_way_back_stays_and_a_real_cell_is_se
     assert document.ask("rate") == "10"
 
 
+@in_both
 def test_one_undo_takes_back_the_variables_and_the_cells(changed: Document, photograph: Photograph) -> None:
     panel = changed.panel(3)
     panel.ask_to_check_out("Cell 2")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph, lab_only
+from tests.e2e.conftest import OpenNew, Photograph, in_both, lab_only
 from tests.e2e.documents import Document
 
 WORD = "gone_before_it_was_saved"
@@ -67,6 +67,7 @@ def test_a_web_page_shows_the_history_and_no_code_of_cells_that_were_deleted(sav
     assert f"{WORD} = 1" not in saved.path.read_text()
 
 
+@in_both
 def test_a_step_that_waits_and_a_race_stand_there_after_their_kernel_is_gone(
     opened: OpenNew, photograph: Photograph
 ) -> None:

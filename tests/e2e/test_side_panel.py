@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.conftest import OpenNew, Photograph, in_both
 from tests.e2e.study import BUSY, RATES
 
 _LOOKED_FOR_MS = 20_000
 
 
+@in_both
 def test_it_follows_the_cells_that_run_and_acts_as_the_inline_panel_does(
     opened: OpenNew, photograph: Photograph
 ) -> None:
@@ -82,6 +83,7 @@ def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
     photograph("side-no-kernel", document.page)
 
 
+@in_both
 def test_the_line_under_a_cell_undoes_it_and_opens_its_history(opened: OpenNew, photograph: Photograph) -> None:
     document = opened(*RATES)
     document.run(1, 2, 3)
@@ -95,6 +97,7 @@ def test_the_line_under_a_cell_undoes_it_and_opens_its_history(opened: OpenNew, 
     assert document.ask("rate") == "2"
 
 
+@in_both
 def test_its_key_takes_the_keyboard_into_the_list_and_back(opened: OpenNew) -> None:
     document = opened("x = 1", "y = 2", "x = 3")
     document.run(1, 2, 3)

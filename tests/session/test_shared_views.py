@@ -182,7 +182,13 @@ MATRIX = {
     **{kind: (*records, OVER_RECORDS) for kind, records in RECORDS.items()},
     **{f"{kind}, all": (*LINES[kind], OVER_LINES) for kind in ALL_OVER_TOO},
 }
-KINDS = [pytest.param(kind, marks=[pytest.mark.slow] if kind.endswith(", all") else []) for kind in MATRIX]
+SELDOM = {  # variations of kinds that each run of the tests looks at
+    *("floats", "truths", "seconds", "durations", "numbers backwards", "a column of a plane", "gaps among integers"),
+    *("gaps among truths", "an array of days", "an array of durations", "periods", "texts", "an array of numpy's"),
+    *("a plane in Fortran's order", "a turned plane", "a part of a plane", "records by name", "records within records"),
+    *(f"{kind}, all" for kind in ALL_OVER_TOO),
+}
+KINDS = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SELDOM else []) for kind in MATRIX]
 
 
 class Seen(NamedTuple):
