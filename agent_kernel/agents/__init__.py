@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.listing import Events as Events
     from agent_kernel.agents.listing import pprint_events as pprint_events
+    from agent_kernel.agents.listing import view as view
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.tasks import Task as Task
-    from agent_kernel.agents.views import view as view
     from agent_kernel.agents.workers import Candidate as Candidate
 
 __all__ = [
@@ -53,6 +53,7 @@ _HOMES = {
     "listing": (
         "Events",
         "pprint_events",
+        "view",
     ),
     "models": (
         "FunctionModel",
@@ -69,7 +70,6 @@ _HOMES = {
         "Run",
     ),
     "tasks": ("Task",),
-    "views": ("view",),
     "workers": ("Candidate",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

@@ -14,7 +14,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Author, ObjectId
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.snapshot import Snapshot
-from agent_kernel.values.lost import unloaded_of
+from agent_kernel.values.surface import unloaded_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import TaskStart

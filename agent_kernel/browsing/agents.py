@@ -27,14 +27,13 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.racing.standings import data_of, told
-from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.listing import changed_by, chips_of, code_line, status_of, stopped_of
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.questions import OfRun
 from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.text_diff import html_of, pieces_of
-from agent_kernel.browsing.wording import called, cleaned, prompts, subject_of
+from agent_kernel.browsing.wording import Author, Ref, Sign, Stopped, called, cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries

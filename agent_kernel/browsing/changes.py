@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 
-from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import Numbers, elements_of, is_hidden
 from agent_kernel.browsing.text_diff import DiffLine
-from agent_kernel.browsing.wording import cleaned, text_of
+from agent_kernel.browsing.wording import Sign, cleaned, text_of
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry
 from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Call
 from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.wording import MORE, counted, shape_text
+from agent_kernel.values.summaries.model import MORE, counted, shape_text
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
 from agent_kernel.verbs.contents import ARRAY, Stored, integers, items_of, same, stored
@@ -29,19 +28,19 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
 __all__ = [
-    "ArrayFace",
+    "ArrayDiff",
     "ArrayRow",
     "Cell",
     "Change",
     "Column",
-    "Face",
     "Mark",
     "Pair",
-    "PairsFace",
-    "PicturesFace",
-    "TableFace",
+    "PairsDiff",
+    "PicturesDiff",
+    "TableDiff",
     "TableRow",
-    "TextFace",
+    "TextDiff",
+    "ValueDiff",
     "attribute_rows",
     "changes_of",
     "has_attributes",
@@ -79,7 +78,7 @@ class TableRow(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
 
 
-class TableFace(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
+class TableDiff(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
     """A table."""
 
     columns: tuple[Column, ...]
@@ -94,13 +93,13 @@ class ArrayRow(msgspec.Struct, frozen=True):
     stats: tuple[tuple[str, str, bool], ...]
 
 
-class ArrayFace(msgspec.Struct, frozen=True, tag="array", tag_field="kind"):
+class ArrayDiff(msgspec.Struct, frozen=True, tag="array", tag_field="kind"):
     """An array of numbers."""
 
     rows: tuple[ArrayRow, ...]
 
 
-class TextFace(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
+class TextDiff(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
     """A text, line by line."""
 
     lines: tuple[DiffLine, ...]
@@ -115,21 +114,21 @@ class Pair(msgspec.Struct, frozen=True):
     changed: bool
 
 
-class PairsFace(msgspec.Struct, frozen=True, tag="pairs", tag_field="kind"):
+class PairsDiff(msgspec.Struct, frozen=True, tag="pairs", tag_field="kind"):
     """A dict by its keys, or an object by its attributes."""
 
     columns: tuple[str, str]
     rows: tuple[Pair, ...]
 
 
-class PicturesFace(msgspec.Struct, frozen=True, tag="pictures", tag_field="kind"):
+class PicturesDiff(msgspec.Struct, frozen=True, tag="pictures", tag_field="kind"):
     """What cells showed of a figure, as data: URIs."""
 
     before: str | None
     after: str | None
 
 
-Face: TypeAlias = TableFace | ArrayFace | TextFace | PairsFace | PicturesFace
+ValueDiff: TypeAlias = TableDiff | ArrayDiff | TextDiff | PairsDiff | PicturesDiff
 
 
 # -- dicts by their keys and objects by their attributes, side by side

@@ -31,7 +31,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.messages import begun, open_action
 from agent_kernel.agents.racing.raced import is_race
-from agent_kernel.browsing.answers import (
+from agent_kernel.browsing.wording import (
     Author,
     FoldRow,
     Graph,
@@ -42,8 +42,10 @@ from agent_kernel.browsing.answers import (
     Sign,
     Stopped,
     WaitRow,
+    cleaned,
+    prompts,
+    subject_of,
 )
-from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries

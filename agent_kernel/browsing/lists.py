@@ -9,7 +9,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent_kernel.browsing.answers import (
+from agent_kernel.browsing.listing import Fold, Item, Listing, chips_of, counts_of, run_row, stopped_row, wait_row
+from agent_kernel.browsing.questions import Listed, Nothing, Opened
+from agent_kernel.browsing.questions import Located as Sought
+from agent_kernel.browsing.reader import Book, Query, Spread, store_id
+from agent_kernel.browsing.wording import (
     Branch,
     CommitRow,
     DayRow,
@@ -22,12 +26,12 @@ from agent_kernel.browsing.answers import (
     Ref,
     Row,
     State,
+    called,
+    cleaned,
+    prompts,
+    step_called,
+    subject_of,
 )
-from agent_kernel.browsing.listing import Fold, Item, Listing, chips_of, counts_of, run_row, stopped_row, wait_row
-from agent_kernel.browsing.questions import Listed, Nothing, Opened
-from agent_kernel.browsing.questions import Located as Sought
-from agent_kernel.browsing.reader import Book, Query, Spread, store_id
-from agent_kernel.browsing.wording import called, cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown

@@ -15,9 +15,8 @@ from agent_kernel.agents.approval import asked_by
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among, candidate
 from agent_kernel.browsing import questions as ask_for
-from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.listing import Colours, Listing, colours_of, listing_of, where_stopped
-from agent_kernel.browsing.wording import cleaned
+from agent_kernel.browsing.wording import Author, Ref, cleaned
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
@@ -30,7 +29,7 @@ from agent_kernel.errors import (
     TooLargeError,
 )
 from agent_kernel.repository import Commit, ObjectId
-from agent_kernel.session.branches import person
+from agent_kernel.session.history import person
 from agent_kernel.values import summaries
 from agent_kernel.verbs.timeline import Finder, Timeline, View
 
@@ -263,14 +262,14 @@ _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
     "branches": Question(ask_for.Nothing, "lists"),
-    "cells": Question(ask_for.One, "outputs"),
+    "cells": Question(ask_for.One, "variables"),
     "code": Question(ask_for.At, "details"),
     "commit": Question(ask_for.At, "details"),
     "compare": Question(ask_for.Between, "details"),
     "environment": Question(ask_for.At, "details"),
     "locate": Question(ask_for.Located, "lists"),
     "open": Question(ask_for.Opened, "lists"),
-    "outputs": Question(ask_for.One, "outputs"),
+    "outputs": Question(ask_for.One, "variables"),
     "plan": Question(ask_for.Planned, "plans"),
     "race": Question(ask_for.OfRun, "agents"),
     "rows": Question(ask_for.Listed, "lists"),

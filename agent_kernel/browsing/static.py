@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.browsing.answers import Author, CommitRow, Head, Row
 from agent_kernel.browsing.listing import listing_of
 from agent_kernel.browsing.lists import head_of, row_of, title_of
 from agent_kernel.browsing.mime import HISTORY
 from agent_kernel.browsing.reader import Book, Spread, store_id
+from agent_kernel.browsing.wording import Author, CommitRow, Head, Row
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.labels import error_kind, what_ran
 from agent_kernel.verbs.output import Table, table_lines

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.browsing.changes import Cell, Column, Mark, TableFace, TableRow, summary_of
+from agent_kernel.browsing.changes import Cell, Column, Mark, TableDiff, TableRow, summary_of
 from agent_kernel.browsing.memory import (
     UNREAD,
     Chained,
@@ -526,7 +526,7 @@ def _places(frame: Frame) -> dict[object, int] | None:
 _COLUMNS = 12  # that are shown, those that changed before others
 
 
-def table_face(before: Frame | None, after: Frame | None) -> tuple[TableFace, str]:
+def table_face(before: Frame | None, after: Frame | None) -> tuple[TableDiff, str]:
     """Two versions of a table, or the one that there is, and what to say below."""
     rows = rows_of(before, after)
     columns = _columns(before, after, rows)
@@ -537,7 +537,7 @@ def table_face(before: Frame | None, after: Frame | None) -> tuple[TableFace, st
     rows_shown = (
         _row(before, after, kept, place, found) for place, found in zip(places, zip(*cells, strict=True), strict=True)
     )
-    face = TableFace(tuple(kept), tuple(rows_shown))
+    face = TableDiff(tuple(kept), tuple(rows_shown))
     return face, _note(before, after, rows, columns, face)
 
 
@@ -626,12 +626,12 @@ def _value(frame: Frame | None, name: str, place: int) -> tuple[object, bool]:
     return (UNREAD if column is None or place >= column.count else column.at(place)), True
 
 
-def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableFace) -> str:
+def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableDiff) -> str:
     return " ".join(_sentences(before, after, rows, columns, face))
 
 
 def _sentences(
-    before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableFace
+    before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableDiff
 ) -> Iterator[str]:
     if rows.why_not:
         yield rows.why_not
@@ -736,7 +736,7 @@ def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
 # -- tables and series that are not read, by the first rows that were noted when they were committed
 
 
-def summary_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableFace | None:
+def summary_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableDiff | None:
     """The first rows as they were noted, of tables that are not read."""
     sides = [side for side in (before, after) if side is not None and side.columns]
     if not sides or (before is not None and after is not None and len(sides) < 2):
@@ -750,10 +750,10 @@ def summary_face(before: summaries.Summary | None, after: summaries.Summary | No
     rows = tuple(
         TableRow(f"row {at}", "", tuple(_noted_cell(old, new, name, at) for name in names)) for at in range(count)
     )
-    return TableFace(columns, rows)
+    return TableDiff(columns, rows)
 
 
-def series_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableFace | None:
+def series_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableDiff | None:
     """The first values as they were noted, of a series that is not read."""
     sides = [side for side in (before, after) if side is not None]
     if not sides or not all(side.rows for side in sides):
@@ -765,7 +765,7 @@ def series_face(before: summaries.Summary | None, after: summaries.Summary | Non
         old, new = (cleaned(side.rows[at][0]) if side and at < len(side.rows) else None for side in (before, after))
         changed: Mark = "~" if None not in (old, new) and old != new else ""
         rows.append(TableRow(f"row {at}", changed, (Cell(old, new, changed),)))
-    return TableFace((Column("values", kinds[-1], "~" if kinds[0] != kinds[-1] else ""),), tuple(rows))
+    return TableDiff((Column("values", kinds[-1], "~" if kinds[0] != kinds[-1] else ""),), tuple(rows))
 
 
 def _noted(side: summaries.Summary | None) -> dict[str, tuple[str, list[str]]]:

@@ -1,23 +1,25 @@
-"""`variable`: one variable on both sides, as closely as it can be looked at without loading it."""
+"""`variable`, `outputs` and `cells`: a variable on both sides, and what cells showed, without loading anything."""
 
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import inf, isfinite, prod, sqrt
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.changes import (
-    ArrayFace,
+    ArrayDiff,
     ArrayRow,
-    Face,
     Pair,
-    PairsFace,
-    PicturesFace,
-    TableFace,
-    TextFace,
+    PairsDiff,
+    PicturesDiff,
+    TableDiff,
+    TextDiff,
+    ValueDiff,
     attribute_rows,
     key_rows,
     summary_of,
@@ -34,22 +36,225 @@ from agent_kernel.browsing.memory import (
     is_named_a_secret,
     may_name_a_secret,
 )
-from agent_kernel.browsing.outputs import picture_of
-from agent_kernel.browsing.questions import OfVariable
+from agent_kernel.browsing.questions import OfVariable, One
 from agent_kernel.browsing.reader import Book
 from agent_kernel.browsing.tables import series_face, summary_face, table_face
 from agent_kernel.browsing.text_diff import diff_lines
-from agent_kernel.browsing.wording import called, cleaned
-from agent_kernel.errors import NameNotFoundError, StoreError
-from agent_kernel.repository import Entry, ObjectId
+from agent_kernel.browsing.wording import Sign, called, cleaned
+from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
+from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import details_of, differing
 from agent_kernel.verbs.contents import ARRAY, Stored, columns_of, integers, stored, widget_changes
+from agent_kernel.verbs.showing import ShownOutputs, outputs_of, page_of
 
-__all__ = ["MOST_READ", "VariableDiff", "array_face", "numbers_in", "variable"]
+if TYPE_CHECKING:
+    from agent_kernel.repository import Cell
+    from agent_kernel.session.notebooks import NotebookCell
+
+__all__ = [
+    "MOST_READ",
+    "NotebookPage",
+    "PageCell",
+    "Shown",
+    "VariableDiff",
+    "array_face",
+    "cells",
+    "numbers_in",
+    "outputs",
+    "picture_of",
+    "variable",
+]
+
+
+# -- `outputs` and `cells`: what a cell showed, and the page that it stood on. Text is masked; pictures come as data, so many of them as fit into one answer
+#
+# HTML and SVG are handed on as the text that they are, masked too: whoever shows them does so in a frame without scripts.
+
+Kind = Literal["text", "error", "image", "html", "svg", "json", "gap"]
+
+_MOST_BYTES: Final = 2_000_000  # of one answer
+_MOST_TEXT: Final = 500_000  # characters of one output
+_MOST_OUTPUTS: Final = 500
+PICTURE_BYTES: Final = 1_000_000
+_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# In the order in which one of them stands for the others.
+_FACES: Final[dict[str, Kind]] = {
+    **dict.fromkeys(_PICTURES, "image"),
+    "text/html": "html",
+    "image/svg+xml": "svg",
+    "application/json": "json",
+    "text/markdown": "text",
+    "text/latex": "text",
+    "text/plain": "text",
+}
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One output. Without text and picture it was left out, for its size."""
+
+    kind: Kind
+    text: str
+    uri: str
+    size: int
+    note: str
+
+
+class _Room:
+    """What is left of an answer."""
+
+    def __init__(self) -> None:
+        self.bytes = _MOST_BYTES
+
+    def take(self, size: int) -> bool:
+        fits = size <= self.bytes
+        self.bytes -= size if fits else 0
+        return fits
+
+
+def outputs(book: Book, args: One) -> tuple[Shown, ...]:
+    """All that the commit's cell showed, in order."""
+    found = outputs_of(book.repo, book.resolve(args.id)[1])
+    if found is None:
+        return ()
+    room = _Room()
+    shown = [_shown(found, output, room) for output in found.outputs.outputs[:_MOST_OUTPUTS]]
+    rest = len(found.outputs.outputs) - len(shown)
+    return (*shown, *([Shown("gap", "", "", 0, f"{rest:,} more outputs")] if rest else []))
+
+
+def _shown(found: ShownOutputs, output: Output, room: _Room) -> Shown:
+    note = _note(output)
+    if output.kind == "gap":
+        return Shown("gap", "", "", output.size, "left out when it was shown: too large")
+    if output.kind == "stream":
+        return _text("text", found.clean(output.text), room, note)
+    if output.kind == "error":
+        return _text("error", found.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), room, note)
+    face = _best(output)
+    if face is None:
+        told = ", ".join(f"{cleaned(one.mime)}" for one in output.faces)
+        return Shown(
+            "gap", "", "", sum(one.size for one in output.faces), f"{told} cannot be shown here" if told else ""
+        )
+    kind = _FACES[face.mime]
+    if not face.is_kept:
+        return Shown(kind, "", "", face.size, "left out when it was shown: too large")
+    if kind != "image":
+        return _text(kind, found.content(face), room, note)
+    uri = _uri(found, face) if face.size * 4 // 3 <= room.bytes else ""
+    if not uri or not room.take(len(uri)):
+        return Shown("image", _words(found, output), "", face.size, "too large to be shown here")
+    return Shown("image", _words(found, output), uri, face.size, note)
+
+
+def _text(kind: Kind, text: str, room: _Room, note: str) -> Shown:
+    size = len(text.encode("utf-8", "replace"))
+    whole = len(text) <= _MOST_TEXT
+    if kind in ("html", "svg") and not whole:  # half of it would be something else
+        return Shown(kind, "", "", size, "too large to be shown here")
+    shown = text if whole else f"{text[:_MOST_TEXT]}\n…"
+    if not room.take(len(shown)):
+        return Shown(kind, "", "", size, "too large to be shown here")
+    return Shown(kind, shown, "", size, note if whole else "the beginning of a longer text")
+
+
+def _best(output: Output) -> Face | None:
+    """The face that stands for the output: of those that were kept, if one was."""
+    known = [face for face in output.faces if face.mime in _FACES]
+    order = list(_FACES)
+    return min(known, key=lambda face: (not face.is_kept, order.index(face.mime)), default=None)
+
+
+def _words(found: ShownOutputs, output: Output) -> str:
+    """What the object says of itself in plain text, to stand for its picture."""
+    plain = next((face for face in output.faces if face.mime == "text/plain"), None)
+    return cleaned(found.content(plain), 300) if plain is not None else ""
+
+
+def _uri(found: ShownOutputs, face: Face) -> str:
+    content = found.read(face)
+    return "" if content is None else f"data:{face.mime};base64,{b64encode(content).decode()}"
+
+
+def _note(output: Output) -> str:
+    if output.kind == "update_display_data":
+        return "in place of what an earlier cell showed"
+    if output.under is not None:
+        return f"under [{output.under}]"
+    if output.widget:
+        return "in a widget"
+    return "stderr" if output.kind == "stream" and output.name == "stderr" else ""
+
+
+def picture_of(book: Book, commit: Commit) -> str | None:
+    """The last PNG that the commit's cell showed, if it is not large."""
+    found = outputs_of(book.repo, commit)
+    if found is None:
+        return None
+    faces = (face for output in reversed(found.outputs.outputs) for face in output.faces)
+    kept = (face for face in faces if face.mime == "image/png" and face.is_kept and face.size <= PICTURE_BYTES)
+    face = next(kept, None)
+    return None if face is None else _uri(found, face)
+
+
+# -- `cells`: the notebook's page that was stored with a commit
+
+_MOST = 16 << 20  # characters of all cells
+
+
+class PageCell(msgspec.Struct, frozen=True):
+    """One cell of a notebook's page."""
+
+    id: str
+    type: Literal["code", "markdown", "raw"]
+    source: str
+
+
+class NotebookPage(msgspec.Struct, frozen=True):
+    """A notebook as it was saved last before a commit. `at`: which cell it was that made the commit, if it is known."""
+
+    name: str
+    saved_ms: int
+    at: int | None
+    cells: tuple[PageCell, ...]
+
+
+def cells(book: Book, args: One) -> NotebookPage | None:
+    """The page with its sources as they were typed, for it is there to be put back; None: none was stored.
+
+    Raises:
+        TooLargeError: it is larger than one answer may be.
+    """
+    commit = book.resolve(args.id)[1]
+    page = page_of(book.repo, commit)
+    if page is None:
+        return None
+    size = sum(len(cell.source) for cell in page.cells)
+    if size > _MOST:
+        raise TooLargeError(f"the page of {cleaned(page.name)}", size, _MOST)
+    return NotebookPage(
+        cleaned(page.name),
+        page.saved_ns // 1_000_000,
+        _place(commit.cell, page.cells),
+        tuple(PageCell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
+    )
+
+
+def _place(ran: Cell | None, cells: Sequence[NotebookCell]) -> int | None:
+    if ran is None:
+        return None
+    by_id = (at for at, cell in enumerate(cells) if ran.id and cell.id == ran.id)
+    # A kernel is not told the ids of notebooks of old formats, nor by every front end.
+    by_code = (at for at, cell in enumerate(cells) if cell.type == "code" and cell.source == ran.source)
+    return next(chain(by_id, by_code), None)
+
+
+def _type_of(found: str) -> Literal["code", "markdown", "raw"]:
+    return "markdown" if found == "markdown" else "raw" if found == "raw" else "code"
 
 
 # -- arrays side by side: smallest, mean, largest, standard deviation, and how the values are spread
@@ -110,7 +315,7 @@ def _tensor(stored: Stored, tensor: Call) -> Elements | None:
     return elements_of(stored, Call(ARRAY, (held, dtype, (total,), "C")))
 
 
-def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayFace, str] | None:
+def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayDiff, str] | None:
     """Both versions, and what has to be said of how they were read; None if there is no number to show."""
     sides = [(label, side) for label, side in (("before", before), ("after", after)) if side is not None]
     measured = [(label, _measure(side)) for label, side in sides]
@@ -125,7 +330,7 @@ def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayFace
     )
     longest = max(side.count for _, side in sides)
     note = f"Worked out from {MOST_READ:,} of {longest:,} values." if longest > MOST_READ else ""
-    return ArrayFace(rows), note
+    return ArrayDiff(rows), note
 
 
 def _measure(numbers: Numbers) -> _Measured:
@@ -188,7 +393,7 @@ class VariableDiff(msgspec.Struct, frozen=True):
     how: Sign
     note: str
     lines: tuple[str, ...]
-    face: Face | None
+    face: ValueDiff | None
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -231,11 +436,11 @@ def _name(book: Book, sides: Sequence[ObjectId | None], asked: str) -> str | Non
     return next((name for name in names if cleaned(name) == asked), None)
 
 
-def _lines(book: Book, old: _Version, new: _Version, face: Face | None) -> Iterator[str]:
+def _lines(book: Book, old: _Version, new: _Version, face: ValueDiff | None) -> Iterator[str]:
     """What a face does not say: of an array where it differs, and of what has no face all."""
-    shown = isinstance(face, PicturesFace)  # they differ, as is seen and said in the line above
-    whole = face is None or (isinstance(face, TableFace) and not face.rows)
-    if whole or isinstance(face, (ArrayFace, PicturesFace)):
+    shown = isinstance(face, PicturesDiff)  # they differ, as is seen and said in the line above
+    whole = face is None or (isinstance(face, TableDiff) and not face.rows)
+    if whole or isinstance(face, (ArrayDiff, PicturesDiff)):
         for line in _details(book, old, new):
             if whole or not (line.startswith(("values ", "size ")) or (shown and "may differ" in line)):
                 yield cleaned(line, 320)
@@ -261,7 +466,7 @@ def _version(book: Book, at: ObjectId | None, name: str) -> _Version:
     return _Version(at, entry, summary, held)
 
 
-def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:
+def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[ValueDiff | None, str]:
     """The face that fits what both sides are, and what to say below it."""
     known = [side.summary for side in (old, new) if side.summary is not None]
     if not known:
@@ -288,7 +493,7 @@ def _differ(old: _Version, new: _Version) -> bool:
     return old.entry is not None and new.entry is not None and not old.entry.is_same_value(new.entry)
 
 
-def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
+def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
     """Faces read from what is stored."""
     kinds = {summary.kind for summary in known}
     held = [side.stored for side in (old, new)]
@@ -307,7 +512,7 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
     if kinds == {"text"} and not any(summary.masked for summary in known):
         texts = ["" if one is None else one.value for one in held]
         if isinstance(texts[0], str) and isinstance(texts[1], str):
-            yield TextFace(diff_lines(summaries.mask_text(texts[0]), summaries.mask_text(texts[1]))), ""
+            yield TextDiff(diff_lines(summaries.mask_text(texts[0]), summaries.mask_text(texts[1]))), ""
     if kinds == {"object"}:
         rows = attribute_rows(*held)
         if rows:
@@ -326,7 +531,7 @@ def _has_secret_rows(side: _Version) -> bool:
     return side.summary.masked or (frame is not None and may_name_a_secret(frame.labels))
 
 
-def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
+def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
     """Faces from what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
@@ -355,20 +560,20 @@ def _within_widgets(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
 
 def _pairs(
     rows: tuple[Pair, ...], within: tuple[Pair, ...] = (), *, differ: bool, total: int = 0, noun: str = "key"
-) -> tuple[Face, str]:
+) -> tuple[ValueDiff, str]:
     some = f"{len(rows)} of {total:,} {noun}s." if total > len(rows) else ""
     is_hidden = differ and not any(row.changed for row in (*within, *rows))
     hidden = "The change is not visible in this preview." if is_hidden else ""
-    return PairsFace(("before", "after"), (*within, *rows)), " ".join(filter(None, (some, hidden)))
+    return PairsDiff(("before", "after"), (*within, *rows)), " ".join(filter(None, (some, hidden)))
 
 
-def _pictures(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:
+def _pictures(book: Book, old: _Version, new: _Version, name: str) -> tuple[ValueDiff | None, str]:
     """What the cells that made the figures showed. No figure is drawn here."""
     found = [_picture(book, side, name) for side in (old, new)]
     pictures, sources = [picture for picture, _ in found], [source for _, source in found if source]
     if not any(pictures):
         return None, "No cell that changed it showed a picture of it."
-    return PicturesFace(*pictures), f"As {' and '.join(dict.fromkeys(sources))} showed it."
+    return PicturesDiff(*pictures), f"As {' and '.join(dict.fromkeys(sources))} showed it."
 
 
 def _picture(book: Book, side: _Version, name: str) -> tuple[str | None, str]:

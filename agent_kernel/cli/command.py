@@ -1,4 +1,4 @@
-"""One command: find the store, hold its branch where something is written, run the verb, print the answer.
+"""One command: find the store, hold its branch where something is written, run the verb, print the answer; `install`.
 
 Answers go to standard output, everything else to standard error, so that `--json` can be piped.
 """
@@ -14,10 +14,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.browsing import row_lines
-from agent_kernel.errors import AgentKernelError, BranchInUseError
+from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said, colours_wanted
 from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
@@ -28,7 +29,7 @@ from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, pars
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["main", "progress_bar"]
+__all__ = ["install", "main", "progress_bar", "spec"]
 
 
 # -- A bar on standard error while something long is running, where someone is there to see it
@@ -123,8 +124,6 @@ def _dispatch(words: Sequence[str]) -> int:
         return _print(Said((f"{_COMMAND} {_version()}",)), as_json=False)
     try:
         if words[0] == "install":
-            from agent_kernel.cli.install import install
-
             return _print(install(words[1:]), as_json=False)
         verb = verb_named(
             words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install", "mcp"]
@@ -199,3 +198,52 @@ def _print(result: Result, *, as_json: bool) -> int:
         print(result.to_text(width, colour=colours_wanted(sys.stdout)))
     sys.stdout.flush()
     return _DONE if result.ok else _FAILED
+
+
+# -- `agent-kernel install`: make the kernel “Python 3 (Agent)” known to Jupyter, with this very interpreter
+#
+# The kernel that comes in the wheel finds `python` on the path of whoever starts it; a Jupyter in another environment
+# needs the interpreter's absolute path.
+
+_NAME = "agent-kernel"
+
+
+def spec() -> dict[str, object]:
+    """The kernelspec: ipykernel with the extension loaded from the first cell on."""
+    start = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=agent_kernel"]
+    return {
+        "argv": start,
+        "display_name": "Python 3 (Agent)",
+        "language": "python",
+        "metadata": {"debugger": True},
+    }
+
+
+def install(words: Sequence[str]) -> Said:
+    """Write the kernelspec and say where it went.
+
+    Raises:
+        Helped: help was asked for.
+        UsageProblem: the words do not fit.
+        StoreReadOnlyError: nothing can be written there.
+    """
+    parser = Parser("agent-kernel install", "Make the kernel “Python 3 (Agent)” known to Jupyter.")
+    one = parser.one_of()
+    parser.flag("--user", help="for this user (without an option: for this environment)", group=one)
+    parser.value("--prefix", metavar="PATH", help="for the environment at PATH", kind="place", group=one)
+    options = parser.read(words)
+    folder = _kernels(options.user, options.prefix) / _NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "kernel.json").write_text(json.dumps(spec(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreReadOnlyError(str(folder), f"{error.strerror or error}; try --user") from error
+    return Said((f"Installed the kernel “Python 3 (Agent)” in {folder}",), {"kernel": _NAME, "folder": str(folder)})
+
+
+def _kernels(user: bool, prefix: str | None) -> Path:
+    if user:
+        from jupyter_core.paths import jupyter_data_dir
+
+        return Path(jupyter_data_dir()) / "kernels"
+    return Path(prefix or sys.prefix).expanduser() / "share" / "jupyter" / "kernels"

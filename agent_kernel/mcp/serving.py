@@ -334,11 +334,11 @@ def _serve(options: Namespace) -> None:
 def _namespace(options: Namespace) -> AbstractContextManager[Served]:
     begin: Callable[..., AbstractContextManager[Served]]
     if options.kernel is not None:
-        from agent_kernel.mcp.kernel import connected
+        from agent_kernel.mcp.stepping import connected
 
         begin = partial(connected, options.kernel, wait_s=options.wait_s)
     else:
-        from agent_kernel.mcp.kernel import opened
+        from agent_kernel.mcp.stepping import opened
 
         begin = partial(opened, options.store, branch=options.branch)
     return begin(agent=options.agent or _AGENT, approve=options.approve, step_s=options.step_s)

@@ -18,7 +18,7 @@ import msgspec
 from agent_kernel.browsing import Reader
 from agent_kernel.browsing.reader import store_id
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.repository.pointers import EPOCH
+from agent_kernel.repository.refs import EPOCH
 from agent_kernel.session.notebooks import NotebookCell, page_of
 
 if TYPE_CHECKING:

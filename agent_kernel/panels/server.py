@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from agent_kernel.panels.acts import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
+from agent_kernel.panels.actions import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
 from agent_kernel.panels.desk import Answer, Desk, GoneError
 from agent_kernel.panels.turns import Turns, Wish
 
@@ -214,7 +214,7 @@ class Hub:
         if op == "open":
             return opened(found, self.state(desk), self._notebook)
         if op == "plan" and self._turns.is_free:
-            from agent_kernel.panels.doing import planned
+            from agent_kernel.panels.actions import planned
 
             return planned(desk, args, found)
         return found
@@ -236,9 +236,9 @@ class Hub:
             answer.ok(self._standing.claim(act.args.turn))
             self.tell()
         elif op in _AT_ONCE:
-            from agent_kernel.panels import doing
+            from agent_kernel.panels import actions
 
-            answer.ok(getattr(doing, op)(desk, self._notebook, act))
+            answer.ok(getattr(actions, op)(desk, self._notebook, act))
             self.tell()
         else:
             self._standing.act_begins()

@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.blobs import Face as Face
+    from agent_kernel.repository.blobs import Output as Output
+    from agent_kernel.repository.blobs import Outputs as Outputs
     from agent_kernel.repository.blobs import Pieces as Pieces
     from agent_kernel.repository.blobs import digest_pieces as digest_pieces
     from agent_kernel.repository.blobs import load_list as load_list
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
     from agent_kernel.repository.blobs import plan_cuts as plan_cuts
     from agent_kernel.repository.blobs import read_blob as read_blob
     from agent_kernel.repository.blobs import read_blob_into as read_blob_into
+    from agent_kernel.repository.blobs import read_face as read_face
+    from agent_kernel.repository.blobs import read_outputs as read_outputs
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.blobs import store_list as store_list
+    from agent_kernel.repository.blobs import store_outputs as store_outputs
     from agent_kernel.repository.blobs import stream_cuts as stream_cuts
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
@@ -37,21 +43,15 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import hex_of as hex_of
     from agent_kernel.repository.commits import short as short
     from agent_kernel.repository.garbage_collection import GcReport as GcReport
-    from agent_kernel.repository.leases import Holder as Holder
     from agent_kernel.repository.merge import Conflict as Conflict
     from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
     from agent_kernel.repository.objects import Writer as Writer
-    from agent_kernel.repository.outputs import Face as Face
-    from agent_kernel.repository.outputs import Output as Output
-    from agent_kernel.repository.outputs import Outputs as Outputs
-    from agent_kernel.repository.outputs import read_face as read_face
-    from agent_kernel.repository.outputs import read_outputs as read_outputs
-    from agent_kernel.repository.outputs import store_outputs as store_outputs
     from agent_kernel.repository.refs import ASIDE as ASIDE
     from agent_kernel.repository.refs import OF_KERNEL as OF_KERNEL
     from agent_kernel.repository.refs import Head as Head
+    from agent_kernel.repository.refs import Holder as Holder
     from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
     from agent_kernel.repository.refs import check_ref_name as check_ref_name
     from agent_kernel.repository.repository import NameDiff as NameDiff
@@ -126,6 +126,9 @@ __all__ = [
 _PACKAGE = "agent_kernel.repository"
 _MODULES: dict[str, tuple[str, ...]] = {
     "blobs": (
+        "Face",
+        "Output",
+        "Outputs",
         "Pieces",
         "digest_pieces",
         "load_list",
@@ -133,8 +136,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "plan_cuts",
         "read_blob",
         "read_blob_into",
+        "read_face",
+        "read_outputs",
         "store_blob",
         "store_list",
+        "store_outputs",
         "stream_cuts",
     ),
     "commits": (
@@ -157,7 +163,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "short",
     ),
     "garbage_collection": ("GcReport",),
-    "leases": ("Holder",),
     "merge": (
         "Conflict",
         "TreeMerge",
@@ -167,17 +172,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Objects",
         "Writer",
     ),
-    "outputs": (
-        "Face",
-        "Output",
-        "Outputs",
-        "read_face",
-        "read_outputs",
-        "store_outputs",
-    ),
     "refs": (
         "ASIDE",
         "Head",
+        "Holder",
         "OF_KERNEL",
         "ReflogEntry",
         "check_ref_name",

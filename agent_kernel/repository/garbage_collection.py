@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.repository.blobs import decode_list
+from agent_kernel.repository.blobs import blobs_of, decode_list, decode_outputs
 from agent_kernel.repository.commits import (
     Blob,
     Commit,
@@ -29,9 +29,8 @@ from agent_kernel.repository.commits import (
     kind_of,
     summary_id,
 )
-from agent_kernel.repository.envelope import base_of, damaged, wrap
-from agent_kernel.repository.outputs import blobs_of, decode_outputs
-from agent_kernel.repository.pointers import (
+from agent_kernel.repository.objects import base_of, damaged, wrap
+from agent_kernel.repository.refs import (
     BRANCHES,
     EPOCH,
     FORMAT,

@@ -11,10 +11,19 @@ import msgspec
 
 from agent_kernel.repository.commits import Commit, ObjectId
 from agent_kernel.repository.history import History
-from agent_kernel.repository.leases import Holder, Leases
 from agent_kernel.repository.objects import Objects, Presence
-from agent_kernel.repository.pointers import RESERVED_SETTINGS, SETTINGS, Move, Pointers
-from agent_kernel.repository.refs import Head, ReflogEntry, Refs, head_log
+from agent_kernel.repository.refs import (
+    RESERVED_SETTINGS,
+    SETTINGS,
+    Head,
+    Holder,
+    Leases,
+    Move,
+    Pointers,
+    ReflogEntry,
+    Refs,
+    head_log,
+)
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store

@@ -1,4 +1,4 @@
-"""Branches, tags, HEADs and their reflogs.
+"""Branches, tags, HEADs and their reflogs: what changes in a store, in one transaction, and who may write to a branch.
 
 HEAD belongs to a session; the nameless session's HEAD says where the store was used last. A session that has none of
 its own yet sees that one.
@@ -7,39 +7,468 @@ its own yet sees that one.
 from __future__ import annotations
 
 import functools
+import os
+import random
 import re
+import socket
+import subprocess
+import time
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from agent_kernel.errors import (
+    AgentKernelError,
+    BranchInUseError,
     BranchMovedError,
+    DamagedObjectError,
     InvalidRefNameError,
+    NewerFormatError,
     RefExistsError,
     RefNotFoundError,
+    StoreUnavailableError,
     UnmergedBranchError,
 )
-from agent_kernel.repository.commits import Kind, ObjectId, hex_of
-from agent_kernel.repository.leases import carry_lease, refuse_leased
-from agent_kernel.repository.pointers import (
-    BRANCHES,
-    EPOCH,
-    HEADS,
-    TAGS,
-    HeadRecord,
-    LogRecord,
-    Move,
-    Pointers,
-    Ref,
-    log_key,
-    log_prefix,
-    stamp_of_log,
-)
+from agent_kernel.repository.commits import Kind, ObjectId, address, hex_of
+from agent_kernel.storage.protocol import SupportsLiveness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_kernel.repository.history import History
     from agent_kernel.repository.objects import Objects
+    from agent_kernel.storage import Buffer, Store
+
+
+# -- everything in a store that changes: refs, heads, reflogs, leases, settings
+#
+# A change is a `Move`: it reads keys and sets keys, and goes through only if all it read still holds when it is made. If
+# not, it is built again from what holds now. So each operation is written as if it were alone.
+#
+# Values begin with a stamp, nanoseconds that only ever grow, so that A, B, A is seen as a change; the same stamp numbers
+# the reflogs.
+
+T = TypeVar("T")
+V = TypeVar("V", bound=msgspec.Struct)
+
+FORMAT_VERSION: Final = 2  # 2: pages in parts, and all of values that came with them
+FORMAT: Final = b"x/format"
+EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
+ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes
+GARBAGE: Final = b"x/gc"  # what the last collection found unreachable
+BRANCHES: Final = b"r/heads/"
+TAGS: Final = b"r/tags/"
+HEADS: Final = b"h/"
+LEASES: Final = b"k/"
+LOGS: Final = b"g/"
+SETTINGS: Final = b"x/"
+RESERVED_SETTINGS: Final = frozenset({"format", "epoch", "roster", "gc"})
+
+_ATTEMPTS: Final = 300
+_PATIENCE_S: Final = 0.005
+_NEWEST: Final = (1 << 64) - 1
+
+
+class Ref(msgspec.Struct, frozen=True, array_like=True):
+    """A branch or a tag."""
+
+    stamp: int
+    commit: ObjectId
+
+
+class HeadRecord(msgspec.Struct, frozen=True, array_like=True):
+    """HEAD of a session: on a branch, or (detached) on a commit."""
+
+    stamp: int
+    branch: str | None = None
+    commit: ObjectId | None = None
+    session: str = ""
+
+
+class LogRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One line of a reflog; its time is in its key."""
+
+    commit: ObjectId
+    message: str = ""
+    session: str = ""
+    left: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True):
+    """A value that only says that something happened, or how often."""
+
+    stamp: int
+    number: int = 0
+
+
+def log_key(name: str, stamp: int) -> bytes:
+    """The key of a reflog line. Stamps count down, so that the newest line comes first."""
+    return log_prefix(name) + (_NEWEST - stamp).to_bytes(8, "big")
+
+
+def log_prefix(name: str) -> bytes:
+    return LOGS + name.encode() + b"\0"
+
+
+def stamp_of_log(key: bytes) -> int:
+    return _NEWEST - int.from_bytes(key[-8:], "big")
+
+
+def encoded(value: msgspec.Struct) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+def decoded(raw: bytes, shape: type[V]) -> V:
+    """A record that changes; raises DamagedObjectError if the bytes are not a valid record."""
+    try:
+        return msgspec.msgpack.decode(raw, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DamagedObjectError("record", raw[:8].hex(), f"{shape.__name__} cannot be read: {error}") from error
+
+
+class Move:
+    """One attempt to change several keys at once."""
+
+    def __init__(self, pointers: Pointers, fresh: bool) -> None:
+        self._pointers = pointers
+        self._fresh = fresh
+        self.expected: dict[bytes, bytes | None] = {}
+        self.new: dict[bytes, bytes | None] = {}
+        self.items: Mapping[bytes, Sequence[Buffer] | Buffer] = {}
+        self.used_cache = False
+        self.stamp = time.time_ns()
+
+    @property
+    def store(self) -> Store:
+        return self._pointers.store
+
+    def read(self, keys: Iterable[bytes]) -> None:
+        """Fetch several keys at once; `get` then finds them."""
+        missing = [key for key in keys if key not in self.expected]
+        cached = {} if self._fresh else self._pointers.cached(missing)
+        self.used_cache |= bool(cached)
+        self.expected.update(cached)
+        self.expected.update(self._pointers.read([key for key in missing if key not in cached]))
+
+    def raw(self, key: bytes) -> bytes | None:
+        """The bytes of a key, which must still be there when the move is made."""
+        if key not in self.expected:
+            self.read([key])
+        return self.expected[key]
+
+    def get(self, key: bytes, shape: type[V]) -> V | None:
+        """The value of a key, decoded. Whatever is set in this move gets a later stamp."""
+        raw = self.raw(key)
+        if raw is None:
+            return None
+        value = decoded(raw, shape)
+        self.stamp = max(self.stamp, getattr(value, "stamp", 0) + 1)
+        return value
+
+    def set(self, key: bytes, value: msgspec.Struct | None) -> None:
+        """Set a key when the move is made, or delete it."""
+        self.new[key] = None if value is None else encoded(value)
+
+    def log(self, name: str, commit: ObjectId, message: str, session: str, left: str = "") -> None:
+        """Add a line to a reflog; call it when all values this move changes have been read."""
+        self.set(log_key(name, self.stamp), LogRecord(commit, message, session, left))
+
+    def stamp_format(self) -> None:
+        """Note the format of what this move makes reachable, so that an earlier release leaves the store alone.
+
+        Raises:
+            NewerFormatError: a newer release wrote here meanwhile.
+        """
+        found = self.get(FORMAT, Stamp)
+        refuse_newer(self.store, found)
+        if found is None or found.number < FORMAT_VERSION:
+            self.set(FORMAT, Stamp(self.stamp, FORMAT_VERSION))
+
+    def enroll(self) -> None:
+        """Note that a ref or head comes or goes."""
+        self.get(ROSTER, Stamp)
+        self.set(ROSTER, Stamp(self.stamp))
+
+
+def refuse_newer(store: Store, found: Stamp | None) -> None:
+    """Raise NewerFormatError if the store's format is one that this release does not know."""
+    if found is not None and found.number > FORMAT_VERSION:
+        raise NewerFormatError(store.url, found.number, FORMAT_VERSION)
+
+
+class Pointers:
+    """The changing keys of one store, with what was last seen of them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._seen: dict[bytes, bytes | None] = {}
+
+    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        return {key: self._seen[key] for key in keys if key in self._seen}
+
+    def read(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        """What the keys hold now, in one round trip."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        found = self.store.get_many(wanted)
+        values = {key: found.get(key) for key in wanted}
+        self._seen.update((key, value) for key, value in values.items() if not key.startswith(LOGS))
+        return values
+
+    def get(self, key: bytes, shape: type[V]) -> V | None:
+        raw = self.read([key])[key]
+        return None if raw is None else decoded(raw, shape)
+
+    def keys(self, prefix: bytes, limit: int | None = None) -> Iterator[bytes]:
+        """All keys with this prefix, in order."""
+        after = b""
+        while True:
+            page = self.store.keys(prefix, after, 1000 if limit is None else min(limit, 1000))
+            yield from page
+            if limit is not None:
+                limit -= len(page)
+            if len(page) < 1000 or limit == 0:
+                return
+            after = page[-1]
+
+    def present(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Those of the keys, of whatever kind, that the store holds."""
+        look: Callable[[Iterable[bytes]], set[bytes]] | None = getattr(self.store, "present", None)
+        return look(keys) if look is not None else set(self.store.get_many(keys))
+
+    def all(self, prefix: bytes, shape: type[V], limit: int | None = None) -> dict[bytes, V]:
+        """All values under a prefix, or the first of them, by key."""
+        keys = list(self.keys(prefix, limit))
+        found = self.store.get_many(keys) if keys else {}
+        return {key: decoded(found[key], shape) for key in keys if key in found}
+
+    def change(self, build: Callable[[Move], T]) -> T:
+        """Build a move and make it; build it again, from what holds then, as long as others come first.
+
+        `build` may be called several times. What it raises on the ground of remembered values is not believed until
+        it raises it again on fresh ones.
+        """
+        for attempt in range(_ATTEMPTS):
+            move = Move(self, fresh=attempt > 0)
+            try:
+                result = build(move)
+            except AgentKernelError:
+                if move.used_cache:
+                    continue
+                raise
+            if not move.new and not move.items:
+                return result
+            if self.store.swap(move.expected, move.new, move.items):
+                self._seen.update((key, value) for key, value in move.new.items() if not key.startswith(LOGS))
+                return result
+            if attempt > 1:
+                time.sleep(random.random() * _PATIENCE_S)
+        raise StoreUnavailableError(self.store.url, f"others kept changing it during {_ATTEMPTS} attempts")
+
+
+# -- who writes to a branch: one living process at a time
+#
+# A lease names its holder so exactly that a dead one is told from a living one on the same machine, even after a reboot
+# or when the process number was given out again. In another container process numbers mean nothing: there the store says
+# who is alive. Another machine cannot reach a store on a disk of this one, so a lease that names it is left from an earlier
+# start under another name. On a network file system nothing can be told, so that holder counts as alive.
+
+
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """A session in a process."""
+
+    host: str
+    boot: str  # changes when the machine starts anew
+    pid: int
+    started: str  # when the process began, in whatever units the system counts
+    session: str = ""
+    pids: str = ""  # the namespace of process numbers; "": an earlier release, or a system without any
+
+    @classmethod
+    def here(cls, session: str = "") -> Holder:
+        """This process."""
+        return cls(socket.gethostname(), boot_id(), os.getpid(), start_of(os.getpid()), session, pid_namespace())
+
+    def is_alive(self, store: object = None) -> bool:
+        """Whether the process may still be running. `store`: where it said so; without it, less can be told."""
+        here = self.host == socket.gethostname()
+        liveness = store if isinstance(store, SupportsLiveness) else None
+        if self.boot != boot_id():
+            return not here and not (liveness is not None and liveness.is_on_this_machine)
+        if self.counts_as_here():
+            return start_of(self.pid) == self.started != ""
+        return not (self.pids and liveness is not None and liveness.is_held(self.number) is False)
+
+    @property
+    def number(self) -> int:
+        """What stands for the process in a store: 62 bits."""
+        text = f"{self.boot} {self.pids} {self.pid} {self.started}"
+        return int.from_bytes(address(text.encode())[:8], "big") >> 2
+
+    def is_this_process(self) -> bool:
+        return self.pid == os.getpid() and self.counts_as_here() and self.started == start_of(self.pid)
+
+    def counts_as_here(self) -> bool:
+        """Whether its process number is one of those that can be seen from here. The name of a machine may change."""
+        if not self.pids:
+            return self.host == socket.gethostname()
+        return self.boot == boot_id() and self.pids == pid_namespace()
+
+    def __str__(self) -> str:
+        session = f"session {self.session}, " if self.session else ""
+        return f"{session}process {self.pid} on {self.host}"
+
+
+class _Lease(msgspec.Struct, frozen=True, array_like=True):
+    stamp: int
+    holder: Holder
+
+
+class Leases:
+    """The leases of one store."""
+
+    def __init__(self, pointers: Pointers) -> None:
+        self._pointers = pointers
+        self._store = pointers.store
+
+    def acquire(self, branch: str, holder: Holder) -> None:
+        """Take the lease, over from a dead holder if need be.
+
+        Raises:
+            BranchInUseError: a living one holds it.
+        """
+
+        def take(move: Move) -> None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is not None and lease.holder != holder and lease.holder.is_alive(self._store):
+                raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
+            move.set(_key(branch), _Lease(move.stamp, holder))
+
+        if isinstance(self._store, SupportsLiveness):
+            self._store.hold(holder.number)
+        self._pointers.change(take)
+
+    def release(self, branch: str, holder: Holder) -> None:
+        """Give the lease back; nothing happens if somebody else has it by now."""
+
+        def give(move: Move) -> None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is not None and lease.holder == holder:
+                move.set(_key(branch), None)
+
+        self._pointers.change(give)
+
+    def of(self, branch: str) -> Holder | None:
+        """Who holds the branch, dead or alive."""
+        lease = self._pointers.get(_key(branch), _Lease)
+        return None if lease is None else lease.holder
+
+    def living(self) -> Iterator[tuple[str, Holder]]:
+        """Branches that living processes hold."""
+        for key, lease in self._pointers.all(LEASES, _Lease).items():
+            if lease.holder.is_alive(self._store):
+                yield key[len(LEASES) :].decode(), lease.holder
+
+    def refuse_others(self) -> None:
+        """Raise BranchInUseError if another living process works in this store."""
+        for branch, holder in self.living():
+            if not holder.is_this_process():
+                raise BranchInUseError(branch, str(holder), _remedy(branch, holder))
+
+    def take_away(self, branch: str) -> Holder | None:
+        """Free a branch whose holder cannot be asked from here. Returns who that was; None: nobody held it.
+
+        Raises:
+            BranchInUseError: the holder is alive on this machine.
+        """
+
+        def take(move: Move) -> Holder | None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is None:
+                return None
+            if lease.holder.counts_as_here() and lease.holder.is_alive(self._store):
+                raise BranchInUseError(branch, str(lease.holder))
+            move.set(_key(branch), None)
+            return lease.holder
+
+        return self._pointers.change(take)
+
+
+def refuse_leased(move: Move, branch: str) -> None:
+    """Within a move, raise BranchInUseError if anybody alive holds the branch."""
+    lease = move.get(_key(branch), _Lease)
+    if lease is not None and lease.holder.is_alive(move.store):
+        raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
+
+
+def _remedy(branch: str, holder: Holder) -> str:
+    plain = "end that one first, or work on another branch"
+    return (
+        plain if holder.counts_as_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
+    )
+
+
+def carry_lease(move: Move, old: str, new: str) -> None:
+    """Within a move that renames a branch, take its lease along."""
+    lease = move.get(_key(old), _Lease)
+    if lease is not None:
+        move.set(_key(old), None)
+        move.set(_key(new), _Lease(move.stamp, lease.holder))
+
+
+def _key(branch: str) -> bytes:
+    return LEASES + branch.encode()
+
+
+@functools.cache
+def boot_id() -> str:
+    """What tells one start of this machine from the next."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _answer("sysctl", "-n", "kern.boottime")
+
+
+@functools.cache
+def pid_namespace() -> str:
+    """What tells the process numbers of one container from those of another; "" where there is only one kind."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return ""
+
+
+def start_of(pid: int) -> str:
+    """When this process began, or "" if no process has this id."""
+    try:
+        # The second field, the program's name in brackets, may itself hold spaces and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "" if Path("/proc/self/stat").exists() else _answer("ps", "-o", "lstart=", "-p", str(pid))
+    # A zombie is dead, though its parent has not noticed.
+    return "" if fields[0] in "ZX" else str(int(fields[19]) - _ticks_ahead())
+
+
+@functools.cache
+def _ticks_ahead() -> int:
+    """By how much this process sees all others begin later than the machine does: a container may have its own clock."""
+    try:
+        lines = Path("/proc/self/timens_offsets").read_text().splitlines()
+    except OSError:
+        return 0
+    offsets = {name: int(seconds) for name, seconds, *_ in map(str.split, lines)}
+    return offsets.get("boottime", 0) * os.sysconf("SC_CLK_TCK")
+
+
+def _answer(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 # -- what may name a branch or a tag: git's rules, so that names mean the same in both

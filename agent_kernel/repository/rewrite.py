@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import msgspec
 
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
-from agent_kernel.repository.blobs import chunks_of, load_list
+from agent_kernel.repository.blobs import blobs_of, chunks_of, load_list, read_outputs
 from agent_kernel.repository.commits import (
     NO_CHAT,
     Blob,
@@ -42,8 +42,7 @@ from agent_kernel.repository.commits import (
 )
 from agent_kernel.repository.garbage_collection import Reach, Sweeper, commit_keys
 from agent_kernel.repository.naming import set_in
-from agent_kernel.repository.outputs import blobs_of, read_outputs
-from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
+from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
 from agent_kernel.repository.runs import Forgetting, change_events, code_of_events, steps_of
 
 if TYPE_CHECKING:

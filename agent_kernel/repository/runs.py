@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.repository.commits import ObjectId, hex_of
-from agent_kernel.repository.leases import Holder
+from agent_kernel.repository.refs import Holder
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.pointers import Move
+    from agent_kernel.repository.refs import Move
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.rewrite import Redaction
 

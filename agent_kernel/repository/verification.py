@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository.commits import KIND_NAMES, Kind, ObjectId, decode_commit, hex_of, id_of, kind_of
-from agent_kernel.repository.envelope import base_of, damaged, is_genuine, unwrap
 from agent_kernel.repository.garbage_collection import STRUCTURAL, of_commit, of_row, references, stored_sizes
-from agent_kernel.repository.objects import Fetched
+from agent_kernel.repository.objects import Fetched, base_of, damaged, is_genuine, unwrap
 from agent_kernel.repository.runs import EVENTS, damaged_events
 from agent_kernel.repository.tree import Leaf, decode_node
 

@@ -33,7 +33,7 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
-from agent_kernel.session import branches, history, library_state, not_loaded, trust
+from agent_kernel.session import history, library_state, not_loaded, trust
 from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
@@ -115,7 +115,7 @@ class Standing:
         self.id = (living.session if living is not None else session_id) or secrets.token_hex(4)
         self.repo = repo
         self.namespace = namespace
-        self.author = author or branches.person()
+        self.author = author or history.person()
         self.notes: list[str] = []
         self.ignoring = IgnoreList(repo)
         self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
@@ -135,7 +135,7 @@ class Standing:
         self.passed_over = ""  # the run that changed nothing, of which undo said so
         self.branch: str | None
         self.head: ObjectId | None
-        self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
+        self.branch, self.head, note = history.take(repo, branch, self._holder, self.id)
         self.notes += filter(None, (note, trust.notice(repo), _DAMAGED if repo.is_damaged() else ""))
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
@@ -495,14 +495,14 @@ class Committing(Standing):
     def _branch_to_write(self) -> tuple[str, str]:
         if self.branch is not None:
             return self.branch, ""
-        name = branches.free_name(self.repo, self._base)
+        name = history.free_name(self.repo, self._base)
         self.repo.acquire_lease(name, self._holder)
         self._base = name
         return name, f"this starts branch {name}"
 
     def _fork(self, branch: str) -> tuple[str, str]:
         """Somebody moved the branch though it is leased to this session: leave it to them, and lose nothing here."""
-        name = branches.free_name(self.repo, branch)
+        name = history.free_name(self.repo, branch)
         self.repo.acquire_lease(name, self._holder)
         self.repo.release_lease(branch, self._holder)
         self._base = name

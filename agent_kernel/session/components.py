@@ -16,9 +16,8 @@ import msgspec
 
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import Roots
-from agent_kernel.values import references
+from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.dump import Dump, LiveNames
-from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import dump_group, reach_of
 from agent_kernel.values.pickler import FOREIGN, leads_to
 from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of

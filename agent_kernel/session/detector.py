@@ -21,14 +21,12 @@ from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Reb
 from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
-from agent_kernel.values import references
+from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
-from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import HELD, is_named
 from agent_kernel.values.summaries.reading import derives_from
-from agent_kernel.values.surface import Held
+from agent_kernel.values.surface import Held, loss_of
 
 if TYPE_CHECKING:
     from agent_kernel.session.serialization import Staged

@@ -12,7 +12,7 @@ import msgspec
 
 from agent_kernel.repository import ASIDE, OF_KERNEL, Commit, ObjectId, short
 from agent_kernel.values import summaries
-from agent_kernel.values.summaries.wording import clean, cut
+from agent_kernel.values.summaries.model import clean, cut
 
 __all__ = [
     "Kernels",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from agent_kernel.values.lost import Lost, loss_of
+from agent_kernel.values.surface import Lost, loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

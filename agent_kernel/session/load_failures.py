@@ -21,12 +21,11 @@ from agent_kernel.session.labels import title
 from agent_kernel.session.live_objects import cells_of
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
-from agent_kernel.values import summaries
+from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.dump import Loss
-from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.lost import Lost
-from agent_kernel.values.summaries.wording import cut
+from agent_kernel.values.summaries.model import cut
+from agent_kernel.values.surface import Lost
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
 _TITLE = 60  # characters of what a cell is called

@@ -31,10 +31,10 @@ from agent_kernel.session.live_objects import Living
 from agent_kernel.session.load_failures import Failed
 from agent_kernel.session.not_loaded import class_groups, needed_classes
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
+from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.dump import MemoryUse
-from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN

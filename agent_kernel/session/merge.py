@@ -23,8 +23,7 @@ from agent_kernel.repository import Commit, Conflict, Entry, ObjectId, Tree, Wri
 from agent_kernel.session import saving
 from agent_kernel.session.snapshot import Repository, Snapshot
 from agent_kernel.session.workspace import Workspace
-from agent_kernel.values import summaries
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
 from agent_kernel.values.groups import dump_group
 
 # -- where a merge starts from, also after one that was undone

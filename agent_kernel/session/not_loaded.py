@@ -15,7 +15,7 @@ import msgspec
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository import Change, Entry, ObjectId, Repository, Tree
 from agent_kernel.session.history import changes_between, size_of, sorted_changes
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values import CLASS_PREFIX
 
 NOTHING: frozenset[str] = frozenset()
 ClassGroups: TypeAlias = dict[tuple[str, "ObjectId | None"], list[str]]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.session import saving
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import dump_group
 from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.summaries.reading import (

@@ -42,11 +42,10 @@ from agent_kernel.session.tracking import (
     Group,
     Roots,
 )
-from agent_kernel.values import summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, shown, summaries
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
 from agent_kernel.values.pickler import PROTOCOL
 from agent_kernel.values.references import is_library, name_in

@@ -18,16 +18,15 @@ from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
-from agent_kernel.values import references
+from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, joined
 from agent_kernel.values.dump import Dump
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
-from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.summaries.reading import referents
+from agent_kernel.values.surface import Unsavable
 
 if TYPE_CHECKING:
     from agent_kernel.session.live_objects import Living

@@ -20,8 +20,8 @@ from agent_kernel.session.labels import named, title, undone
 from agent_kernel.session.operations import Operation, Operations, Position, Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.lost import name_losses
+from agent_kernel.values import CLASS_PREFIX, class_entry
+from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer

@@ -13,9 +13,8 @@ from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import Tracking
-from agent_kernel.values import summaries
-from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.lost import name_losses
+from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
     from typing import Self

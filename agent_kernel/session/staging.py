@@ -16,10 +16,9 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import roots_of
 from agent_kernel.session.serialization import Dumps, Staged
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
-from agent_kernel.values import summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
 from agent_kernel.values.aliases import common_item, held_elsewhere, joined, memory_pairs, share
 from agent_kernel.values.dump import Dump
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, reach_of
 from agent_kernel.values.pickler import type_name
 

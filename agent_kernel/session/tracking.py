@@ -16,7 +16,7 @@ from weakref import ref
 
 import msgspec
 
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values import CLASS_PREFIX
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved

@@ -12,7 +12,7 @@ from agent_kernel.errors import LoadError
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.values.lost import unloaded_of
+from agent_kernel.values.surface import unloaded_of
 
 if TYPE_CHECKING:
     from agent_kernel.session.operations import Report

@@ -16,10 +16,10 @@ from agent_kernel.session import library_state
 from agent_kernel.session.detector import Watching
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
-from agent_kernel.values.lost import name_losses
+from agent_kernel.values import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
+from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
     from agent_kernel.session.load_failures import Failed

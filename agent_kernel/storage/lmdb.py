@@ -1,4 +1,4 @@
-"""The default store: an embedded LMDB file that several threads and processes may use at once.
+"""The default store: an embedded LMDB file that several threads and processes may use at once; which of them are open.
 
 Values go in by transactions of about 8 MB: a transaction keeps every page it writes in memory until it commits. A swap
 is one transaction, and the only thing that has to be one.
@@ -6,7 +6,11 @@ is one transaction, and the only thing that has to be one.
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
+import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -16,10 +20,125 @@ from typing import cast
 import lmdb
 
 from agent_kernel.errors import StoreFullError, StoreReadOnlyError, StoreUnavailableError
-from agent_kernel.storage import _registry
 from agent_kernel.storage._environment import Environment
-from agent_kernel.storage._folder import DATA, url_of, why_read_only
+from agent_kernel.storage._folder import (
+    COMPACTING,
+    DATA,
+    ENGINE,
+    LOCK,
+    FileId,
+    file_id,
+    note_close,
+    prepare,
+    sync_path,
+    translated,
+    url_of,
+    why_read_only,
+)
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Durability, StoreSize, size_of
+
+# -- which data files this process has open, and what a forked child does about them
+#
+# A child may use nothing of its parent's. LMDB, told to close an inherited environment, waits for transactions whose
+# threads do not exist in the child; so the parent waits, before it forks, until no thread is inside one.
+
+_FORK_WAIT_S = 10.0
+
+guard = threading.RLock()  # of the registry; taken before any gate
+_environments: dict[FileId | None, Environment] = {}
+_inherited: list[Environment] = []
+_seized: list[Environment] = []
+
+
+def acquire(folder: Path, *, create: bool, writable: bool, full: bool, map_size: int) -> Environment:
+    """Open the store in this folder, or share it if this process has it open already.
+
+    Raises:
+        NotAStoreError: there is something else, or nothing and `create` is False.
+        StoreUnavailableError: it cannot be opened just now.
+    """
+    with guard:
+        _close_inherited(folder)
+        env = _environments.get(prepare(folder, create=create))
+        if env is None:
+            env = Environment(folder, map_size=map_size, writable=writable, full=full)
+            _environments[env.found] = env
+        else:
+            env.folder = folder  # the newest path, if the folder was renamed
+            env.strengthen(map_size=map_size, writable=writable, full=full)
+        env.holders += 1
+        return env
+
+
+def release(env: Environment) -> None:
+    """Give back what `acquire` gave; the last holder closes it."""
+    with guard:
+        if env.holders == 1 and not env.inherited:
+            with env.alone():
+                _environments.pop(env.found, None)
+                env.shut()
+                env.liveness.close()
+                if env.writable:
+                    note_close(env.folder)
+        env.holders -= 1
+
+
+def _note_closes() -> None:
+    """Note what the data files are that this process leaves open as it ends."""
+    with guard:
+        for env in _environments.values():
+            if env.writable:
+                note_close(env.folder)
+
+
+atexit.register(_note_closes)
+
+
+def renew(env: Environment) -> None:
+    """Open an environment again that was shut, perhaps with another data file. With `guard` held."""
+    old = env.found
+    env.open()
+    _environments.pop(old, None)
+    _environments[env.found] = env
+
+
+def _close_inherited(folder: Path) -> None:
+    found = file_id(folder)
+    for env in tuple(_inherited):
+        if not env.torn:
+            env.shut()
+            _inherited.remove(env)
+        elif env.found == found:
+            reason = "this process was forked in the middle of a transaction; start it with the spawn method"
+            raise StoreUnavailableError(url_of(folder), reason)
+
+
+def _before_fork() -> None:
+    guard.acquire()
+    for env in _environments.values():
+        env.torn = not env.gate.seize(_FORK_WAIT_S)
+        if not env.torn:
+            _seized.append(env)
+
+
+def _after_in_parent() -> None:
+    while _seized:
+        _seized.pop().gate.release()
+    guard.release()
+
+
+def _after_in_child() -> None:
+    for env in _environments.values():
+        env.inherited = True
+    _inherited.extend(_environments.values())
+    _environments.clear()
+    _seized.clear()  # nobody uses an inherited gate again
+    guard.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+
 
 Item = tuple[bytes, Sequence[Buffer] | Buffer]
 
@@ -196,8 +315,6 @@ class LmdbStore:
             StoreUnavailableError: another process has the store open.
             StoreFullError: there is no room for the copy. Nothing was changed.
         """
-        from agent_kernel.storage._compact import compact  # needs fcntl, which not every platform has
-
         return compact(self._writable_environment())
 
     def check(self) -> None:
@@ -225,12 +342,12 @@ class LmdbStore:
     def close(self) -> None:
         """Let go of the file; the last store of this process on it closes it."""
         if not self._closed:
-            _registry.release(self._env)
+            release(self._env)
             self._closed = True
 
     def _acquired(self, *, create: bool) -> Environment:
         full, map_size = self._asked
-        return _registry.acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
+        return acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
 
     def _environment(self) -> Environment:
         if self._closed:
@@ -311,3 +428,64 @@ class _Joiner:
             if end > start:
                 self._scratch[start:end] = memoryview(piece).cast("B")
         return self._scratch[:nbytes]
+
+
+# -- give the space that deleted values left in a data file back to the disk
+#
+# LMDB reuses free pages but never shrinks its file, so the file is copied without them and the copy renamed over it.
+# A process that kept the old file open would go on writing to a file without a name: compaction therefore needs to be
+# the only process, which it makes sure of with the very lock by which LMDB counts its users.
+
+
+def compact(env: Environment) -> int:
+    """Rewrite the data file without its free pages, and return the bytes given back.
+
+    Every store of this process on the file goes on with the new one.
+
+    Raises:
+        StoreUnavailableError: another process has the store open.
+        StoreFullError: there is no room for the copy. Nothing was changed.
+    """
+    before = (env.folder / DATA).stat().st_size
+    with guard, env.alone():
+        env.shut()
+        try:
+            env.pinned = _lock_others_out(env)
+            _replace(env)
+        except (lmdb.Error, OSError) as error:
+            raise translated(error, env.folder, before) from error
+        finally:
+            shutil.rmtree(env.folder / COMPACTING, ignore_errors=True)
+            renew(env)
+        env.compactions += 1
+    return before - (env.folder / DATA).stat().st_size
+
+
+def _lock_others_out(env: Environment) -> int:
+    # The first byte of the lock file: LMDB locks it shared while open. Our descriptor stays open beside the new
+    # environment, because closing any descriptor of a file drops all locks that the process has on it.
+    handle = os.open(env.folder / LOCK, os.O_RDWR)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    except OSError as error:
+        os.close(handle)
+        reason = "another process has it open; close it there, then compact again"
+        raise StoreUnavailableError(url_of(env.folder), reason) from error
+    return handle
+
+
+def _replace(env: Environment) -> None:
+    aside = env.folder / COMPACTING
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    source = lmdb.open(
+        str(env.folder), map_size=env.map_size, readonly=True, lock=False, create=False, lib_version=ENGINE
+    )
+    try:
+        source.copy(str(aside), compact=True)
+    finally:
+        source.close()
+    sync_path(aside / DATA)
+    shutil.copymode(env.folder / DATA, aside / DATA)
+    (aside / DATA).replace(env.folder / DATA)
+    sync_path(env.folder)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_kernel.values import atoms, references, segments
+from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import (
     BY_PLACE,
@@ -35,7 +35,6 @@ from agent_kernel.values.aliases import (
     reach_of_saved,
 )
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
-from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.pickler import (
     FOREIGN,
     PROTOCOL,

@@ -25,7 +25,6 @@ from agent_kernel.values.definitions import NoSourceError, compiled, stand_in
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
 from agent_kernel.values.guard import Guard
-from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
@@ -33,6 +32,7 @@ from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
+from agent_kernel.values.surface import Lost
 
 
 class Source(Protocol):

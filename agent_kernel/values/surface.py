@@ -1,32 +1,44 @@
-"""What can be read of an unpicklable object without running any code.
+"""What can be read of an unpicklable object without running any code, and what stands in its place after a restart.
 
 A hash notices that a connection or a parser changed; it cannot bring it back. What lies in a queue, a thread or a task
 says what may change when that is used.
 """
+
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# What is read here is of any type.
 
 from __future__ import annotations
 
 import contextvars
 import functools
 import gc
+import re
+import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import compress, islice
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgspec
 import xxhash
 
+from agent_kernel.errors import LostValueError
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import class_dict, derives_from, instance_dict, referents
+from agent_kernel.values.restore.context import is_loading
+from agent_kernel.values.summaries.reading import TypeCache, class_dict, derives_from, instance_dict, loaded, referents
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import FrameType
+
     from agent_kernel.values.aliases import Reach
+    from agent_kernel.values.dump import Loss
+
+
+# What is read here is of any type.
+
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
@@ -66,7 +78,7 @@ _LAY_MEMORY_OPEN = frozenset({("_ctypes", "_CData"), ("mmap", "mmap"), ("builtin
 
 def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
     """Covers the bytes of what ctypes makes, of a map of a file, and of a view; where that is safe to read."""
-    if _LAY_MEMORY_OPEN.isdisjoint(map(_name, bases)) or any(
+    if _LAY_MEMORY_OPEN.isdisjoint(map(_type_name, bases)) or any(
         "__buffer__" in class_dict(base) for base in bases if _package(base) == "__main__"
     ):
         return b""
@@ -82,7 +94,7 @@ def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
 
 def looks_at_address(value: Any) -> bool:
     """Whether ctypes made it of an address: no object holds the memory there, and to read what is gone ends the process."""
-    plain = next((base for base in _bases(type(value)) if _name(base) == ("_ctypes", "_CData")), None)
+    plain = next((base for base in _bases(type(value)) if _type_name(base) == ("_ctypes", "_CData")), None)
     if plain is None:
         return False
     fields: dict[str, Any] = {**class_dict(plain)}
@@ -102,7 +114,7 @@ def _package(kind: type) -> str:
     return module.partition(".")[0] if type(module) is str else ""
 
 
-def _name(kind: type) -> tuple[object, object]:
+def _type_name(kind: type) -> tuple[object, object]:
     return type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__name__")
 
 
@@ -136,8 +148,6 @@ class Held(msgspec.Struct):
 
     def add(self, value: object) -> None:
         """One more object lies in it."""
-        from agent_kernel.values.unseen import memory_of
-
         self.ids.add(id(value))
         self.memory.update(memory_of(value))
 
@@ -210,8 +220,6 @@ def _is_closed(value: object) -> bool:
 
 def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[object]:
     """What the object refers to; of a function what is its own, without its globals. Notes names on the way."""
-    from agent_kernel.values.unseen import unseen_below
-
     kind = type(value)
     if kind is types.FunctionType:
         if value.__globals__ is namespace:
@@ -339,3 +347,287 @@ def names_of_class(kind: type) -> set[str]:
 
 
 _METHOD_IDS = frozenset(map(id, (types.FunctionType, staticmethod, classmethod)))
+
+
+# -- what stands in the namespace for an object that is not there: every use raises, and says how to get it back
+#
+# It could not be saved, or it is stored and could not be loaded.
+
+_STATE = "_agent_kernel_lost"
+_WORD = re.compile(r"[^\W\d]\w*")
+_CONTAINERS = (dict, list, tuple, set)
+
+
+def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
+    loss = loss_of(self)
+    if loss is None:
+        raise TypeError("not a lost value")
+    names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), unloaded_of(self)
+    told = own or loss
+    remedy = _remedy(self, told, names[:1])
+    raise LostValueError(names[0], told.type, told.reason, remedy, own is not None, names[1:])
+
+
+def _remedy(self: Any, told: Loss, names: Collection[str]) -> str:
+    find = object.__getattribute__(self, "_agent_kernel_remedy")()
+    remedy: str = told.remedy if find is None else find(told, names)
+    return remedy
+
+
+def _names_used(self: Any) -> tuple[str, ...]:
+    """The variable that the running code used, then the other ones that stand for the same object now; (): not known.
+
+    What is bound may have changed since the placeholder was loaded, and what holds it has another name. The nearest
+    caller whose variables, or whose text at the running instruction, lead to it says which was used.
+    """
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the caller of `_raise`
+    while frame is not None:
+        names = _names_in(self, frame)
+        if names:
+            return names
+        frame = frame.f_back
+    return ()
+
+
+def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
+    variables = frame.f_globals
+    if str(variables.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]:
+        return ()
+    bound = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
+    text = _running_text(frame)
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    used = [word for word in words if word in bound]
+    if used:
+        return (*used, *(name for name in bound if name not in used))
+    if bound and not text:
+        return tuple(bound)
+    holders = [word for word in words if type(variables.get(word)) in _CONTAINERS]
+    return (holders[0],) if holders else tuple(bound)
+
+
+def _running_text(frame: FrameType) -> str:
+    """The text of the expression that the frame is at, on one line; "" where its source is not known."""
+    from itertools import islice
+    from linecache import getline
+
+    first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    if first is None or first != last or start is None or end is None:
+        return getline(frame.f_code.co_filename, frame.f_lineno)
+    # Columns are counted in bytes.
+    return getline(frame.f_code.co_filename, first).encode()[start:end].decode(errors="replace")
+
+
+# fmt: off
+_EVERY_USE = [
+    "__getattr__", "__setattr__", "__delattr__", "__call__", "__repr__", "__str__", "__bytes__", "__format__",
+    "__hash__", "__bool__", "__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__getitem__",
+    "__setitem__", "__delitem__", "__dir__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__add__",
+    "__radd__", "__iadd__", "__sub__", "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "__matmul__",
+    "__rmatmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__divmod__",
+    "__rdivmod__", "__pow__", "__rpow__", "__lshift__", "__rshift__", "__and__", "__rand__", "__or__", "__ror__",
+    "__xor__", "__rxor__", "__neg__", "__pos__", "__abs__", "__invert__", "__int__", "__float__", "__complex__",
+    "__index__", "__round__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__await__", "__aiter__", "__anext__",
+    "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__fspath__", "__buffer__",
+]
+# fmt: on
+
+
+class Unsavable:
+    """Pickles as the loss of a whole value, for one that the pickler cannot even look into."""
+
+    def __init__(self, value: object, reason: str) -> None:
+        self.value, self.reason = value, reason
+
+
+class Lost:
+    """The place of an object that is not there.
+
+    Args:
+        loss: what is saved in its place, where something else is bound to it or holds it.
+        unloaded: what to say instead where the object is stored under this very name, and only loading it failed.
+        remedy: a weak reference to what gives the remedy to show now.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_agent_kernel_lost",
+        "_agent_kernel_names",
+        "_agent_kernel_remedy",
+        "_agent_kernel_unloaded",
+    )
+
+    def __init__(
+        self,
+        loss: Loss,
+        name: str = "",
+        unloaded: Loss | None = None,
+        remedy: Callable[[], Callable[[Loss, Collection[str]], str] | None] = lambda: None,
+    ) -> None:
+        object.__setattr__(self, _STATE, loss)
+        object.__setattr__(self, "_agent_kernel_remedy", remedy)
+        object.__setattr__(self, "_agent_kernel_names", (name or loss.type,))
+        object.__setattr__(self, "_agent_kernel_unloaded", unloaded)
+
+
+for _name in _EVERY_USE:
+    setattr(Lost, _name, _raise)
+
+
+# While holders are loaded around it (a dict that has it as a key, a staticmethod), a placeholder is any plain object.
+
+
+def _hash(self: Any) -> int:
+    return object.__hash__(self) if is_loading() else _raise(self)
+
+
+def _equals(self: Any, other: object) -> Any:
+    return object.__eq__(self, other) if is_loading() else _raise(self)
+
+
+def _attribute(self: Any, name: str) -> NoReturn:
+    if is_loading():
+        raise AttributeError(name)
+    _raise(self)
+
+
+for _name, _quiet in {"__hash__": _hash, "__eq__": _equals, "__getattr__": _attribute}.items():
+    setattr(Lost, _name, _quiet)
+
+
+def loss_of(value: object) -> Loss | None:
+    """The loss that a placeholder stands for; None for any other object."""
+    if type(value) is not Lost:
+        return None
+    loss: Loss = object.__getattribute__(value, _STATE)
+    return loss
+
+
+def unloaded_of(value: object) -> Loss | None:
+    """What to say of a stored value that could not be loaded; None for any other object."""
+    if type(value) is not Lost:
+        return None
+    loss: Loss | None = object.__getattribute__(value, "_agent_kernel_unloaded")
+    return loss
+
+
+def name_losses(values: Mapping[str, object]) -> None:
+    """Tell each placeholder among these variables by which of them it is reached: it cannot know which one was used."""
+    found: dict[int, tuple[Lost, list[str]]] = {}
+    for name, value in values.items():
+        if type(value) is Lost:
+            found.setdefault(id(value), (value, []))[1].append(name)
+    for value, names in found.values():
+        object.__setattr__(value, "_agent_kernel_names", tuple(sorted(names)))
+
+
+# -- what the garbage collector does not see in an object, and the memory that an object looks at
+#
+# Arrays, series of polars and tracebacks have hold of objects that `gc.get_referents` does not give. Nothing of the notebook's
+# runs here, only the library's own accessors.
+
+# What is read here is of any type.
+
+
+Unseen = Callable[[Any, dict[str, object], int], list[object]]
+
+
+def unseen_below(value: Any, namespace: dict[str, object], most: int) -> list[object]:
+    """What the object has hold of besides. At most so many items of an array."""
+    read = _readers.get(type(value))
+    if read is None:
+        read = _readers.keep(type(value), next((read for is_of, read in _UNSEEN if is_of(type(value))), _nothing))
+    return read(value, namespace, most)
+
+
+def _nothing(_: Any, __: dict[str, object], ___: int) -> list[object]:
+    return []
+
+
+def memory_of(value: Any) -> list[tuple[int, int]]:
+    """The addresses of the memory that an array, a tensor or a buffer of Arrow looks at."""
+    if _is_array(type(value)):
+        from agent_kernel.values.reducers.arrays import bounds
+
+        ranges = [bounds(value)]
+    elif _is_kind(type(value), "torch", "Tensor") and value.device.type == "cpu" and not value.is_sparse:
+        storage = value.untyped_storage()
+        ranges = [(storage.data_ptr(), storage.data_ptr() + storage.nbytes())]
+    elif _is_kind(type(value), "pyarrow", "Buffer"):
+        ranges = [(value.address, value.address + value.size)]
+    else:
+        ranges = []
+    return [(low, high) for low, high in ranges if low < high]
+
+
+def _is_kind(kind: type, module: str, name: str) -> bool:
+    found = loaded(module, name)
+    return isinstance(found, type) and derives_from(kind, found)
+
+
+def _is_array(kind: type) -> bool:
+    return _is_kind(kind, "numpy", "ndarray")
+
+
+def _of_array(array: Any, _: dict[str, object], most: int) -> list[object]:
+    """The array that owns the memory, and items that are objects."""
+    import numpy as np
+
+    from agent_kernel.values.restore.arrays import leaves
+
+    fields: Any = class_dict(np.ndarray)
+    base, dtype = fields["base"].__get__(array), fields["dtype"].__get__(array)
+    if not dtype.hasobject:
+        return [base]
+    plain = np.ndarray.view(array, np.ndarray)
+    return [base, *(item for part in leaves(plain) if part.dtype == object for item in islice(part.flat, most))]
+
+
+def _of_generator(generator: Any, _: dict[str, object], __: int) -> list[object]:
+    return [getattr(generator, "bit_generator", None) or getattr(generator, "_bit_generator", None)]
+
+
+def _of_series(series: Any, _: dict[str, object], most: int) -> list[object]:
+    """Only a series of Python's objects has any."""
+    polars: Any = loaded("polars", "Object")
+    return list(series.head(most)) if series.dtype == polars else []
+
+
+def _of_frame(frame: Any, namespace: dict[str, object], most: int) -> list[object]:
+    return [item for series in frame.get_columns() for item in _of_series(series, namespace, most)]
+
+
+def _of_traceback(traceback: types.TracebackType, namespace: dict[str, object], _: int) -> list[object]:
+    """The local variables of the notebook's functions that were running."""
+    found: list[object] = []
+    following: types.TracebackType | None = traceback
+    while following is not None:
+        if following.tb_frame.f_globals is namespace:
+            found += (one for one in gc.get_referents(following.tb_frame) if not _is_of_every_frame(one))
+        following = following.tb_next
+    return [one for one in found if one is not namespace]
+
+
+def _of_database(connection: Any, namespace: dict[str, object], _: int) -> list[object]:
+    """Functions that queries call, if it has any."""
+    from agent_kernel.values.definitions import unseen_callbacks
+    from agent_kernel.values.reducers.databases import names_of_functions
+
+    names = names_of_functions(connection)
+    return unseen_callbacks(connection, names, namespace) if names else []
+
+
+def _is_of_every_frame(value: object) -> bool:
+    kinds = (types.FrameType, types.CodeType, types.FunctionType)
+    return isinstance(value, kinds) or (type(value) is dict and value.get("__name__") == "builtins")
+
+
+_UNSEEN: Iterable[tuple[Callable[[type], bool], Unseen]] = (
+    (_is_array, _of_array),
+    (lambda kind: _is_kind(kind, "numpy.random", "Generator"), _of_generator),
+    (lambda kind: _is_kind(kind, "numpy.random", "RandomState"), _of_generator),
+    (lambda kind: _is_kind(kind, "polars", "Series"), _of_series),
+    (lambda kind: _is_kind(kind, "polars", "DataFrame"), _of_frame),
+    (lambda kind: kind is types.TracebackType, _of_traceback),
+    (lambda kind: _is_kind(kind, "sqlite3", "Connection"), _of_database),
+)
+_readers: TypeCache[Unseen] = TypeCache()

@@ -13,7 +13,7 @@ from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, Task
 from agent_kernel.agents.moves import DENIED, is_outside, undone_since
 from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.errors import ModelError
-from agent_kernel.session.branches import person
+from agent_kernel.session.history import person
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count

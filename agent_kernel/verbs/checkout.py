@@ -21,8 +21,7 @@ from agent_kernel.agents.messages import begun_at
 from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
-from agent_kernel.session.branches import person
-from agent_kernel.session.history import changes_between
+from agent_kernel.session.history import changes_between, person
 from agent_kernel.session.labels import named
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe

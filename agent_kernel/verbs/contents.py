@@ -25,7 +25,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.wording import MORE, counted
+from agent_kernel.values.summaries.model import MORE, counted
 from agent_kernel.verbs.text import clean, cut, plural
 
 __all__ = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_kernel.values.summaries.wording import clean, size_text
+from agent_kernel.values.summaries.model import clean, size_text
 from agent_kernel.verbs.text import (
     clean_lines,
     clock,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from agent_kernel.errors import AgentKernelError, NewerFormatError, NotAStoreError, StoreUnavailableError
 from agent_kernel.repository import Repository as BareRepository
-from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
+from agent_kernel.repository.refs import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
 from agent_kernel.session import Repository
 from agent_kernel.storage import open_store
 

@@ -22,7 +22,7 @@ from agent_kernel.agents.moves import goes_on_from, undone_in
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.repository.pointers import BRANCHES, EPOCH, HEADS, TAGS
+from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session.labels import session_of, shown
 from agent_kernel.values.summaries import clean

@@ -17,7 +17,6 @@ import agent_kernel as ak
 from agent_kernel.agents import approval
 from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from tests.agents.effect_steps import (
     AT_LIBRARIES,
     BY_LIBRARIES,
@@ -29,6 +28,7 @@ from tests.agents.effect_steps import (
     PREPARED,
     UNSEEN,
 )
+from tests.support.notebooks import Notebook, names_changed
 
 _NOT_SEEN = pytest.mark.xfail(reason="compiled code that opens files without Python", strict=True)
 

@@ -21,11 +21,11 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import approval, event_log
 from agent_kernel.agents.agent import reopened
-from agent_kernel.agents.evaluation import Trial, measure
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
+from agent_kernel.agents.tasks import Trial, measure
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from agent_kernel.magics.prose import Reading, read
+from agent_kernel.magics.agent_cell import Reading, read
 
 _TABLES = Path(__file__).parent / "task_or_code"
 _NAMES = [

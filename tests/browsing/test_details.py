@@ -13,8 +13,8 @@ from agent_kernel.browsing import Reader
 from agent_kernel.errors import RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
-from agent_kernel.testing.repositories import add_commit
 from tests.browsing.histories import Notebook, notebook
+from tests.support.repositories import add_commit
 
 
 def words(lines: list[Any]) -> list[tuple[str, str]]:

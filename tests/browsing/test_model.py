@@ -14,7 +14,7 @@ from agent_kernel.browsing import Reader
 from agent_kernel.repository import Head, ObjectId, hex_of
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.repositories import commit_values, detach, switch
+from tests.support.repositories import commit_values, detach, switch
 
 _PICK = st.integers(0, 1 << 16)
 _STEP = st.one_of(

@@ -9,12 +9,12 @@ from typing import get_args
 import msgspec
 import pytest
 
-from agent_kernel.browsing import agents, answers, changes, details, outputs, plans, reader, text_diff, variables
+from agent_kernel.browsing import agents, changes, details, plans, reader, text_diff, variables, wording
 
 CONTRACT = Path(__file__).parents[2] / "widgets" / "history" / "protocol.d.ts"
 MODULES = (
     agents,
-    answers,
+    wording,
     agents,
     changes,
     details,
@@ -23,10 +23,10 @@ MODULES = (
     changes,
     reader,
     text_diff,
-    outputs,
+    variables,
     plans,
     agents,
-    outputs,
+    variables,
     details,
     variables,
 )
@@ -97,7 +97,7 @@ def test_an_answer_has_the_fields_of_the_contract(name: str) -> None:
 
 
 def test_a_kernel_may_say_more_of_its_state_than_a_repository_can() -> None:
-    assert encoded(answers.State) <= {named(member) for member in INTERFACES["State"]}
+    assert encoded(wording.State) <= {named(member) for member in INTERFACES["State"]}
 
 
 def test_the_questions_are_those_of_the_contract() -> None:
@@ -115,7 +115,7 @@ def test_the_questions_are_those_of_the_contract() -> None:
 def test_every_kind_of_face_is_in_the_contract() -> None:
     text = CONTRACT.read_text()
     face = text[text.index("export type Face") : text.index("export interface Cell")]
-    kinds = (changes.TableFace, changes.ArrayFace, changes.TextFace, changes.PairsFace, changes.PicturesFace)
+    kinds = (changes.TableDiff, changes.ArrayDiff, changes.TextDiff, changes.PairsDiff, changes.PicturesDiff)
     for kind in kinds:
         line = next(line for line in face.splitlines() if f'"{kind.__struct_config__.tag}"' in line)
         assert all(f"{name}:" in line for name in encoded(kind))

@@ -29,9 +29,9 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Blob, Entry, Face, Manifest, Output, Outputs, encode
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.repositories import commit_values
 from agent_kernel.values import summaries
 from tests.browsing.histories import notebook
+from tests.support.repositories import commit_values
 from tests.verbs.stores import canary, make_history
 
 KEY = "ghp_" + "x" * 36

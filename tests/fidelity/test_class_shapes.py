@@ -10,9 +10,9 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from tests.fidelity.likeness import likeness
 from tests.fidelity.shapes import IMPORTS, shapes
+from tests.support.notebooks import Notebook, names_changed
 
 SHAPES = shapes(48)
 TOGETHER = 12

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere
-from agent_kernel.testing.notebooks import Main, Notebook
 from tests.fidelity.fifty_seven import OBJECTS, Made
+from tests.support.elsewhere import Sheet, SheetResult, elsewhere
+from tests.support.notebooks import Main, Notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 each_object = pytest.mark.parametrize("made", [pytest.param(made, id=made.title) for made in OBJECTS])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere, work
-from agent_kernel.testing.notebooks import Main, Notebook
 from tests.fidelity.kinds import KINDS, Kind
+from tests.support.elsewhere import Sheet, SheetResult, elsewhere, work
+from tests.support.notebooks import Main, Notebook
 
 # What libraries warn of while they are imported and used by the cells is theirs.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_kernel.repository.pointers import FORMAT
+from agent_kernel.repository.refs import FORMAT
 from agent_kernel.session import Repository
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.output import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.magics.prose import reads_as_words
+from agent_kernel.magics.agent_cell import reads_as_words
 
 NAMES = ["df", "prices", "sales", "customers", "model", "plots", "total", "In", "Out", "_ih", "get_ipython"]
 

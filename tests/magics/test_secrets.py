@@ -210,7 +210,7 @@ def test_a_name_that_nothing_speaks_of_is_no_variable_and_no_commit(shell: Shell
 
 
 def test_a_refused_forget_changes_nothing(shell: Shell, tmp_path: Path) -> None:
-    from agent_kernel.repository.leases import Holder, boot_id, start_of
+    from agent_kernel.repository.refs import Holder, boot_id, start_of
 
     shell.run("x = 1")
     repo = shell.extension.notebook.repo

@@ -66,10 +66,10 @@ def ask(path: str, words: list[str]) -> None:
 
 
 _IMPORTED = (
-    "agent_kernel.mcp.kernel",
+    "agent_kernel.mcp.stepping",
     "agent_kernel.mcp.serving",
-    "agent_kernel.mcp.kernel",
-    "agent_kernel.repository.outputs",
+    "agent_kernel.mcp.stepping",
+    "agent_kernel.repository.blobs",
     "agent_kernel.session.loading",
     "agent_kernel.session.staging",
     "agent_kernel.storage.lmdb",

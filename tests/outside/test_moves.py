@@ -15,8 +15,7 @@ import agent_kernel as ak
 from agent_kernel.agents.moves import Move
 from agent_kernel.cli.command import main
 from agent_kernel.errors import MoveNotMadeError
-from agent_kernel.mcp.kernel import opened
-from agent_kernel.mcp.stepping import Asked, answered
+from agent_kernel.mcp.stepping import Asked, answered, opened
 from tests.panels.fronts import Front
 
 

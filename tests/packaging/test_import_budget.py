@@ -42,8 +42,6 @@ UPKEEP = {
 # What only the first commit needs.
 COMMITTING = {
     "agent_kernel.magics.outputs.collecting",
-    "agent_kernel.repository.outputs",
-    "agent_kernel.repository.publishing",
     "agent_kernel.session.environment",
     "agent_kernel.session.notebooks",
     "agent_kernel.session.saving",
@@ -59,7 +57,6 @@ COMMITTING = {
 AGENTS = {
     "agent_kernel.errors.agents",
     "agent_kernel.magics.agent_cell",
-    "agent_kernel.magics.prose",
     "agent_kernel.verbs.parsing",
 }
 # What only some kinds of values need, and only some commits.
@@ -72,7 +69,6 @@ BY_KIND = {
     "agent_kernel.values.reducers.objects",
     "agent_kernel.values.restore.arrays",
     "agent_kernel.values.summaries.arrays",
-    "agent_kernel.values.summaries.code",
     "agent_kernel.values.summaries.objects",
     "agent_kernel.values.summaries.frames",
     "fractions",

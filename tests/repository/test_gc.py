@@ -14,12 +14,11 @@ from agent_kernel.repository import garbage_collection
 from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
 from agent_kernel.repository.garbage_collection import collect
-from agent_kernel.repository.leases import Holder, start_of
 from agent_kernel.repository.objects import Writer
-from agent_kernel.repository.refs import Head
+from agent_kernel.repository.refs import Head, Holder, start_of
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import Store
-from agent_kernel.testing.repositories import AUTHOR, commit_values, detach, keys_of_kind, switch, values_at
+from tests.support.repositories import AUTHOR, commit_values, detach, keys_of_kind, switch, values_at
 
 
 def _abandon(repo: Repository, values: dict[str, str | Entry | None]) -> ObjectId:

@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository.commits import ObjectId
 from agent_kernel.repository.repository import Repository
-from agent_kernel.testing.repositories import add_commit, commit_values, detach, switch
+from tests.support.repositories import add_commit, commit_values, detach, switch
 
 Dag = list[list[int]]  # the parents of each commit, by number
 

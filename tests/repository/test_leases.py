@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from agent_kernel.errors import BranchInUseError
-from agent_kernel.repository.leases import Holder, _Lease, boot_id, start_of  # pyright: ignore[reportPrivateUsage]
-from agent_kernel.repository.pointers import LEASES
+from agent_kernel.repository.refs import LEASES, Holder, _Lease, boot_id, start_of  # pyright: ignore[reportPrivateUsage]
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage._folder import Liveness
 
@@ -80,7 +79,7 @@ def test_nothing_is_known_of_another_machine_so_its_holders_live(repo: Repositor
 @pytest.mark.parametrize("seconds", ["3600", "-300"])
 def test_a_living_holder_with_another_clock_keeps_its_branch(seconds: str) -> None:
     code = (
-        "import msgspec, time; from agent_kernel.repository.leases import Holder;"
+        "import msgspec, time; from agent_kernel.repository.refs import Holder;"
         "print(msgspec.json.encode(Holder.here()).hex(), flush=True); time.sleep(60)"
     )
     own = ["unshare", "--time", "--boottime", seconds, "--fork", "--kill-child", sys.executable, "-c", code]

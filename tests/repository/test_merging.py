@@ -14,7 +14,7 @@ from agent_kernel.repository.merge import TreeMerge
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.tree import Tree
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.repositories import entry_of, group_of, value_of
+from tests.support.repositories import entry_of, group_of, value_of
 
 K = "\0class:K"
 Side = Mapping[str, Entry | str]

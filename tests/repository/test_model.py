@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from agent_kernel.storage import LmdbStore, Store
-from agent_kernel.testing.repositories import RepositoryMachine
+from tests.support.repositories import RepositoryMachine
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

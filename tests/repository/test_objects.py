@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository.commits import Kind, ObjectId, address, hex_of, short
-from agent_kernel.repository.envelope import MOST_DEPTH, Base, base_of, unwrap, unwrap_into, wrap
+from agent_kernel.repository.objects import MOST_DEPTH, Base, base_of, unwrap, unwrap_into, wrap
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.repositories import commit_values
+from tests.support.repositories import commit_values
 
 COMPRESSIBLE = b"the same words again and again " * 2000
 

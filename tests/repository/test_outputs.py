@@ -23,10 +23,10 @@ from agent_kernel.repository import (
     read_outputs,
     store_outputs,
 )
-from agent_kernel.repository.outputs import VERSION
+from agent_kernel.repository.blobs import VERSION
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.repositories import AUTHOR, commit_values
 from agent_kernel.verbs.places import copy_store
+from tests.support.repositories import AUTHOR, commit_values
 
 
 def picture(payload: bytes) -> Output:

@@ -15,7 +15,7 @@ from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, stor
 from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, encode
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore
-from agent_kernel.testing.repositories import AUTHOR, commit_values, switch
+from tests.support.repositories import AUTHOR, commit_values, switch
 
 _FLIPS = [random.Random(number).randbytes(20_000) for number in range(3)]
 
@@ -77,7 +77,7 @@ def test_collections_among_commits_take_nothing_that_is_needed(tmp_path: Path) -
 _COMMITTER = """
 import sys
 from agent_kernel.repository.repository import Repository
-from agent_kernel.testing.repositories import commit_values
+from tests.support.repositories import commit_values
 repo = Repository.open(sys.argv[1])
 number = 0
 while True:

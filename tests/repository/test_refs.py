@@ -20,11 +20,10 @@ from agent_kernel.errors import (
     UnmergedBranchError,
 )
 from agent_kernel.repository.commits import Commit, address
-from agent_kernel.repository.leases import Holder
-from agent_kernel.repository.refs import Head, check_ref_name
+from agent_kernel.repository.refs import Head, Holder, check_ref_name
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore
-from agent_kernel.testing.repositories import AUTHOR, commit_values, detach, switch, values_at
+from tests.support.repositories import AUTHOR, commit_values, detach, switch, values_at
 
 
 def test_an_empty_repository_is_on_main_without_a_commit(repo: Repository) -> None:

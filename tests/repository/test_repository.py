@@ -26,11 +26,11 @@ from agent_kernel.repository.commits import (
     encode,
     hex_of,
 )
-from agent_kernel.repository.pointers import FORMAT, FORMAT_VERSION, Stamp
+from agent_kernel.repository.refs import FORMAT, FORMAT_VERSION, Stamp
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.rewrite import Retention
 from agent_kernel.storage import MemoryStore, Store
-from agent_kernel.testing.repositories import commit_values, entry_of, group_of
+from tests.support.repositories import commit_values, entry_of, group_of
 
 
 def test_every_public_name_is_there() -> None:

@@ -11,9 +11,9 @@ from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
 from agent_kernel.repository.commits import ALGORITHM, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.revisions import split_path
-from agent_kernel.testing.notebooks import Notebook
-from agent_kernel.testing.repositories import commit_values, detach, switch
 from tests.repository.test_history import Git, _ours, _random_dag
+from tests.support.notebooks import Notebook
+from tests.support.repositories import commit_values, detach, switch
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,10 +7,10 @@ import pytest
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository.commits import Cell, Change, Kind, ObjectId, Unsaved, address, hex_of, short
-from agent_kernel.repository.leases import Holder, start_of
+from agent_kernel.repository.refs import Holder, start_of
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.rewrite import Retention
-from agent_kernel.testing.repositories import commit_values, detach, entry_of, group_of, keys_of_kind, switch, values_at
+from tests.support.repositories import commit_values, detach, entry_of, group_of, keys_of_kind, switch, values_at
 
 SECRET = "hunter2-hunter2-hunter2"
 

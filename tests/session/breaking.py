@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_kernel.repository import Tree
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 FRAGILE = """class Fragile:
     def __init__(self, v):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 
 def forked(nb: Notebook, *, base: str, side: str, main: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 IMPORTS = (
     "import array, collections, datetime, decimal, fractions, functools, io, itertools, pathlib, random, types\n"

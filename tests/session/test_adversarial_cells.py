@@ -13,9 +13,9 @@ import pytest
 
 from agent_kernel.repository import ObjectId
 from agent_kernel.session.detector import Watching
-from agent_kernel.testing.notebooks import Notebook
-from agent_kernel.testing.shells import ShellNotebook
 from tests.session.adversarial import CASES, HELPER_MODULE, Case, Found
+from tests.support.notebooks import Notebook
+from tests.support.shells import ShellNotebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own, and coroutines that nobody awaits
 each_case = pytest.mark.parametrize("case", [pytest.param(case, id=case.title) for case in CASES])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_kernel.session.serialization import Dumps
-from agent_kernel.testing.notebooks import Notebook, rev
+from tests.support.notebooks import Notebook, rev
 
 ATOMS = st.one_of(
     st.none(),

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values.addresses import ROW_BYTES, Rows, addresses, differences, ids_in
+from tests.support.notebooks import Notebook, names_changed
 
 
 def bound(namespace: dict[str, object]) -> Bindings:

@@ -7,7 +7,7 @@ import pytest
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 
 class TestTwoSessions:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 # How a cached function is made and called, and what has to hold of it whenever.
 SHARED: dict[str, tuple[str, str]] = {

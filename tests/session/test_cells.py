@@ -12,7 +12,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.session import Repository, bind
 from agent_kernel.session.staging import Sharing
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestCells:

@@ -15,7 +15,7 @@ from agent_kernel.repository.commits import kind_of
 from agent_kernel.repository.garbage_collection import STRUCTURAL, references
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 VARIED = """
 import random, threading, itertools

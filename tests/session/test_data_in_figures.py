@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.session.detector import Watching
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import pickler
+from tests.support.notebooks import Notebook, names_changed
 
 matplotlib: Any = pytest.importorskip("matplotlib")
 numpy: Any = pytest.importorskip("numpy")

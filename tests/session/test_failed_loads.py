@@ -9,8 +9,8 @@ import pytest
 from agent_kernel.errors import LoadError, LostValueError
 from agent_kernel.session import Repository, Versioned
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from tests.session.breaking import Breaks
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestWithoutTheOption:

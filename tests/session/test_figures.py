@@ -19,10 +19,10 @@ from agent_kernel.session import components, library_state
 from agent_kernel.session.components import Components
 from agent_kernel.session.detector import Watching
 from agent_kernel.session.live_objects import Living
-from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import aliases, groups, pickler
 from agent_kernel.values.reducers import arrays
+from tests.support.notebooks import Notebook, names_changed
+from tests.support.shells import ShellNotebook
 
 matplotlib: Any = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("ignore")

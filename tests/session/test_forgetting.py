@@ -14,7 +14,7 @@ from agent_kernel.repository import Retention
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.session import Repository
 from agent_kernel.storage import LmdbStore
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 CELL = "x = 2; rows.append(2); new = 7; del old"
 

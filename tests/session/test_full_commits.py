@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.session import Versioned
 from agent_kernel.session import open as open_repository
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 # About the bounds of segments: one is cut from 2,000 items on, at every thousand, and none has more than 2,250.
 LENGTHS = st.one_of(

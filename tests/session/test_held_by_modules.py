@@ -15,9 +15,9 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.session.detector import Watching
 from agent_kernel.storage import MemoryStore, Store
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import references
 from agent_kernel.values.groups import dump_group
+from tests.support.notebooks import Notebook, names_changed
 
 SECRET = "correct-horse-battery-staple"
 

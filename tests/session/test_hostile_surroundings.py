@@ -17,8 +17,8 @@ import pytest
 from agent_kernel.errors import StoreFullError, UntrustedStoreError
 from agent_kernel.session import Repository
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.unready import unready_object
+from tests.support.notebooks import Notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

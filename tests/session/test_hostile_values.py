@@ -8,8 +8,8 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values.reducers.databases import remedy_of_open
+from tests.support.notebooks import Notebook, names_changed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.repository import Head, hex_of
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 INTERRUPTS = (
     "class Slow:\n"

@@ -16,10 +16,9 @@ import pytest
 from agent_kernel.repository import Entry, Tree
 from agent_kernel.session import Repository, tracking
 from agent_kernel.session.tracking import NO_CUTS, NO_OWN, NO_PIECES, NO_ROOTS, Group
-from agent_kernel.testing.notebooks import Notebook
-from agent_kernel.values import reducers
+from agent_kernel.values import CLASS_PREFIX, reducers
 from agent_kernel.values.aliases import Reach
-from agent_kernel.values.entries import CLASS_PREFIX
+from tests.support.notebooks import Notebook
 
 CLASSES = """
 import enum

@@ -9,7 +9,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 # What makes `part` and a holder of it, what changes `part` in place, its content, and the holder's own way to it.
 _PUT = "q = queue.Queue(); q.put(part)"

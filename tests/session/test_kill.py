@@ -17,7 +17,7 @@ from agent_kernel.session import Repository, bind
 
 CELLS = """
 import sys
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 from agent_kernel.session import Repository
 
 with Notebook(Repository.open(sys.argv[1])) as nb:

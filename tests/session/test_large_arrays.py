@@ -12,7 +12,7 @@ from agent_kernel.repository.blobs import PIECE
 from agent_kernel.session import saving
 from agent_kernel.session.workspace import Loaded, Workspace
 from agent_kernel.storage import Buffer
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 np: Any = pytest.importorskip("numpy")
 

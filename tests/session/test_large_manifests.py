@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestLargeManifests:

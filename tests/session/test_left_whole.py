@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 
 def test_a_temporary_file_is_named_and_never_deleted() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 NAMES = ("ak.study", "ak.study.part", "matplotlib", "")
 

@@ -8,10 +8,10 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import aliases, atoms, groups, segments
 from agent_kernel.values.aliases import reach
 from agent_kernel.values.dump import Dump
+from tests.support.notebooks import Notebook, names_changed
 
 _FROM_LENGTH = segments.FROM_LENGTH // 5
 

@@ -11,8 +11,8 @@ from agent_kernel.errors import LostValueError
 from agent_kernel.repository import Unsaved, short
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values.dump import Loss
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestLostValues:

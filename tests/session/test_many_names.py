@@ -22,7 +22,7 @@ import pytest
 
 import agent_kernel
 from agent_kernel.session import detector
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 PACKAGE = str(Path(agent_kernel.__file__).parent)
 NUMBER = 25

@@ -16,7 +16,7 @@ MOST = 64_000_000
 NOTEBOOK = """
 import sys
 from agent_kernel.session import Repository
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 with Notebook(Repository.open(sys.argv[1])) as nb:
     nb.run("import numpy as np\\nrng = np.random.default_rng(0)\\nwarm = rng.random(2_000_000)")

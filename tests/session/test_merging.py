@@ -7,8 +7,8 @@ import pytest
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, UnrelatedHistoriesError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.forking import forked
+from tests.support.notebooks import Notebook
 
 
 def test_both_sides_work_comes_together() -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
-from agent_kernel.testing.notebooks import Notebook, rev
-from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values.summaries import decode, encode, line, lines_diff, summarize
+from tests.support.notebooks import Notebook, rev
+from tests.support.shells import ShellNotebook
 
 SETUP = """
 import foreign

@@ -11,7 +11,7 @@ from agent_kernel.errors import LostValueError, UntrustedStoreError
 from agent_kernel.repository import Retention
 from agent_kernel.session import Repository
 from agent_kernel.session.notebooks import read_notebook
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STORES = sorted(FIXTURES.glob("store-*"))

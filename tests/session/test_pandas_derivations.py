@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 pytest.importorskip("pandas", minversion="3.0")
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 pd: Any = pytest.importorskip("pandas")
 BEFORE_3 = int(pd.__version__.partition(".")[0]) < 3

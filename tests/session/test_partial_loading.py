@@ -9,8 +9,8 @@ import pytest
 from agent_kernel.errors import LoadError, LostValueError, MergeConflictError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
 from tests.session.breaking import Breaks, tree_of
+from tests.support.notebooks import Notebook, names_changed, rev
 
 MOVES: dict[str, Callable[[Notebook], object]] = {
     "checkout": lambda nb: nb.session.checkout("good", partial=True),

@@ -10,8 +10,8 @@ import pytest
 from agent_kernel.errors import LoadError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.elsewhere import Sheet, elsewhere
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.elsewhere import Sheet, elsewhere
+from tests.support.notebooks import Notebook, names_changed, rev
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # cells that leave files open
 

@@ -6,8 +6,8 @@ import pytest
 
 from agent_kernel.errors import MergeCommitError, MergeConflictError
 from agent_kernel.repository import hex_of
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.forking import forked
+from tests.support.notebooks import Notebook
 
 
 def test_a_picked_commit_brings_its_own_change_alone() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from agent_kernel.errors import LostValueError
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from tests.session.breaking import Breaks, tree_of
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestPlaceholders:

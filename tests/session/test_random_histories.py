@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, rev
 from tests.session.portraits import portrait
+from tests.support.notebooks import Notebook, rev
 
 pytest.importorskip("numpy")
 

@@ -16,9 +16,9 @@ from agent_kernel.errors import MergeConflictError, NothingToUndoError
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository, bind, not_loaded
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.portraits import portrait
 from tests.session.test_random_histories import guarded
+from tests.support.notebooks import Notebook
 
 pytest.importorskip("numpy")
 

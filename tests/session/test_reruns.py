@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.session.history import changes_between
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 _PLAIN = "class A:\n    n = 1\n    def f(self, k=2):\n        return self.n + k\n"
 _SAME = {

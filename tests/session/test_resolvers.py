@@ -8,8 +8,8 @@ import pytest
 
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.session.merge import Resolver
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.forking import forked
+from tests.support.notebooks import Notebook
 
 
 def longer(base: object, ours: object, theirs: object) -> object:

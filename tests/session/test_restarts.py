@@ -7,7 +7,7 @@ import pytest
 from agent_kernel.repository import Author
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage import MemoryStore, Store
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from agent_kernel.errors import BranchInUseError, NothingToUndoError
 from agent_kernel.repository import Holder, Retention
-from agent_kernel.repository.leases import start_of
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.repository.refs import start_of
+from tests.support.notebooks import Notebook, names_changed
 
 
 def test_a_refused_forget_changes_nothing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.session.serialization import Dumps
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 
 def found_in(nb: Notebook, name: str, cells: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_kernel.session import Report, Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 # A cell that makes `a` and what shares with it, one that changes it, and what tells one state from the other.
 SHARED = {

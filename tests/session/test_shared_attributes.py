@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 HOLDERS = {
     "a namespace": "import types\nn = types.SimpleNamespace(a=[1])",

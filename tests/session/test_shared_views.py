@@ -13,7 +13,7 @@ import pytest
 
 from agent_kernel.session import Report, Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas", minversion="2.0")

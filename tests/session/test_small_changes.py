@@ -13,10 +13,10 @@ import pytest
 from agent_kernel.errors import StoreFullError
 from agent_kernel.session import Repository, serialization
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, rev
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.groups import dump_group
 from tests.session.changes import EQUAL_BUT_NOT_THE_SAME, LIBRARIES, METADATA, SMALL, THROUGH_THE_BACK_DOOR, Small
+from tests.support.notebooks import Notebook, rev
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

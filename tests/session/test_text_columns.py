@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import atoms, segments
+from tests.support.notebooks import Notebook, names_changed
 
 N = atoms.LONG + 500
 FRAME = (

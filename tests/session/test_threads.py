@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 
 def test_an_array_that_a_thread_writes_to_is_never_stored_damaged() -> None:

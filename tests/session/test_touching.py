@@ -23,13 +23,13 @@ import pytest
 from agent_kernel.session import dependencies, detector, serialization
 from agent_kernel.session.dependencies import uses_of
 from agent_kernel.session.detector import Watching
-from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import groups, surface
 from agent_kernel.values.groups import dump_group, is_same
 from agent_kernel.values.surface import MOST_HELD, Held, called_at_death, held_by
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
+from tests.support.notebooks import Notebook, names_changed
+from tests.support.shells import ShellNotebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own, and coroutines that nobody awaits
 

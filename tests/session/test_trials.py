@@ -12,8 +12,8 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import reducers, trials
+from tests.support.notebooks import Notebook, names_changed
 
 LIBRARY = """
 import random, sys, weakref

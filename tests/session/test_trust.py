@@ -15,7 +15,7 @@ from agent_kernel.session import Repository, bind
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import LmdbStore
 from agent_kernel.storage.urls import probe
-from agent_kernel.testing.notebooks import Notebook
+from tests.support.notebooks import Notebook
 
 
 @pytest.fixture

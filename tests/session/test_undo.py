@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.errors import NothingToUndoError
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 
 class TestUndo:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.testing.notebooks import Notebook
 from tests.session.forking import forked
+from tests.support.notebooks import Notebook
 
 
 def _fork_with_a_clash(nb: Notebook) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values.constants import library_constants, packages_of
 from agent_kernel.values.quiet import unwarned
+from tests.support.notebooks import Notebook, names_changed
 
 LIBRARIES = {
     "numpy": "import numpy as np\na = np.arange(9)\nv = a[2:5]\nm = np.ma.array([1, 2])\nr = np.random.default_rng(1)",

@@ -6,7 +6,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.support.notebooks import Notebook, names_changed
 
 CALLED: dict[str, tuple[str, str]] = {  # what is made, and what holds of it
     "a function": ("def call(_): log.append(1)\nr = weakref.ref(c, call)", "r.__callback__ is call and r() is c"),

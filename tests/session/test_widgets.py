@@ -14,7 +14,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import LmdbStore
-from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 widgets = pytest.importorskip("ipywidgets")
 
@@ -229,7 +229,7 @@ def test_a_restart_makes_it_again_under_its_id(tmp_path: Path) -> None:
     code = f"""
         from agent_kernel.session import Repository
         from agent_kernel.storage import LmdbStore
-        from agent_kernel.testing.notebooks import Notebook, names_changed
+        from tests.support.notebooks import Notebook, names_changed
         with Notebook(Repository.open(LmdbStore({str(tmp_path)!r}))) as nb:
             nb.checkout()
             assert nb.look("slider.model_id") == {name!r} and nb.look("slider.comm") is not None

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.storage import LmdbStore, _registry
-from agent_kernel.storage._gate import Gate
+from agent_kernel.storage import LmdbStore, lmdb
+from agent_kernel.storage._environment import Gate
 
 
 class _InterruptedAt:
@@ -22,7 +22,9 @@ class _InterruptedAt:
         self.left = nth
 
     def __call__(self, frame: FrameType, event: str, _arg: object) -> Any:
-        if not frame.f_code.co_filename.endswith("_gate.py"):
+        code = frame.f_code
+        is_of_gate = code.co_qualname.startswith("Gate.") or code.co_name in ("_lock", "_is_held")
+        if not (is_of_gate and code.co_filename.endswith("_environment.py")):
             return None
         if event == "line":
             self.left -= 1
@@ -41,7 +43,7 @@ class _InterruptedAt:
 def test_wherever_a_read_is_interrupted_nobody_is_left_inside(tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path / "store")) as store:
         store.put_many({b"k": b"v"})
-        (env,) = (one for one in _registry._environments.values() if one.folder == tmp_path / "store")
+        (env,) = (one for one in lmdb._environments.values() if one.folder == tmp_path / "store")
         nth = 0
         while True:
             nth += 1

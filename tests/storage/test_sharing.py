@@ -11,7 +11,7 @@ from pickle import PickleBuffer
 import pytest
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.storage import LmdbStore, _registry
+from agent_kernel.storage import LmdbStore, lmdb
 from tests.storage.children import Child, in_child
 
 
@@ -45,7 +45,7 @@ def test_the_last_store_to_close_closes_the_file(tmp_path: Path) -> None:
     assert _descriptors() == opened
     stores[-1].close()
     assert _descriptors() == before
-    assert not any(env.folder == stores[0].path for env in _registry._environments.values())
+    assert not any(env.folder == stores[0].path for env in lmdb._environments.values())
 
 
 def test_another_path_to_the_folder_is_the_same_store(tmp_path: Path) -> None:

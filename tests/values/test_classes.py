@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.values import class_entry
 from agent_kernel.values.classes import ClassRegistry
-from agent_kernel.values.entries import class_entry
 from tests.values.notebook import Namespace
 
 HOOKS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.values.summaries import MASK, mask_code, mask_text
-from agent_kernel.values.summaries.lexing import lexemes
+from agent_kernel.values.summaries.redaction import lexemes
 
 TOKENS = [
     "sk-proj-abcdefghijklmnop",

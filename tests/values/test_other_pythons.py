@@ -18,9 +18,9 @@ import pytest
 
 from agent_kernel.errors import MissingCodeError
 from agent_kernel.session import Repository
-from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere
-from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.values import definitions
+from tests.support.elsewhere import Sheet, SheetResult, elsewhere
+from tests.support.notebooks import Notebook
 
 NOTEBOOKS = {
     "a dataclass": (

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_kernel.repository import Blob, Face, Output, Outputs
-from agent_kernel.repository.outputs import VERSION
+from agent_kernel.repository.blobs import VERSION
 
 __all__ = ["seal"]
 

@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from agent_kernel.agents.gate import package_folder
 
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
     from agent_kernel.magics.shell import Shell
 
-__all__ = ["guard_page"]
+__all__ = ["active_parts", "active_state", "guard_page"]
+
 
 _BUNDLES: Final = frozenset({"display_data", "update_display_data", "execute_result"})
-_WIDGETS: Final = "jupyter.widget"
-_KNOWN: Final = frozenset({_WIDGETS, "jupyter.widget.control", "jupyter.widget.version"})
+_WIDGET_TARGET: Final = "jupyter.widget"
+_KNOWN: Final = frozenset({_WIDGET_TARGET, "jupyter.widget.control", "jupyter.widget.version"})
 _PAYLOADS: Final = {
     "set_next_input": "code in a cell of yours",
     "edit_magic": "an editor",
@@ -124,8 +133,6 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
     def writing_payload(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
         gate = _gate()
         if gate is not None:
-            from agent_kernel.agents.review.bundles import active_parts
-
             data = _plain(data)
             given = _mapping(data)
             source = str(given.get("source", ""))
@@ -144,11 +151,10 @@ def _looked_at(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) 
         return _bundle(gate, content)
     if kind not in ("comm_open", "comm_msg"):
         return content
-    target = str(content.get("target_name", _WIDGETS))
+    target = str(content.get("target_name", _WIDGET_TARGET))
     data = _mapping(content.get("data"))
     if target not in _KNOWN:
         return None if _is_withheld(gate, f"a channel to {target}", "runs a program of the page") else content
-    from agent_kernel.agents.review.bundles import active_state
 
     active = active_state(_mapping(data.get("state")))
     return None if active and _is_withheld(gate, "a widget", active) else content
@@ -156,7 +162,6 @@ def _looked_at(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) 
 
 def _bundle(gate: Gate | _LeftBehind, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     from agent_kernel.agents.gate import THAT
-    from agent_kernel.agents.review.bundles import active_parts
 
     data = _mapping(content.get("data"))
     active = active_parts(data)
@@ -207,3 +212,359 @@ def _plain(value: Any) -> Any:
 
 def _mapping(found: object) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+# -- what a MIME bundle, or the state of a widget, would run or load in the page: read from what is emitted, whoever made it
+#
+# Only what is known to be still passes: tables, texts, pictures. HTML is read by a parser that decides and mends nothing, so
+# what it cannot read as a browser would counts as active. A script passes where it stands word for word in a file of an
+# installed package that is loaded, as that of scikit-learn's models does: whoever installed it runs its Python already.
+
+_STILL: Final = frozenset({"text/plain", "application/json", "text/csv", "text/x-python"})
+_PICTURES: Final = re.compile(r"image/(?:png|jpe?g|gif|webp|bmp|tiff|x-icon|avif)")
+_EXCERPT: Final = 100
+_WIDGETS: Final = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
+_TEX: Final = re.compile(
+    r"\\(?:href|url|html\w*|require|includegraphics|class|cssId|style|unicode|data)\b", re.IGNORECASE
+)
+# A box whose style may load something: all but colours, lengths and borders, and each where a formula defines commands.
+_BOX: Final = re.compile(r"\\bbox\b(?!\s*\[[\w\s.,:;%-]*\]|\s*\{)", re.IGNORECASE)
+_DEFINES: Final = re.compile(r"\\(?:let|g?def|\w*command|\w*environment)\b", re.IGNORECASE)
+_MATH: Final = re.compile(r"\$|\\[(\[]|\\begin\b")  # where pages begin to read formulas in a text
+# Definitions may stand in lists and quotes; a drawing in a fence is a program of its own.
+_MARKDOWN_LOADS: Final = re.compile(
+    r"^[\s>*+\-\d.)]*(?:\[(?:\\.|[^\]\\])+\]:|(?:`{3,}|~{3,})[\s{.]*mermaid)|\]\(\s*<?\s*(?!https?://|#|data:image/)[^)\s]",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Brackets nest in what a picture is called, so of a text with a picture each address counts as one.
+_MARKDOWN_PICTURE: Final = re.compile(r"\]\(\s*<?(?!data:image/)")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TAGS: Final = _words(
+    "html body head div span p br hr b i u s em strong small sub sup code pre kbd samp var mark del ins abbr cite q blockquote "
+    "h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption colgroup col thead tbody tfoot tr th td a img figure figcaption details "
+    "summary label input button progress meter center font tt nobr wbr time section article header footer main nav aside "
+    "address audio video source canvas output fieldset legend style script bdi bdo ruby rt rp "
+    "svg g defs path rect circle ellipse line polyline polygon text tspan textpath title desc symbol use clippath mask pattern "
+    "marker lineargradient radialgradient stop filter image switch view metadata "
+    "feblend fecolormatrix fecomposite feflood fegaussianblur femerge femergenode feoffset fedropshadow"
+)
+# Those that metadata of pictures have in a name space of their own, and that no page shows.
+_META_TAGS: Final = re.compile(r"(?:rdf|cc|dc|sodipodi|inkscape):\w+|work|agent|license")
+_ADDRESSES: Final = _words(
+    "src href xlink:href action formaction poster data background srcset cite longdesc usemap ping lowsrc dynsrc manifest code "
+    "codebase archive profile icon"
+)
+_ALWAYS: Final = frozenset({"srcdoc", "formaction", "action", "http-equiv", "autofocus", "ping", "is"})
+_INPUTS: Final = frozenset({"checkbox", "radio", "text", "number", "range", "hidden", "button", "search", ""})
+_PICTURE_TEXT: Final = re.compile(
+    r"data:(?:image/(?:png|jpe?g|gif|webp|bmp)|audio/[\w.+-]+|video/[\w.+-]+);base64,[\w+/=\s%-]*"
+)
+_LINK: Final = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[^?\s]*)?")
+_HERE: Final = re.compile(r"https?://(?:localhost|127\.|0\.0\.0\.0|\[)", re.IGNORECASE)
+_HANDLER: Final = re.compile(r"""[\s/"'`]on\w+\s*=""", re.IGNORECASE)
+_ARGUMENT: Final = r"""(?:'[^'\\<>]*'|"[^"\\<>]*"|this(?:\.[a-zA-Z]+)*|\d+)"""
+_CALL: Final = re.compile(rf"\s*(\w+)\(\s*(?:{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*)?\s*\)\s*;?\s*")
+_EVENT: Final = re.compile(r"event\.(?:stopPropagation|preventDefault)\(\);?")
+_CALLS: Final = re.compile(rf"(?:{_CALL.pattern.replace('(', '(?:', 1)})*")
+_STYLE_LOADS: Final = re.compile(
+    r"""@import|@charset|expression\s*\(|-moz-binding|behavior\s*:|javascript:|url\(\s*["']?(?!data:image/(?:png|svg)|#)|"""
+    r"position\s*:\s*(?:fixed|sticky)|image-set|\b(?:image|src|cross-fade)\(|\\",
+    re.IGNORECASE,
+)
+_PAGES_OWN: Final = re.compile(
+    r"[.#]?(?:jp|lm|p|ak|cm|agent-kernel|jupyter|notebook|widget)-|CodeMirror|data-jp|:has\(", re.IGNORECASE
+)
+_READ: Final = re.compile(r"[<&\\]")  # a text without these is neither HTML nor a formula
+_MARKUP: Final = re.compile(r"<[a-zA-Z!/?]")
+_COMMENTS: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def active_parts(bundle: Mapping[str, object]) -> dict[str, str]:
+    """The representations that run or load something in the page, and what they do."""
+    return {str(mime): why for mime, value in bundle.items() if (why := _active(str(mime).lower(), value))}
+
+
+def _active(mime: str, value: object) -> str:
+    if mime in _STILL or _PICTURES.fullmatch(mime):
+        return ""
+    text = "".join(cast("list[str]", value)) if isinstance(value, list) else value
+    if mime == "application/vnd.jupyter.widget-view+json":
+        return ""  # its state was looked at as it was opened
+    if not isinstance(text, str) or mime not in ("text/html", "image/svg+xml", "text/markdown", "text/latex"):
+        return "runs a program of the page"
+    if mime == "text/latex":
+        return _active_tex(text)
+    if mime == "text/markdown":
+        loads = _MARKDOWN_LOADS.search(text) or ("![" in text and _MARKDOWN_PICTURE.search(text))
+        if loads:
+            return f"loads or leads to {_cut(text[loads.start() :])}"
+    return active_html(text, is_markdown=mime == "text/markdown", is_picture=mime == "image/svg+xml")
+
+
+def _active_tex(text: str) -> str:
+    """What a formula loads or leads to; "": nothing."""
+    found = _TEX.search(text) or _BOX.search(text)
+    if found is None and "\\bbox" in text.lower():
+        found = _DEFINES.search(text)
+    return f"has {_cut(found[0])}" if found else ""
+
+
+def active_state(state: Mapping[str, object]) -> str:
+    """What a widget of this state, or with this change to it, would run or load in the page; "": nothing."""
+    for key in ("_esm", "_css"):
+        given = state.get(key)
+        if given is not None and not (isinstance(given, str) and is_installed(given)):
+            return f"runs {_cut(str(given))}"
+    for module in filter(None, (state.get("_model_module"), state.get("_view_module"))):
+        is_known = isinstance(module, str) and module in _WIDGETS
+        if not is_known and not (module == "anywidget" and "_esm" in state):
+            return f"runs the module {module}"
+    if state.get("format") == "url":
+        return "loads an address"
+    return next((found for item in state.items() if (found := _active_value(*item))), "")
+
+
+def _active_value(key: str, value: object) -> str:
+    """What an attribute of a widget shows: texts may be HTML, outputs are bundles."""
+    if key in ("_esm", "_css"):
+        return ""
+    if key == "outputs":
+        return _active_outputs(value)
+    for text in _texts(value):
+        if key == "background" and _STYLE_LOADS.search(_COMMENTS.sub("", text)):
+            return f"loads {_cut(text)}"
+        if _READ.search(text) and (found := active_html(text, is_markdown=True)):
+            return found
+    return ""
+
+
+def _active_outputs(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return "cannot be read" if value else ""
+    for one in cast("list[object]", value):
+        data = cast("dict[str, Any]", one).get("data", {}) if isinstance(one, dict) else None
+        if not isinstance(data, dict):
+            return "cannot be read"
+        for mime, why in active_parts(cast("dict[str, object]", data)).items():
+            return f"shows {mime} that {why}"
+    return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts within a value. Where a page expects one and has a list, it joins it, so pieces are no texts of their own."""
+    if isinstance(value, dict):
+        for key, one in cast("dict[object, object]", value).items():
+            yield from (_joined(key), *_texts(one))
+    elif isinstance(value, list | tuple):
+        listed = cast("list[object]", value)
+        yield _joined(listed)
+        for one in listed:
+            if not isinstance(one, str):
+                yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_joined, cast("list[object]", value)))
+    return "" if isinstance(value, dict) else str(value)
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…"
+
+
+# -- HTML
+
+
+def active_html(text: str, *, is_markdown: bool = False, is_picture: bool = False) -> str:
+    """What a piece of HTML runs or loads; "": nothing.
+
+    Args:
+        is_markdown: what stands between the tags is text of its own, in which a sign as < means itself.
+        is_picture: it is a picture of its own: what its style says reaches nothing beside it.
+    """
+    reader = _Reader(is_markdown=is_markdown, is_picture=is_picture)
+    try:
+        reader.feed(text)
+        reader.close()
+        reader.end()
+    except _ActiveError as found:
+        return str(found)
+    except Exception:  # noqa: BLE001 - what cannot be read is not still
+        return "cannot be read"
+    return ""
+
+
+class _ActiveError(Exception):
+    """Something runs or loads."""
+
+
+class _Reader(HTMLParser):
+    """Raises at the first thing that is not known to be still."""
+
+    def __init__(self, *, is_markdown: bool, is_picture: bool) -> None:
+        super().__init__(convert_charrefs=True)
+        self._is_markdown, self._is_picture = is_markdown, is_picture
+        self._raw = ""  # the element whose text is no markup: style, script
+        self._held: list[str] = []
+        self._handlers: list[str] = []  # functions that are called, as where somebody clicks
+        self._scripts: list[str] = []  # those of installed packages
+        self._texts: list[str] = []  # in which formulas may stand, across tags and remarks
+
+    def end(self) -> None:
+        if self._raw:
+            raise _ActiveError(f"has a {self._raw} without an end")
+        for name in self._handlers:
+            if not any(f"function {name}(" in script for script in self._scripts):
+                raise _ActiveError(f"runs {name}")
+        text = "" if self._is_picture else "".join(self._texts)
+        math = _MATH.search(text)
+        if math and (found := _active_tex(text[math.start() :])):
+            raise _ActiveError(found)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        whole = self.get_starttag_text() or ""
+        if tag not in _TAGS and not (self._is_picture and _META_TAGS.fullmatch(tag)):
+            raise _ActiveError(f"has {_cut(whole)}")
+        handlers = sum(name.startswith("on") for name, _ in attrs)
+        if len(_HANDLER.findall(whole)) > handlers or "<" in whole[1:]:
+            raise _ActiveError(f"runs {_cut(whole)}")
+        if "javascript:" in re.sub(r"\s", "", whole.lower()):
+            raise _ActiveError(f"runs {_cut(whole)}")
+        for name, value in attrs:
+            self._attribute(tag, name, value or "", whole)
+        if tag == "input" and dict(attrs).get("type", "") not in _INPUTS:
+            raise _ActiveError(f"has {_cut(whole)}")
+        if tag in ("style", "script"):
+            self._raw, self._held = tag, []
+            if tag == "script" and any(name == "src" for name, _ in attrs):
+                raise _ActiveError(f"runs {_cut(whole)}")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("style", "script"):  # browsers do not end it here
+            raise _ActiveError(f"has a {tag} without an end")
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._raw:
+            text = "".join(self._held)
+            self._raw = ""
+            if tag == "script":
+                self._script(text)
+            elif not is_installed(text):
+                self._style(text)
+
+    def handle_data(self, data: str) -> None:
+        if self._raw:
+            self._held.append(data)
+            return
+        self._texts.append(data)
+        if not self._is_markdown and _MARKUP.search(data) and data in self.rawdata:  # else it was spelled &lt;
+            raise _ActiveError(f"cannot be read: {_cut(data)}")
+
+    def handle_comment(self, data: str) -> None:
+        if "<" in data or ">" in data or data.startswith("-") or data.endswith(("-", "!")):
+            raise _ActiveError(f"hides {_cut(data)}")
+
+    def handle_decl(self, decl: str) -> None:
+        if not decl.lower().startswith("doctype") or "[" in decl or ">" in decl:
+            raise _ActiveError(f"cannot be read: {_cut(decl)}")
+
+    def unknown_decl(self, data: str) -> None:
+        raise _ActiveError(f"cannot be read: {_cut(data)}")
+
+    def handle_pi(self, data: str) -> None:
+        if not (self._is_picture and data.startswith("xml ") and "<" not in data):
+            raise _ActiveError(f"cannot be read: {_cut(data)}")
+
+    def _attribute(self, tag: str, name: str, value: str, whole: str) -> None:
+        name = name.rpartition(":")[2]  # a picture calls its name spaces as it likes
+        if name.startswith("on"):
+            calls = _EVENT.sub("", value)
+            if not _CALLS.fullmatch(calls):
+                raise _ActiveError(f"runs {_cut(whole)}")
+            self._handlers += [called[1] for called in _CALL.finditer(calls)]
+        elif name in _ALWAYS or name.startswith("data-commandlinker"):
+            raise _ActiveError(f"runs {_cut(whole)}")
+        elif name == "style" and _STYLE_LOADS.search(_COMMENTS.sub("", value)):
+            raise _ActiveError(f"has the style {_cut(value)}")
+        elif name in _ADDRESSES and value and not self._is_still_address(tag, value.strip()):
+            raise _ActiveError(f"{'leads to' if tag == 'a' else 'loads'} {_cut(value)}")
+        elif "url(" in value.lower() and not re.fullmatch(r"\s*url\(\s*#[\w-]+\s*\)\s*", value):
+            raise _ActiveError(f"loads {_cut(value)}")
+
+    def _is_still_address(self, tag: str, value: str) -> bool:
+        if value.startswith("#"):
+            return True
+        if tag == "a":
+            return bool(_LINK.fullmatch(value)) and not _HERE.match(value)
+        return tag in ("img", "image", "source", "audio", "video") and bool(_PICTURE_TEXT.fullmatch(value))
+
+    def _script(self, text: str) -> None:
+        rest = _not_installed(text)
+        if rest and not _CALLS.fullmatch(rest):
+            raise _ActiveError(f"runs the script {_cut(text)}")
+        self._handlers += [called[1] for called in _CALL.finditer(rest)]
+        self._scripts.append(text)
+
+    def _style(self, text: str) -> None:
+        bare = _COMMENTS.sub("", unescape(text))  # in a picture its signs may be spelled
+        loads = _STYLE_LOADS.search(bare)
+        if loads or "<" in bare:
+            raise _ActiveError(f"has the style {_cut(bare[loads.start() if loads else 0 :])}")
+        if self._is_picture:
+            return
+        for selector in _selectors(bare):
+            if _PAGES_OWN.search(selector) or not re.match(r"[\w*-]*[.#\[][\w-]", selector):
+                raise _ActiveError(f"changes how the page looks: {_cut(selector)}")
+
+
+def _selectors(style: str) -> Iterator[str]:
+    for block in re.findall(r"([^{}]*)\{", style):
+        head = block.rpartition(";")[2].strip()
+        if not head.startswith("@"):
+            yield from (one.strip() for one in head.split(",") if one.strip())
+
+
+# -- what is installed
+
+
+def is_installed(text: str) -> bool:
+    """Whether scripts or styles are nothing but, word for word, files of installed packages that are loaded."""
+    return not _not_installed(text)
+
+
+def _not_installed(text: str) -> str:
+    """What is left of scripts or styles without the files of installed packages that stand in them."""
+    rest = text.strip()
+    packages = frozenset(name for name in sys.modules if "." not in name)
+    for path, length in _page_files(packages):
+        if rest and _SHORTEST <= length <= len(rest.encode()) + _BLANK and (held := _held(path)) in rest:
+            rest = rest.replace(held, "", 1).strip()
+    return rest
+
+
+@lru_cache(maxsize=256)
+def _held(path: str) -> str:
+    return Path(path).read_text("utf-8", "replace").strip()
+
+
+_BLANK: Final = 64  # what may stand around it in the file
+_SHORTEST: Final = 200  # bytes: less than that could be a piece of anything
+
+
+@lru_cache(maxsize=4)
+def _page_files(packages: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Scripts and styles that the packages bring, with their sizes."""
+    folders = {folder for name in packages if (folder := package_folder(name))}
+    found = (os.path.join(at, name) for one in folders for at, _, names in os.walk(one) for name in names)  # noqa: PTH118
+    sized = ((path, os.path.getsize(path)) for path in found if path.endswith((".js", ".css", ".mjs")))  # noqa: PTH202
+    return tuple(sorted(sized, key=lambda one: -one[1]))  # a file may hold another one

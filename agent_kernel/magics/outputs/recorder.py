@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.outputs.collecting import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
-    from agent_kernel.repository.outputs import Output
+    from agent_kernel.repository.blobs import Output
 
 __all__ = ["OutputRecorder"]
 

@@ -37,7 +37,7 @@ from agent_kernel.errors import (
 from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
 from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_open, shown
-from agent_kernel.session.branches import person
+from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem

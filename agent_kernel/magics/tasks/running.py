@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
-    from agent_kernel.repository.outputs import Output
+    from agent_kernel.repository.blobs import Output
 
 __all__ = ["ForkedShell", "OwnNamespace", "Runner", "ShellExecutor", "beside", "called_by_its_step", "fresh"]
 

@@ -197,7 +197,7 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
     from agent_kernel.values import trials
     from agent_kernel.values.reducers import code, objects
-    from agent_kernel.values.reducers.logs import reduce_file_handler
+    from agent_kernel.values.reducers.instances import reduce_file_handler
 
     handler = trials.own_handler(handler)
     if (

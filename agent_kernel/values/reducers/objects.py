@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
-from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import (
     Handler,
@@ -34,14 +33,14 @@ from agent_kernel.values.reducers import (
     transparent,
     without_dict,
 )
-from agent_kernel.values.reducers.logs import reduce_file_handler, reduce_log_handler
+from agent_kernel.values.reducers.instances import reduce_file_handler, reduce_log_handler
 from agent_kernel.values.references import Content, Named, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name, live_namespace
 from agent_kernel.values.summaries.reading import module_name
-from agent_kernel.values.surface import looks_at_address
+from agent_kernel.values.surface import Lost, Unsavable, looks_at_address
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

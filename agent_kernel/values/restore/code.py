@@ -83,7 +83,7 @@ Called = tuple[tuple[Any, ...], tuple[tuple[str, Any], ...], object]  # argument
 def lru_cache_filled(made: Any, parts: tuple[Mapping[str, object], tuple[Called, ...]]) -> None:
     """As `lru_cache_state`, with results that it has to give again: it is called for each while its code gives that."""
     state, entries = parts
-    from agent_kernel.values.lost import loss_of
+    from agent_kernel.values.surface import loss_of
 
     lru_cache_state(made, state)
     function = made.__wrapped__
@@ -166,7 +166,7 @@ class ModuleContent(Later):
 
     def give(self, made: types.ModuleType) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
-        from agent_kernel.values.reducers.own_modules import plain_state
+        from agent_kernel.values.reducers.code import plain_state
 
         for name in plain_state(made, [MOST_IN_MODULES])[0].keys() - set(self.names):
             delattr(made, name)
@@ -180,7 +180,7 @@ class ModuleContent(Later):
         self, made: types.ModuleType, classes: dict[str, tuple[tuple[str, ...], dict[str, object]]]
     ) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
-        from agent_kernel.values.reducers.own_modules import classes_of, name_of, of_class
+        from agent_kernel.values.reducers.code import classes_of, name_of, of_class
 
         for kind in classes_of(made):
             names, held = classes.get(name_of(kind), ((), {}))
@@ -191,7 +191,7 @@ class ModuleContent(Later):
 
     def _give_to_functions(self, made: types.ModuleType, saved: dict[str, OfFunction]) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
-        from agent_kernel.values.reducers.own_modules import functions_of, of_function
+        from agent_kernel.values.reducers.code import functions_of, of_function
 
         for function in functions_of(made):
             names, held, defaults, named = saved.get(function.__name__, ((), {}, None, None))
@@ -202,7 +202,7 @@ class ModuleContent(Later):
             function.__kwdefaults__ = function.__kwdefaults__ if named is None else named
 
     def _give_to_caches(self, made: types.ModuleType, saved: dict[str, tuple[Called, ...]]) -> None:
-        from agent_kernel.values.reducers.own_modules import caches_of, keeps_only_values
+        from agent_kernel.values.reducers.code import caches_of, keeps_only_values
 
         for name, cached in caches_of(made):
             if name in saved or not keeps_only_values(cached):  # what it keeps may have changed since

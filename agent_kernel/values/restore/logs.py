@@ -30,8 +30,8 @@ class Settings(Later):
     filters: tuple[Any, ...]
 
     def give(self, made: logging.Logger) -> None:
-        from agent_kernel.values.lost import loss_of
         from agent_kernel.values.references import was_there
+        from agent_kernel.values.surface import loss_of
 
         made.propagate, made.disabled = self.propagate, self.disabled
         if made.level != self.level:

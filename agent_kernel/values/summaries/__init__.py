@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.lines import noun as noun
     from agent_kernel.values.summaries.lines import noun_of_columns as noun_of_columns
     from agent_kernel.values.summaries.lines import outline as outline
+    from agent_kernel.values.summaries.model import MASK as MASK
     from agent_kernel.values.summaries.model import MOST_BYTES as MOST_BYTES
     from agent_kernel.values.summaries.model import Column as Column
     from agent_kernel.values.summaries.model import Summary as Summary
+    from agent_kernel.values.summaries.model import clean as clean
     from agent_kernel.values.summaries.model import decode as decode
     from agent_kernel.values.summaries.model import encode as encode
+    from agent_kernel.values.summaries.model import size_text as size_text
     from agent_kernel.values.summaries.redaction import holds_a_secret as holds_a_secret
     from agent_kernel.values.summaries.redaction import mask_code as mask_code
     from agent_kernel.values.summaries.redaction import mask_text as mask_text
     from agent_kernel.values.summaries.redaction import names_a_secret as names_a_secret
-    from agent_kernel.values.summaries.wording import MASK as MASK
-    from agent_kernel.values.summaries.wording import clean as clean
-    from agent_kernel.values.summaries.wording import size_text as size_text
 
 __all__ = [
     "LEAST",
@@ -79,21 +79,19 @@ _HOMES = {
     ),
     "model": (
         "Column",
+        "MASK",
         "MOST_BYTES",
         "Summary",
+        "clean",
         "decode",
         "encode",
+        "size_text",
     ),
     "redaction": (
         "holds_a_secret",
         "mask_code",
         "mask_text",
         "names_a_secret",
-    ),
-    "wording": (
-        "MASK",
-        "clean",
-        "size_text",
     ),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import LONGEST_TEXT, Summary
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Summary, clean, counted, cut
 from agent_kernel.values.summaries.plain import Verbatim, cell, moment_text
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
@@ -24,7 +24,6 @@ from agent_kernel.values.summaries.reading import (
     shallow_size,
     type_name,
 )
-from agent_kernel.values.summaries.wording import MASK, MORE, clean, counted, cut
 
 _FEW = 6
 _WIDEST_CELL = 400  # bytes of one element of a fixed-width string dtype

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from agent_kernel.values.summaries.arrays import dtype_text, first_values, number_text, values_text
 from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import Column, Summary
+from agent_kernel.values.summaries.model import MASK, MORE, Column, Summary, clean, count_text, cut
 from agent_kernel.values.summaries.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
@@ -30,7 +30,6 @@ from agent_kernel.values.summaries.reading import (
     type_name,
 )
 from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
-from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, cut
 
 # -- what the summaries of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
 

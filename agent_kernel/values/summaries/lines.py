@@ -12,8 +12,19 @@ from typing import Final
 
 import msgspec
 
-from agent_kernel.values.summaries.model import MODEL, Column, Summary
-from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, counted, cut, shape_text, size_text
+from agent_kernel.values.summaries.model import (
+    MASK,
+    MODEL,
+    MORE,
+    Column,
+    Summary,
+    clean,
+    count_text,
+    counted,
+    cut,
+    shape_text,
+    size_text,
+)
 
 __all__ = ["LEAST", "content", "interest", "is_picture", "noun"]
 

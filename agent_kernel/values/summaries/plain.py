@@ -18,7 +18,7 @@ from itertools import islice
 from types import EllipsisType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_kernel.values.summaries.model import LONGEST_TEXT, Column, Summary
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Column, Summary, clean, cut
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
     bases_of,
@@ -34,7 +34,6 @@ from agent_kernel.values.summaries.redaction import (
     names_a_secret,
     names_its_neighbours,
 )
-from agent_kernel.values.summaries.wording import MASK, MORE, clean, cut
 
 if TYPE_CHECKING:
     import fractions

@@ -24,7 +24,7 @@ from tests.agents.racing.racers import GOOD
 def test_a_candidate_that_takes_no_interrupt_is_not_waited_for(
     state: Versioned, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.racing.candidates.GRACE_S", 0.3)
+    monkeypatch.setattr("agent_kernel.agents.racing.race.GRACE_S", 0.3)
     gate = threading.Event()
     state["rows"] = []
     model = FunctionModel(lambda _: Turn("import sys\nsys.modules['gate'].wait()\ntask.success(1)"), "deaf")

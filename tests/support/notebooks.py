@@ -101,7 +101,7 @@ class Notebook(Main):
             self.session.begin_cell(source, cell_id=f"{self._title}-{number}", number=number)
             try:
                 self.execute(source)
-            except BaseException as raised:  # noqa: BLE001  the cell is foreign code
+            except BaseException as raised:
                 error = raised
             report = self.session.end_cell(error=error)
         if error is not None and (fails is None or not isinstance(error, fails)):

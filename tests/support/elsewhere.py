@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from agent_kernel.session import Repository
-from agent_kernel.testing.notebooks import Notebook, rev
+from tests.support.notebooks import Notebook, rev
 
 
 class Sheet(msgspec.Struct, frozen=True):
@@ -37,9 +39,11 @@ def elsewhere(
 ) -> dict[str, SheetResult]:
     """Work through `sheets` in one new process: bind, check out if asked, run the cells, then the checks."""
     # Results come line by line, so that a crash of the interpreter costs one sheet and not all of them.
-    script = "from agent_kernel.testing.elsewhere import work_through; work_through()"
+    script = "from tests.support.elsewhere import work_through; work_through()"
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.run(
         [python, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
         input=msgspec.json.encode(sheets),
         capture_output=True,
         timeout=timeout_s,
@@ -78,7 +82,7 @@ def work(sheet: Sheet) -> SheetResult:
                 unsaved += [f"{lost.name}: {lost.reason}" for lost in report.unsaved]
             for check in sheet.checks:
                 failed += _what_fails(nb, check)
-    except Exception:  # noqa: BLE001  it is told to the process that asked
+    except Exception:
         return SheetResult(traceback.format_exc(), tuple(failed), tuple(unsaved), tip)
     return SheetResult("", tuple(failed), tuple(unsaved), tip)
 
@@ -86,6 +90,6 @@ def work(sheet: Sheet) -> SheetResult:
 def _what_fails(nb: Notebook, check: str) -> list[str]:
     try:
         nb.execute(check)
-    except Exception:  # noqa: BLE001  the check is foreign code
+    except Exception:
         return [traceback.format_exc()]
     return []

@@ -1,0 +1,1 @@
+"""What tests of several packages share: notebooks, shells and repositories of their own."""
