@@ -28,7 +28,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.listing import changed_by, chips_of, code_line, status_of, stopped_of
+from agent_kernel.browsing.listing import changed_among, changed_by, chips_of, code_line, status_of, stopped_of
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.questions import OfRun
 from agent_kernel.browsing.reader import Book
@@ -586,9 +586,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
         chips=chips,
         more=more,
         stopped=stopped_of(book, events),
-        grew=grown_between(book.repo, base, commits[0].tree, [name for sign, name, _ in chips if sign == "~"])
-        if commits
-        else {},
+        grew=grown_between(book.repo, base, commits[0].tree, changed_among(chips)) if commits else {},
     )
 
 

@@ -49,7 +49,7 @@ from agent_kernel.browsing.wording import (
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session.labels import Kernels, about
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import by_name, growth, ranks
+from agent_kernel.verbs.describe import by_name, grown_between, growth, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
 from agent_kernel.verbs.timeline import NOTHING, Record, View
 
@@ -67,6 +67,7 @@ __all__ = [
     "Item",
     "Listing",
     "Piece",
+    "changed_among",
     "changed_by",
     "chips_of",
     "code_line",
@@ -548,6 +549,11 @@ def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int],
     return tuple(chips), len(saved) + len(not_saved) - len(chips)
 
 
+def changed_among(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
+    """The names that were there before: of these it can be said how much longer or wider they became."""
+    return [name for sign, name, _ in chips if sign == "~"]
+
+
 def _apart(changed: Changed) -> tuple[list[Change], list[str]]:
     """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
     not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
@@ -613,6 +619,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             more=more,
             counts=counts_of(changed),
             stopped=stopped_of(book, events) if fold.part in ("", "last") else None,
+            grew=grown_between(book.repo, next(iter(commits[-1].parents), None), commits[0].tree, changed_among(chips)),
         ),
     )
 

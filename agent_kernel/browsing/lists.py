@@ -9,7 +9,17 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent_kernel.browsing.listing import Fold, Item, Listing, chips_of, counts_of, run_row, stopped_row, wait_row
+from agent_kernel.browsing.listing import (
+    Fold,
+    Item,
+    Listing,
+    changed_among,
+    chips_of,
+    counts_of,
+    run_row,
+    stopped_row,
+    wait_row,
+)
 from agent_kernel.browsing.questions import Listed, Nothing, Opened
 from agent_kernel.browsing.questions import Located as Sought
 from agent_kernel.browsing.reader import Book, Query, Spread, store_id
@@ -35,7 +45,7 @@ from agent_kernel.browsing.wording import (
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt, shown
-from agent_kernel.verbs.describe import by_name, ranks_of
+from agent_kernel.verbs.describe import by_name, grown, ranks_of
 from agent_kernel.verbs.showing import page_of
 from agent_kernel.verbs.text import plural
 from agent_kernel.verbs.timeline import reached
@@ -88,6 +98,7 @@ def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], gra
         time_ms=commit.time_ns // 1_000_000,
         graph=graph,
         called=step_called(commit),
+        grew=grown(book.repo, commit, changed_among(chips)),
     )
 
 

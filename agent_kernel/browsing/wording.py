@@ -188,6 +188,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     """An agent's run as a whole.
 
     Attributes:
+        grew: as of a commit, of all steps together.
         part: where others' commits lie between its own, and it is several rows, which of them this is, the oldest first.
         tip: its newest commit, in full.
     """
@@ -206,6 +207,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     more: int
     counts: dict[Sign, int]
     stopped: Stopped | None = None
+    grew: dict[str, str] = {}
 
 
 class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
@@ -244,7 +246,11 @@ class WaitRow(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
 
 
 class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
-    """A commit."""
+    """A commit.
+
+    Attributes:
+        grew: how much longer or wider a name among the chips became: `−17 rows`.
+    """
 
     id: str
     short: str
@@ -264,6 +270,7 @@ class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
     time_ms: int
     graph: Graph
     called: str = ""  # a step of an agent in a sentence, for its cell has others
+    grew: dict[str, str] = {}
 
 
 Row: TypeAlias = DayRow | FoldRow | WaitRow | CommitRow

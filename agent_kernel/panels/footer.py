@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.browsing.listing import chips_of
+from agent_kernel.browsing.listing import changed_among, chips_of
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
@@ -115,7 +115,7 @@ def footer(
         unsaved=_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,
-        grew=grown(repo, commit, [name for sign, name, _ in chips if sign == "~"]),
+        grew=grown(repo, commit, changed_among(chips)),
     )
     if not line.chips and not line.unsaved:
         return None

@@ -84,6 +84,13 @@ def test_many_changed_names_are_ordered_without_reading_them_all(nb: Notebook, m
     assert 0 < len(looked) <= 64
 
 
+def test_of_a_table_the_row_says_how_many_rows_came_or_went(nb: Notebook) -> None:
+    pytest.importorskip("pandas")
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'a': range(9)}); rate = 1")
+    nb.run("df = df[df.a > 3].reset_index(drop=True); rate = 2")
+    assert [row["grew"] for row in nb.rows()[:2]] == [{"df": "−4 rows"}, {}]
+
+
 def test_what_is_not_saved_is_among_the_chips(nb: Notebook) -> None:
     nb.run("big = {n: n for n in range(9)}\na, b, c, d = range(4)\ngen = (n for n in ())")
     (row,) = nb.rows()

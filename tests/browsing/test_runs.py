@@ -67,6 +67,8 @@ def test_a_run_says_what_all_its_steps_changed_and_from_where(nb: Notebook) -> N
     assert [chip[:2] for chip in found["chips"]] == [["~", "df"], ["~", "kept"], ["-", "old"]]
     whole = nb.ask("commit", id=found["tip"], against=found["base"])
     assert [change["name"] for change in whole["changes"]] == ["df", "kept", "old"]
+    row = next(row for row in nb.rows() if row["kind"] == "fold" and row["why"] == "run")
+    assert row["run"]["grew"] == found["grew"]
 
 
 def test_a_run_that_came_first_changed_all_that_there_is(nb: Notebook) -> None:

@@ -97,8 +97,8 @@ export type Row = DayRow | FoldRow | WaitRow | CommitRow;
 export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph; text?: string /* "kernel restarted": the line between two kernels */ }
 /** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
-/** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
-export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone" | "decided"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>>; stopped: Stopped | null }
+/** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`, `grew`: as of a commit, of all its steps together. */
+export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone" | "decided"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>>; stopped: Stopped | null; grew?: Record<string, string> }
 /** A run that stopped before it was done, and can go on. `said`: where; `code`: a line that it was at; `done`: steps that ran to their end; `refused`: why it cannot go on here, "": it can; `at`: its last event's number; `cell`: the line that lets it go on, where only a cell can; `checked`: the kernel has looked, so that `refused` and `cell` are known; `died`: its process ended in the middle of it. */
 export interface Stopped { said: string; code: string; done: number; refused: string; at: number; cell: string; checked: boolean; died?: boolean }
 /** A step that does not run before a person says so, an agent's question, or a run that stopped before its first commit. `depth`: 0 where its run has no row; then `subject` is its task. */
@@ -116,6 +116,7 @@ export interface CommitRow {
   more: number;                                      // changed names beyond the chips
   counts: Partial<Record<Sign, number>>;
   took_s: number | null; time_ms: number; graph: Graph;
+  grew?: Record<string, string>;                     // how much longer or wider a name among the chips became: "−17 rows"
   called?: string;                                   // "step 2 of analyst [7]": the step of an agent; "" for other commits
 }
 export interface Ref { kind: "branch" | "tag" | "head" | "aside" /* a branch that nobody named: `name` says what it is, `branch` is how it can be named */; name: string; head: boolean; lane: number | null; branch?: string }

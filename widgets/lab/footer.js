@@ -22,8 +22,10 @@ import { keepKeys } from "../shared/shortcuts.js";
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
-// What falls away where there is little room, the first of it first, before a name is cut. Then names go, the last of them first.
-const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size", "ak-to-history", "ak-agent", "ak-to-diff", "ak-to-undo"];
+// What falls away where there is little room, the first of it first. Then names go, the last of them first, and are counted: the
+// first one, what became of it, and the buttons that show the others stay longest.
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size"];
+const STAYING = ["ak-to-history", "ak-agent", "ak-grew", "ak-to-diff", "ak-to-undo"];
 const PADDING = 8; // px, at the right
 const WORTH_READING = 48; // px of a reason; of less only a letter or two would be seen
 const LANES = 6; // colours; then they begin again
@@ -229,7 +231,8 @@ function undoes({ undo }, commit, head) {
  */
 export function fit(line) {
   const all = (/** @type {string} */ kind) => /** @type {HTMLElement[]} */ ([...line.querySelectorAll(`.${kind}`)]);
-  const falling = FALLING.map(all).filter((parts) => parts.length);
+  const parts = (/** @type {string[]} */ kinds) => kinds.map(all).filter((found) => found.length);
+  const [falling, staying] = [parts(FALLING), parts(STAYING)];
   const names = all("ak-chip");
   const [more] = all("ak-more");
   const isOver = () => standsOut(line);
@@ -239,17 +242,21 @@ export function fit(line) {
     Object.assign(more, { hidden: !n, textContent: `${n} more` });
   };
   const [reason] = all("ak-reason");
-  for (const part of [...falling.flat(), ...names, ...all("ak-reason")]) part.hidden = false;
+  for (const part of [falling, staying, names, all("ak-reason")].flat(2)) part.hidden = false;
   count(0);
+  const drop = (/** @type {HTMLElement[][]} */ kinds) => {
+    for (const parts of kinds) {
+      if (!isOver()) break;
+      for (const part of parts) part.hidden = true;
+    }
+  };
   line.classList.add("ak-natural"); // nothing is cut for a moment: what is too wide stands out
-  for (const parts of falling) {
-    if (!isOver()) break;
-    for (const part of parts) part.hidden = true;
-  }
+  drop(falling);
   for (let last = names.length - 1; last > 0 && isOver(); last -= 1) {
     /** @type {HTMLElement} */ (names[last]).hidden = true;
     count(names.length - last);
   }
+  drop(staying);
   line.classList.remove("ak-natural");
   if (reason && line.clientWidth && reason.clientWidth < WORTH_READING) reason.hidden = true;
 }
@@ -291,7 +298,7 @@ function stoppedFacts(said, code, now) {
 /** @param {[Sign, string, number]} chip @param {boolean} isFirst @param {string} [grew] "−17 rows" */
 function chipOf([sign, name, size], isFirst, grew) {
   const said = grew ?? (isFirst && size >= SIZED ? bytes(size) : "");
-  const sized = said ? [el("span", { class: "ak-muted ak-size" }, ` ${said}`)] : [];
+  const sized = said ? [el("span", { class: `ak-muted ${grew ? "ak-grew" : "ak-size"}` }, ` ${said}`)] : [];
   const { glyph, kind } = SIGNS[sign];
   return el("span", { class: "ak-mono ak-fg ak-chip" }, el("b", { class: kind }, glyph), name, ...sized);
 }

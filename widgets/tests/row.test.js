@@ -57,6 +57,17 @@ test("where there is less room there are fewer chips, and the size goes before t
   assert.deepEqual(fitChips([], 0, 100), { shown: 0, sized: false, more: 0 });
 });
 
+test("what became of a table stands after its name, in place of a size, as long as there is room", { skip: withoutPage }, () => {
+  const chips = /** @type {CommitRow["chips"]} */ ([
+    ["+", "summary", 74],
+    ["~", "df", 10_100],
+  ]);
+  const row = /** @type {CommitRow} */ ({ chips, more: 0, grew: { df: "−17 rows" } });
+  const seen = (/** @type {number} */ widthPx) => chipList(row, { widthPx, marks: { names: [], words: [] } }).flatMap((chip) => chip?.textContent ?? []);
+  assert.deepEqual(seen(600), ["+summary 74 B", "~df −17 rows"]);
+  assert.deepEqual(seen(300), ["+summary", "~df"]);
+});
+
 test("what is not saved is seen before what is, where there is no room for both", { skip: withoutPage }, () => {
   const chips = /** @type {CommitRow["chips"]} */ ([
     ["+", "threading", 74],
