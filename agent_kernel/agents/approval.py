@@ -6,7 +6,7 @@ With `preview` it is tried on a fork first, and what it did there is taken on wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -423,6 +423,9 @@ def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -
     with uninterrupted():
         taken = trying.taken(run_executor.place, asked, run_executor.log.run)
         if taken is not None:
+            show: Callable[[str], None] | None = getattr(run_executor.place.executor, "show", None)
+            if show is not None:  # in a notebook it would have stood under the cell
+                show(taken[0].text)
             outcome = outcome_events(run_executor, Ran(*taken), "")
             noted = run_executor.log.note_all(outcome, step=step, before=before, after=run_executor.place.head)
     if taken is None:

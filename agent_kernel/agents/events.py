@@ -18,6 +18,7 @@ from agent_kernel.session.history import written
 
 __all__ = [
     "EVENTS",
+    "GIVEN",
     "SCHEMA",
     "Action",
     "ApprovalDecided",
@@ -167,11 +168,15 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     left_out: tuple[str, ...] = ()  # of a race: variables that its candidates are without, since they cannot be saved
 
 
+GIVEN: Final = frozenset({"setup", "given"})  # the sources of code that is run before the model is asked
+
+
 class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What the model answered: code to run as a step, or words alone (`code` is None).
 
-    `source` is "setup" where the program gave the code, to be run before the model is asked, and "move" where the code
-    says what is to be undone or checked out (`moves`).
+    `source` is "setup" where the program gave the code, to be run before the model is asked, "given" where the step of another
+    run did, which has no more rights than that step, and "move" where the code says what is to be undone or checked out
+    (`moves`).
     """
 
     source: str = "model"

@@ -322,12 +322,14 @@ class PlainExecutor:
             tree.body.pop()
         else:
             last = None
-        is_new = "__builtins__" not in self._namespace
+        # What code needs to run, and is nobody's variable: without a name of its module a class would have none either.
+        added = {"__builtins__", "__name__"} - self._namespace.keys()
+        self._namespace.setdefault("__name__", "__main__")
         try:
             self._evaluate(tree, last, filename)
         finally:
-            if is_new:  # `exec` puts it there, and it is nobody's variable
-                self._namespace.pop("__builtins__", None)
+            for name in added:
+                self._namespace.pop(name, None)
 
     def _evaluate(self, tree: ast.Module, last: ast.Expr | None, filename: str) -> None:
         codes = [compile(tree, filename, "exec", self._flags, dont_inherit=True)]

@@ -7,6 +7,7 @@ Where it stands follows from the events alone, so that it goes on in another pro
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Mapping
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ from agent_kernel.agents.approval import Ran
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
+    GIVEN,
     Action,
     ApprovalDecided,
     ApprovalRequested,
@@ -93,7 +95,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         return
     began = time.perf_counter()
     try:
-        answer = yield from _answer(run_executor)
+        answer = _checked(run_executor, (yield from _answer(run_executor)))
     except ModelError as error:
         yield from _failed(run_executor, error, time.perf_counter() - began)
         return
@@ -119,6 +121,26 @@ def ask(run_executor: RunExecutor) -> RunItems:
         yield from _words(run_executor, answer.text.strip())
 
 
+def _checked(run_executor: RunExecutor, answer: Answer) -> Answer:
+    """The answer, if it can be stored and counted: a model may be anybody's object, and say anything.
+
+    Raises:
+        ModelError: a part of the answer is not what it has to be, or its cost is no number, and a limit depends on it.
+    """
+    name = run_executor.setup.model.name
+    try:
+        parts = msgspec.structs.asdict(answer)
+        answer = msgspec.convert({**parts, "usage": msgspec.structs.asdict(parts["usage"])}, Answer)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        raise ModelError(name, f"its answer cannot be read: {error}") from error
+    cost = answer.usage.cost
+    if run_executor.setup.limits.cost is not None and cost is not None and not math.isfinite(cost):
+        raise ModelError(
+            name, f"it says that its answer costs {cost}, which is no number that the limit can be compared with"
+        )
+    return answer
+
+
 def _written_as_words(run_executor: RunExecutor, answer: Answer) -> Fenced | None:
     """The code in the words of a model that has called no tool in this run: many a local model calls none."""
     if (
@@ -132,7 +154,7 @@ def _written_as_words(run_executor: RunExecutor, answer: Answer) -> Fenced | Non
 
 def _answer(run_executor: RunExecutor) -> Generator[Item, Any, Answer]:
     """Stream one answer."""
-    answers = sum(isinstance(event, Action) and event.source != "setup" for event in run_executor.log.events)
+    answers = sum(isinstance(event, Action) and event.source not in GIVEN for event in run_executor.log.events)
     sent = tuple(messages.messages_of(run_executor.log.events, run_executor.setup.earlier))
     request = Request(
         run_executor.log.start.instructions, sent, answers, _patience(run_executor), run_executor.setup.settings
@@ -396,7 +418,7 @@ class RunExecutor:
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
         outcome = approval.outcome_events(self, ran, code if edited else "")
-        if action.source == "setup":
+        if action.source in GIVEN:
             outcome += approval.setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 

@@ -84,8 +84,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.tokens is not None and usage.tokens >= self.tokens:
             return "tokens", _stopped_after(f"{usage.tokens:,} tokens", f"{self.tokens:,}", usage.tokens == self.tokens)
-        if self.cost is not None and usage.cost is not None and usage.cost >= self.cost:
-            return "cost", f"stopped after ${usage.cost:.4g} (limit: ${self.cost:.4g})"
+        cost = usage.cost or 0.0
+        if self.cost is not None and cost >= self.cost:
+            return "cost", f"stopped after ${cost:.4g} (limit: ${self.cost:.4g})"
         if self.cost is not None and unpriced:
             return "cost", f"what its model costs is not known, so it cannot be kept under ${self.cost:.4g}"
         if self.run_s is not None and seconds >= self.run_s:

@@ -11,6 +11,7 @@ import msgspec
 
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import (
+    GIVEN,
     Action,
     ApprovalDecided,
     ApprovalRequested,
@@ -269,7 +270,7 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
             yield "quiet", f"model {event.model}" + (f", returns {event.returns}" if event.returns else "")
             yield from [("quiet", event.prompt)] if is_verbose else []
         case Action():
-            named = "setup" if event.source == "setup" else f"step {event.step}" if event.step is not None else "answer"
+            named = "setup" if event.source in GIVEN else f"step {event.step}" if event.step is not None else "answer"
             yield "head", f"{who} {named}"
             yield from [("quiet", event.thinking)] if is_verbose and event.thinking else []
             yield from [("plain", event.text)] if event.text and not is_brief else []

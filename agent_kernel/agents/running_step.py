@@ -30,6 +30,7 @@ __all__ = [
     "running_executor",
     "was_changed",
     "was_made",
+    "was_made_by_a_step",
 ]
 
 P = ParamSpec("P")
@@ -132,6 +133,11 @@ def was_made(agent: Agent) -> None:
     """An agent was made; by a step, perhaps."""
     if whose := _whose():
         _made[agent] = whose
+
+
+def was_made_by_a_step(agent: Agent) -> bool:
+    """Whether code of a step made the agent, and so chose all that it has."""
+    return agent in _made
 
 
 def was_changed(agent: Agent) -> None:

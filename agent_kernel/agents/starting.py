@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack, cast
 from urllib.parse import urlsplit
@@ -13,13 +14,16 @@ from agent_kernel.agents import cleanup, messages, return_types
 from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.current import Nowhere
+from agent_kernel.agents.effects import gate_here
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.executor import RunExecutor, Setup
 from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.models import ScriptedModel
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.run import Run
+from agent_kernel.agents.running_step import was_made_by_a_step
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within, stricter
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
@@ -126,7 +130,8 @@ def started(
         if left_out is not None:
             log.note(left_out, before=place.head)
         if options.get("setup"):
-            log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
+            source = "setup" if parent is None else "given"
+            log.note(Action(source=source, code=options.get("setup"), call="setup"), step=0, before=place.head)
         run_executor = RunExecutor(made, place, log, arguments)
         return Run(run_executor) if parent is None else ChildRun(run_executor, parent, fork)
     except KeyboardInterrupt as error:
@@ -149,7 +154,9 @@ def started_within(
 
     Raises:
         RecursionError: agents have begun each other too deep already.
+        EffectStopped: the step chose a model, which nobody has allowed it.
     """
+    _check_model(parent, agent, options)
     if parent.log.start.namespace.count("/") + 1 >= _DEEPEST:
         raise RecursionError(f"agents begin each other no more than {_DEEPEST} deep: {parent.log.start.namespace}")
     run = new_run_id()
@@ -173,6 +180,22 @@ def started_within(
             if fork is not None:
                 fork.leave()
             raise
+
+
+def _check_model(parent: RunExecutor, agent: Agent, options: Options) -> None:
+    """Stop a step that gives a sub-agent a model of its own choice: what it asks may be sent to any server."""
+    gate = gate_here()
+    chosen = options.get("model") or (agent.model if was_made_by_a_step(agent) else None)
+    if gate is None or chosen is None or type(chosen) is ScriptedModel:
+        return
+    known = [parent.setup.model, _object_of(parent.setup.model), parent.log.start.model]
+    known += [] if was_made_by_a_step(agent) else [agent.model]
+    if any(chosen is one or (isinstance(chosen, str) and chosen == one) for one in known):
+        return
+    named = chosen if isinstance(chosen, str) else model_named(chosen, parent.place.namespace).name
+    stopped = gate.check("requests", f"answers of the model {named}", (), sys._getframe())  # pyright: ignore[reportPrivateUsage]
+    if stopped is not None:
+        raise stopped
 
 
 def reopened(

@@ -400,6 +400,10 @@ def _signs_of_prose(line: str, flat: str, words: list[str], known: Collection[st
     if re.search(r"[^\W\d]{2,}, [^\W\d]+ [^\W\d]+", flat) and not _begins_statement(first, flat):
         found += 1.0
     found += _as_a_wish(first, flat, words, known)
+    found += 2.0 * bool(re.search(r"[^\W\d]\w* ~ [^\W\d]", flat))  # a formula, as statisticians write one
+    found += 1.0 * bool(_COMPOUND.match(line)) * (max(map(len, line.split(maxsplit=1)[0].split("-"))) >= _SHORTEST)
+    if re.match(r"\w+ for [^\W\d]{3,}", flat) and " in " not in flat:
+        found += 1.0
     if re.search(r"\w['’](?:\w+)?(?:\s|$)", flat):
         found += 1.0
     return found
@@ -457,6 +461,8 @@ def _signs_of_code(line: str, flat: str, words: list[str], known: Collection[str
     found += 1.5 * bool(re.match(r"[(\[{]", plain)) + 1.5 * bool(re.search(r"\):$|\) ?\{", plain))
     found += 1.5 * bool(re.search(r"[()\[\]{}]", plain.replace("()", ""))) + 1.0 * _has_open_quote(line)
     found += 2.0 * bool(re.search(r"[\w)\]] ?[-+*/%&|=<>]$", plain))  # it breaks off
+    found += 2.0 * (plain[0] in "[({" and any(plain.count(one) > plain.count(end) for one, end in ("[]", "()", "{}")))
+    found += 3.0 * (words[0] not in _ENGLISH and bool(re.match(r"[^\W\d]\w* [^\W\d]\w* ?=(?!=)", plain)))
     found += 0.5 * len(re.findall(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*", plain)) + 1.0 * bool(
         re.match(r"\w+\.(?:\w|$)", plain)
     )

@@ -447,7 +447,7 @@ def _loads_pickles(value: object) -> bool:
         return cast("ModuleType", value).__dict__.get("__name__") in _UNPICKLERS
     if kind is FunctionType or kind is BuiltinFunctionType:
         return cast("FunctionType", value).__module__ in _UNPICKLERS
-    return kind is type and cast("type", value).__module__ in _UNPICKLERS
+    return kind is type and module_name(cast("type", value)) in _UNPICKLERS
 
 
 def handed_over(

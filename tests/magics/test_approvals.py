@@ -111,13 +111,15 @@ def test_an_agent_that_never_may_says_what_the_step_would_have_done(shell: Shell
 
 def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_is_approved(shell: Shell) -> None:
     shell.run("x = 0")
-    use(shell, "x = 1", "task.success(x)")
+    use(shell, "x = 1\nprint('x becomes one')", "task.success(x)")
     typed = shell.run("%%agent analyst --preview\nMake x one please.")
     assert typed.result.success, typed.err
     assert shell.ns["x"] == 0
     assert [run["status"] for run in runs(shell)] == ["pending"], typed.out
     assert "changed on a fork: ~x int 1" in typed.out
-    shell.run("%agent approve")
+    assert "x becomes one" in shell.run("%agent approve").out.splitlines(), (
+        "it stands there as if the step had run here"
+    )
     assert shell.ns["x"] == 1
 
 

@@ -149,7 +149,7 @@ FUNCTIONS: Final[dict[str, str]] = {
         {
             "files": "pyarrow.CompressedOutputStream pyarrow.csv.CSVWriter pyarrow.parquet.ParquetWriter pyarrow.orc.ORCWriter "
             "pyarrow.RecordBatchStreamWriter pyarrow.ipc.RecordBatchFileWriter pyarrow.ipc.RecordBatchStreamWriter "
-            "torch.distributed.FileStore lmdb.open lmdb.Environment joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
+            "torch.distributed.FileStore lmdb.open lmdb.Environment joblib.dump torch.save torch.jit.save torch.package.PackageExporter torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
             "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
             "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
             "pyarrow.output_stream pyarrow.memory_map pyarrow.create_memory_map pyarrow.ipc.new_file pyarrow.ipc.new_stream "
@@ -160,12 +160,13 @@ FUNCTIONS: Final[dict[str, str]] = {
             "concurrent.futures.ProcessPoolExecutor concurrent.futures.process.ProcessPoolExecutor",
             "network": "torch.distributed.init_process_group torch.distributed.TCPStore torch.distributed.rendezvous "
             "pyarrow.flight.FlightServerBase asyncio.open_connection asyncio.start_server seaborn.load_dataset datasets.load_dataset "
+            "pyarrow.fs.S3FileSystem pyarrow.fs.GcsFileSystem pyarrow.fs.AzureFileSystem pyarrow.fs.HadoopFileSystem "
             "transformers.pipeline openml.datasets.get_dataset torch.hub.load torch.hub.download_url_to_file",
             "dynamic": "pickle.load pickle.loads pickle.Unpickler joblib.load torch.load dill.load dill.loads cloudpickle.load "
             "cloudpickle.loads importlib.import_module importlib.reload importlib.__import__ runpy.run_path runpy.run_module "
             "importlib.util.module_from_spec importlib.util.spec_from_file_location importlib.machinery.SourceFileLoader "
             "types.FunctionType types.CodeType pydoc.locate pkgutil.resolve_name cProfile.run cProfile.runctx profile.run "
-            "pdb.run yaml.unsafe_load jsonpickle.decode sys.modules.get sys._getframe numpy.f2py.compile inspect.currentframe gc.get_objects gc.get_referrers",
+            "pdb.run polars.plugins.register_plugin_function typing.get_type_hints yaml.unsafe_load jsonpickle.decode sys.modules.get sys._getframe numpy.f2py.compile inspect.currentframe gc.get_objects gc.get_referrers",
             "kernel": "sys.exit os._exit",
             "process state": "signal.signal signal.alarm signal.setitimer signal.raise_signal sys.addaudithook sys.settrace "
             "sys.setprofile sys.meta_path.insert sys.meta_path.append sys.path_hooks.append atexit.register faulthandler.enable resource.setrlimit",
@@ -290,7 +291,7 @@ _BEHIND: Final = {
 }
 # The same of modules in packages, with what stands behind the name.
 _BEHIND_IN: Final = re.compile(
-    r"(pyarrow)\.lib(?=\.|$)|(pyarrow)\._(?=csv|flight|parquet|orc|fs|dataset)|(lmdb)\.(?:cpython|cffi)(?=\.|$)|"
+    r"(pyarrow)\.lib(?=\.|$)|(pyarrow)\._(?=csv|flight|parquet|orc|fs|dataset)|(pyarrow\.)_(?:s3|gcs|azure|hd)(?=fs\.)|(lmdb)\.(?:cpython|cffi)(?=\.|$)|"
     r"(torch\.)_C\._distributed_c10d(?=\.|$)|(torch\.distributed)\.distributed_c10d(?=\.|$)"
 )
 _PICKLED: Final = frozenset({"pickle.dumps", "cloudpickle.dumps", "dill.dumps", "joblib.dumps"})
@@ -585,13 +586,12 @@ def meaning_of(value: object) -> str:
         return _text(object.__getattribute__(value, "__dict__").get("__name__"))
     if issubclass(kind, type):
         made = cast("type", value)
-        return _named(type.__getattribute__(made, "__module__"), type.__getattribute__(made, "__qualname__"))
+        return _named(module_name(made), type.__getattribute__(made, "__qualname__"))
     if kind is MethodType:
         return meaning_of(cast("MethodType", value).__func__)
     if kind is BuiltinFunctionType or kind is FunctionType:
         return _function(value)
-    module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
-    named = _named(module, name)
+    named = _named(module_name(kind), type.__getattribute__(kind, "__qualname__"))
     if named == "os._Environ":
         return "os.environ"
     is_quiet = QUIET_TYPES.fullmatch(named.rpartition(".")[2]) or named.startswith("agent_kernel.")

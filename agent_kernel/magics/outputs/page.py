@@ -225,7 +225,7 @@ _PICTURES: Final = re.compile(r"image/(?:png|jpe?g|gif|webp|bmp|tiff|x-icon|avif
 _EXCERPT: Final = 100
 _WIDGETS: Final = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
 _TEX: Final = re.compile(
-    r"\\(?:href|url|html\w*|require|includegraphics|class|cssId|style|unicode|data)\b", re.IGNORECASE
+    r"\\(?:href|url|mmlToken|html\w*|require|includegraphics|class|cssId|style|unicode|data)\b", re.IGNORECASE
 )
 # A box whose style may load something: all but colours, lengths and borders, and each where a formula defines commands.
 _BOX: Final = re.compile(r"\\bbox\b(?!\s*\[[\w\s.,:;%-]*\]|\s*\{)", re.IGNORECASE)

@@ -172,7 +172,20 @@ class DisplayHook(Protocol):
     def write_output_prompt(self) -> None: ...
 
 
-class ShellExecutor:
+class _ShowsUnderTheCell:
+    """Shows what a step showed elsewhere. It is the step's, as the run has it: of the cell's own outputs it is no part."""
+
+    _outputs: OutputRecorder
+
+    def show(self, text: str) -> None:
+        self._outputs.begin_step()
+        try:
+            sys.stdout.write(text)
+        finally:
+            self._outputs.end_step()
+
+
+class ShellExecutor(_ShowsUnderTheCell):
     """Runs code through IPython, within the cell that runs already."""
 
     in_worker = "agent_kernel.magics.tasks.running:fresh"  # makes what does so in another process
@@ -268,7 +281,7 @@ def _no_prompt() -> None:
     """Write nothing before a value."""
 
 
-class OwnNamespace(PlainExecutor):
+class OwnNamespace(_ShowsUnderTheCell, PlainExecutor):
     """Runs code as a script would, in a namespace that is not the notebook's; what it shows stands under the cell all the same."""
 
     def __init__(self, namespace: dict[str, object], outputs: OutputRecorder) -> None:
@@ -277,11 +290,7 @@ class OwnNamespace(PlainExecutor):
 
     def run(self, code: str, *, timeout_s: float | None) -> Executed:
         done = super().run(code, timeout_s=timeout_s)
-        self._outputs.begin_step()  # it is the step's, as the run has it: of the cell's own outputs it is no part
-        try:
-            sys.stdout.write(done.text)
-        finally:
-            self._outputs.end_step()
+        self.show(done.text)
         return done
 
 

@@ -423,3 +423,54 @@ def test_no_function_that_a_step_gives_or_changes_acts_more_freely_than_the_step
         pass
     assert gift() == 1
     assert list(tmp_path.iterdir()) == []
+
+
+SETUPS = ("helper('x', setup=\"open('out', 'w')\")", "helper.start('x', setup=\"open('out', 'w')\").result()")
+
+
+@pytest.mark.parametrize("helpers", ["auto", "risky", "never"])
+@pytest.mark.parametrize("approve", ["risky", "never"])
+@pytest.mark.parametrize("code", SETUPS)
+def test_what_a_step_has_run_before_its_sub_agent_begins_has_no_more_rights_than_the_step(
+    approve: str, helpers: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    helper = scripted("helper", ENDS, approve=helpers)
+    list(scripted("lead", code, ENDS, approve=approve, state={"helper": helper}).start("Work"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_person_has_run_before_a_run_begins_is_asked_about_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scripted("lead", ENDS, approve="never")("Work", setup="open('out', 'w').close()")
+    assert (tmp_path / "out").exists()
+
+
+CHOSEN = {
+    "a name": "helper('x', model='openai:local@http://127.0.0.1:9/v1')",
+    "a name by start": "helper.start('x', model='openai:local@http://127.0.0.1:9/v1').result()",
+    "an object": "helper('x', model=other)",
+}
+
+
+@pytest.mark.parametrize("title", CHOSEN)
+def test_a_model_that_a_step_chooses_for_its_sub_agent_is_asked_about(title: str) -> None:
+    other = ak.FunctionModel(lambda _: "task.success('by the other')")
+    state = {"helper": scripted("helper", ENDS, approve="never"), "other": other}
+    run = scripted("lead", CHOSEN[title], ENDS, approve="risky", state=state).start("Work")
+    list(run)
+    asked = run.events[-1]
+    assert isinstance(asked, ApprovalRequested)
+    assert [what for what, target in asked.stopped if target.startswith("answers of the model ")] == ["requests"]
+    denied = scripted("lead", CHOSEN[title], ENDS, approve="never", state=state).start("Work")
+    assert "denied" in done(list(denied), "lead")
+    if title == "an object":
+        assert "ok" in done(list(run.approve()), "lead")
+
+
+def test_the_model_that_a_helper_has_and_a_script_need_no_asking() -> None:
+    state = {"helper": scripted("helper", ENDS, approve="never"), "script": ak.ScriptedModel(["task.success(2)"])}
+    code = "helper('x')\nhelper('x', model=script)"
+    assert scripted("lead", code, ENDS, approve="risky", state=state).start("Work").result() == "by itself"
