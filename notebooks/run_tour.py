@@ -60,8 +60,9 @@ def report(cell: Any, seconds: float) -> None:
     lines = [line for output in cell.outputs for line in text_of(output).rstrip().splitlines()]
     for line in lines[:SHOWN_LINES]:
         print(f"               {line}")
-    if len(lines) > SHOWN_LINES:
-        print(f"               … {len(lines) - SHOWN_LINES} more lines")
+    more = len(lines) - SHOWN_LINES
+    if more > 0:
+        print(f"               … {more} more line{'s' * (more != 1)}")
 
 
 def subject(source: str) -> str:

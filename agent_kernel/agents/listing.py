@@ -332,7 +332,7 @@ def _fewer_lines(code: str, most: int | None) -> str:
     lines = code.splitlines()
     if most is None or len(lines) <= most:
         return code
-    return "\n".join([*lines[:most], f"… {len(lines) - most} more lines"])
+    return "\n".join([*lines[:most], f"… {len(lines) - most} more line{'s' * (len(lines) - most != 1)}"])
 
 
 def _cut(line: str, width: int) -> str:

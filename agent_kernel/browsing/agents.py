@@ -28,7 +28,15 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.listing import changed_among, changed_by, chips_of, code_line, status_of, stopped_of
+from agent_kernel.browsing.listing import (
+    cells_took,
+    changed_among,
+    changed_by,
+    chips_of,
+    code_line,
+    status_of,
+    stopped_of,
+)
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.questions import OfRun
 from agent_kernel.browsing.reader import Book
@@ -132,14 +140,14 @@ def _happened(
 
     for how, name, now in asked.changed[:_MOST]:
         was = _was(book, before, name) if how == "~" else ""
-        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "there"
+        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "on a fork"
     if len(asked.changed) > _MOST:
         yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
-        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "there"
+        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
     if asked.error:
-        yield "Failed", "", masked(asked.error), "there"
+        yield "Failed", "", masked(asked.error), "on a fork"
     for what, target, count in asked.effects[:_MOST]:
         yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:
@@ -272,7 +280,7 @@ def report_of(
         if stays or any(one.kind in kinds for one in rest)
     ]
     read = tuple(sorted(_reads(asked.code) & names))
-    rows.append(ReportRow("Reads", read[:_MOST_ITEMS], False, plural(len(read), "name") if read else ""))
+    rows.append(ReportRow("Reads", read[:_MOST_ITEMS], False, plural(len(read), "variable") if read else ""))
     gone = _row("Deletes", deletes, hidden)
     rows.insert(0 if gone.risky else len(rows), gone)
     return tuple(sorted(rows, key=_rank))
@@ -290,7 +298,11 @@ def _row(word: str, found: Sequence[Finding], hidden: frozenset[str]) -> ReportR
     items = dict.fromkeys(cleaned(summaries.mask_text(one.what, hidden), 200) for one in found)
     risky = any(one.risky for one in found)
     note = (
-        _NOTES.get(word, "") if risky else plural(len(items), "name") if word in ("Changes", "Sets") and items else ""
+        _NOTES.get(word, "")
+        if risky
+        else plural(len(items), "variable")
+        if word in ("Changes", "Sets") and items
+        else ""
     )
     return ReportRow(word, tuple(items)[:_MOST_ITEMS], risky, note)
 
@@ -574,7 +586,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
         n_steps=steps_in(events) or len(steps),
         tokens=usage.tokens,
         cost=usage.cost,
-        took_s=seconds_taken(events) if events else _cells_took(commits),
+        took_s=seconds_taken(events) if events else cells_took(commits),
         time_ms=(start.time_ns if start is not None else commits[-1].time_ns) // 1_000_000,
         tip=hex_of(records[0].id) if records else "",
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
@@ -623,10 +635,6 @@ def _result(events: Sequence[Event]) -> str:
 
 def _said(text: str, most: int) -> str:
     return cleaned(summaries.mask_text(text), most)
-
-
-def _cells_took(commits: Sequence[Commit]) -> float:
-    return sum(commit.cell.duration_s for commit in commits if commit.cell is not None)
 
 
 def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence[Commit]) -> list[RunStep]:

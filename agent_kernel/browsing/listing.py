@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.agents import elsewhere
 from agent_kernel.agents.approval import standing
-from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -67,6 +67,7 @@ __all__ = [
     "Item",
     "Listing",
     "Piece",
+    "cells_took",
     "changed_among",
     "changed_by",
     "chips_of",
@@ -600,7 +601,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
         prompt=prompts(own[0], own[-1]),
         subject=task_of(events) or subject_of(own[0])[0],
         unfolded=fold.is_open,
-        took_s=sum(commit.cell.duration_s for commit in own if commit.cell is not None),
+        took_s=seconds_taken(events) if events and not fold.part else cells_took(own),
         time_ms=commits[0].time_ns // 1_000_000,
         graph=graph,
         run=RunFacts(
@@ -622,6 +623,11 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             grew=grown_between(book.repo, next(iter(commits[-1].parents), None), commits[0].tree, changed_among(chips)),
         ),
     )
+
+
+def cells_took(commits: Iterable[Commit]) -> float:
+    """The seconds that the code of some commits ran."""
+    return sum(commit.cell.duration_s for commit in commits if commit.cell is not None)
 
 
 def stopped_row(book: Book, run: str, graph: Graph) -> WaitRow:

@@ -136,7 +136,10 @@ class NoModelError(AgentError):
 
     def __str__(self) -> str:
         if self.in_notebook:
-            return "no model is named: %agent model openai:NAME (or --model, AGENT_KERNEL_MODEL, c.AgentKernel.model)"
+            return (
+                "no model is named: %agent model openai:NAME (or --model, AGENT_KERNEL_MODEL, c.AgentKernel.model); "
+                "scripted:hello needs no key"
+            )
         return (
             'no model is named: set AGENT_KERNEL_MODEL, or give model="openai:NAME" '
             "(in a notebook: %agent model openai:NAME, --model, c.AgentKernel.model)"

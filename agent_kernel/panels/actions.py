@@ -878,7 +878,7 @@ def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
 
 
 def _moved(desk: Desk, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
-    """`Checked out [7]: 3 names changed, 1 removed. conn stays as it is.`"""
+    """`Checked out [7]: 3 variables changed, 1 removed. conn stays as it is.`"""
     sentence = f"{said}: {counted(report.changed)}."
     left = _stay(scope.live())
     if left:
@@ -907,14 +907,14 @@ def _done(
 
 
 def counted(changed: Sequence[Change]) -> str:
-    """`3 names changed, 1 added, 1 removed`."""
+    """`3 variables changed, 1 added, 1 removed`."""
     hows = [change.how for change in changed]
     found = [(hows.count(how), word) for how, word in (("~", "changed"), ("+", "added"), ("-", "removed"))]
     parts = [f"{count:,} {word}" for count, word in found if count]
     if not parts:
-        return "no name changed"
+        return "no variable changed"
     number, _, word = parts[0].partition(" ")
-    return ", ".join([f"{number} {'name' if number == '1' else 'names'} {word}", *parts[1:]])
+    return ", ".join([f"{number} {'variable' if number == '1' else 'variables'} {word}", *parts[1:]])
 
 
 def _stay(session: Session) -> list[str]:

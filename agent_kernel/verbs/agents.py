@@ -342,7 +342,7 @@ def runs(scope: Scope, options: Namespace) -> Result:
     head = scope.head().commit
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
     each = tuple(_Listed.of(scope.repo, event_store, events, undone, head) for events in found)
-    return Runs(each, scope.now_ns, len(known) - len(each), scope.command)
+    return Runs(each, scope.now_ns, len(known) - len(each), scope.typed("runs", "-n", str(len(known))))
 
 
 @dataclass(frozen=True)
@@ -429,7 +429,7 @@ class Runs(Result):
     each: tuple[_Listed, ...]
     now_ns: int
     more: int = 0  # older ones, which are not listed
-    command: str = "%agent"
+    every: str = ""  # what to type to have those listed too
 
     def blocks(self) -> Sequence[Block]:
         if not self.each:
@@ -451,8 +451,7 @@ class Runs(Result):
         waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
         asked = [block for blocks in waiting for block in (Line(""), *blocks)]
         left = [Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.left]
-        every = f"{self.command} runs -n {len(self.each) + self.more}"
-        more = [Line(f"… and {self.more:,} more: {every}")] if self.more else []
+        more = [Line(f"… and {self.more:,} more: {self.every}")] if self.more else []
         return [Table(titles, rows, frozenset({4, 5, 6}), 2), *more, *asked, *left]
 
     def to_json(self) -> Json:

@@ -174,12 +174,13 @@ def log(scope: Scope, options: Namespace) -> Log:
 
 
 def history_arguments(parser: Parser) -> None:
+    parser.value("-n", "--limit", metavar="N", help="at most this many commits, where they are printed", convert=count)
     parser.value("--search", metavar="TEXT", help=_SEARCH)
     parser.names("only commits that changed one of these variables")
 
 
 def history(scope: Scope, options: Namespace) -> Result:
-    told = log(scope, Namespace(rev=None, limit=None, all=False, **vars(options)))
+    told = log(scope, Namespace(rev=None, all=False, **vars(options)))
     terms = [f"var:{name}" for name in options.names]
     return replace(told, panel=Opens(search=" ".join([*terms, *filter(None, [options.search])])))
 
@@ -214,7 +215,9 @@ def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
     if limit == 0:
         return "No commit is shown, as -n 0 asks."
     if options.search:
-        return f"No commit matches {clean(options.search)}."
+        from agent_kernel.verbs.timeline import forms_for
+
+        return " ".join([f"No commit matches {clean(options.search)}.", *forms_for(options.search)])
     found = [name for name in options.names if name not in scope.repo.tree_at(head)]
     close = [near for name in found for near in describe.names_close_to(scope.repo, scope.repo.commit_at(head), name)]
     hint = f" Did you mean {' or '.join(map(clean, close[:3]))}?" if close else ""

@@ -30,7 +30,7 @@ from agent_kernel.values.summaries import clean
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["NOTHING", "Finder", "Record", "Timeline", "View", "reached"]
+__all__ = ["NOTHING", "Finder", "Record", "Timeline", "View", "forms_for", "reached"]
 
 
 NOTHING = 1  # the mark of a cell that changed nothing
@@ -365,6 +365,26 @@ def terms_of(text: str) -> list[tuple[str, str]]:
     return [(key, value) for key, value in found if key or value]
 
 
+def forms_for(text: str) -> list[str]:
+    """How what a search may have meant is written, where it found nothing. The panel says the same.
+
+    >>> forms_for("is:errr")
+    ['There is is:agent, is:error, is:merge, is:named and is:unsaved.']
+    """
+    found: dict[str, None] = {}
+    for match in _TERM.finditer(text):
+        key, value = match["key"], match["quoted"] or match["word"] or ""
+        if key == "is" and value.casefold() not in _tests_of(()):
+            *kinds, last = sorted(_tests_of(()))
+            found[f"There is {', '.join(f'is:{kind}' for kind in kinds)} and is:{last}."] = None
+        elif key == "since" and moment(value, 0) is None:
+            found["A day is written since:2026-11-01, since:today or since:yesterday."] = None
+        elif key and key not in _KEYS:
+            begins = " ".join(f"{one}:" for one in sorted(_KEYS))
+            found[f"{key}: is looked for as text. What begins a search: {begins}"] = None
+    return list(found)
+
+
 def text_of(commit: Commit) -> str:
     """All that free text is looked for in, in small letters: message, code, error, names of variables."""
     cell = (commit.cell.source, commit.cell.error) if commit.cell is not None else ()
@@ -399,14 +419,18 @@ def _about(name: str) -> Test:
 
 
 def _is(what: str, named: Collection[ObjectId]) -> Test:
-    tests: dict[str, Test] = {
+    return _tests_of(named).get(what, lambda record, digest: False)
+
+
+def _tests_of(named: Collection[ObjectId]) -> dict[str, Test]:
+    """What can be looked for by `is:`."""
+    return {
         "error": lambda record, digest: digest.is_error,
         "merge": lambda record, digest: digest.is_merge,
         "agent": lambda record, digest: digest.is_agent,
         "named": lambda record, digest: record.is_named or record.id in named,
         "unsaved": lambda record, digest: digest.has_unsaved,
     }
-    return tests.get(what, lambda record, digest: False)
 
 
 def moment(text: str, tz_s: int, now: datetime | None = None) -> int | None:

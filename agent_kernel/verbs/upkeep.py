@@ -117,7 +117,7 @@ def collected(report: GcReport, *, dry_run: bool = False) -> str:
     """What a collection did, in a line."""
     done = "Would delete" if dry_run else "Deleted"
     many = plural(report.objects_deleted, "object")
-    young = f"; {plural(report.waiting, 'young one')} left for the next time" if report.waiting else ""
+    young = f"; {plural(report.waiting, 'new object')} left for the next time" if report.waiting else ""
     return f"{done} {many}, {size_text(report.bytes_freed)}; {report.kept:,} kept{young}"
 
 

@@ -352,8 +352,8 @@ def test_the_report_says_which_variables_a_step_would_change_in_place(nb: Notebo
     code = "df['twice'] = kept * 2\nrows.append(4)\nnew = []\nnew.append(1)\nopen('/nowhere/x', 'w')"
     asks = nb.ask("run", id=give(nb, "Double it", code).id)["asks"]
     report = {row["word"]: (row["items"], row["note"]) for row in asks["report"]}
-    assert report["Changes"] == (["df", "rows"], "2 names")
-    assert report["Sets"] == (["new"], "1 name")
+    assert report["Changes"] == (["df", "rows"], "2 variables")
+    assert report["Sets"] == (["new"], "1 variable")
 
 
 def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_code(nb: Notebook) -> None:

@@ -40,9 +40,9 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     told: dict[str, Any] = nb.ask("run", id=run.id)
     asks = told["asks"]
     assert [tuple(one) for one in asks["tried"]] == [
-        ("Changed", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "there"),
-        ("Changed", "~", "n int 1 → 2", "there"),
-        ("Changed", "-", "old", "there"),
+        ("Changed", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "on a fork"),
+        ("Changed", "~", "n int 1 → 2", "on a fork"),
+        ("Changed", "-", "old", "on a fork"),
         ("Showed", "", "one", "2 lines"),
     ]
     assert asks["keeps"]
@@ -75,7 +75,7 @@ def test_a_step_that_failed_beforehand_says_why(nb: Notebook) -> None:
     nb.run("df = [1, 2, 3]")
     run = give(nb, "p = xs[0]")
     tried = nb.ask("run", id=run.id)["asks"]["tried"]
-    assert ("Failed", "", "NameError: name 'xs' is not defined", "there") in [tuple(one) for one in tried]
+    assert ("Failed", "", "NameError: name 'xs' is not defined", "on a fork") in [tuple(one) for one in tried]
 
 
 def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepting() -> None:

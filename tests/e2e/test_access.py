@@ -86,6 +86,19 @@ def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: Op
 
 
 @in_both
+def test_a_click_on_the_prompt_of_the_panels_cell_gives_the_keyboard_back_to_the_notebook(opened: OpenNew) -> None:
+    document = opened(*RATES)
+    document.run(1, 2, 3, 4)
+    panel = document.panel(4).ready()
+    panel.row("Cell 2").locator(".ak-msg, code").first.click()
+    expect(panel.list).to_be_focused()
+    document.cell(4).locator(".jp-InputPrompt").click()
+    document.page.keyboard.press("b")
+    expect(document.page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(6)
+    expect(document.page.get_by_role("dialog")).to_have_count(0)
+
+
+@in_both
 def test_keys_with_ctrl_are_the_applications_wherever_one_types_in_a_panel(opened: OpenNew) -> None:
     model = "import agent_kernel as ak\nwrites = ak.ScriptedModel([\"open('x', 'w')\"])\n%agent model scripted:writes"
     document = opened(model, "%%agent analyst\nSave it.", "%agent history")

@@ -36,7 +36,7 @@ def test_a_checkout_by_click_says_what_changes_and_undo_brings_it_back(
     photograph("checkout", panel.page)
     panel.question.get_by_text("Variables", exact=True).click()
     panel.answer("Check out").click()
-    expect(panel.toast).to_contain_text("Checked out [1]: 1 name changed, 1 removed.")
+    expect(panel.toast).to_contain_text("Checked out [1]: 1 variable changed, 1 removed.")
     expect(panel.row("Cell 1").locator(".ak-ref")).to_have_text("HEAD")
     expect(panel.button("Branch: no branch")).to_be_visible()
     photograph("checked-out", panel.root)
@@ -139,7 +139,7 @@ def test_a_merge_asks_which_side_stays_where_both_changed_a_name(
     rates.write(5, "%agent merge main")
     rates.run(5)
     typed = rates.panel(5)
-    expect(typed.root).to_contain_text("1 name changed on both sides")
+    expect(typed.root).to_contain_text("1 variable changed on both sides")
     expect(rates.cell(5).locator('[data-mime-type*="error"], [data-mime-type*="stderr"]')).to_have_count(
         0
     )  # nothing in red

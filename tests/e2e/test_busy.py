@@ -60,7 +60,7 @@ def test_one_looks_on_while_a_cell_runs_and_a_checkout_waits_for_it(
     photograph("busy", panel.root)
     expect(busy.prompt(RUNNING)).to_have_text("[*]:")
     let_go(busy)
-    expect(panel.toast).to_contain_text("Checked out [1]: 1 name changed")
+    expect(panel.toast).to_contain_text("Checked out [1]: 1 variable changed")
     expect(panel.strip).to_be_hidden()
     assert busy.ask("rate") == "1"
 

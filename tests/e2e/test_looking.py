@@ -110,7 +110,7 @@ def test_two_commits_are_compared_by_marking_both(panel: Panel, photograph: Phot
     panel.press("d")
     expect(panel.comparison).to_have_attribute("aria-label", "Compare [2] with [8]")
     expect(panel.tab("Variables")).to_have_text("Variables 3")
-    expect(panel.comparison).to_contain_text("2 names are the same on both sides")
+    expect(panel.comparison).to_contain_text("2 variables are the same on both sides")
     photograph("compare", panel.root)
     panel.button("Swap sides").click()
     expect(panel.comparison).to_have_attribute("aria-label", "Compare [8] with [2]")

@@ -93,7 +93,7 @@ def test_the_line_under_a_cell_undoes_it_and_opens_its_history(opened: OpenNew, 
     panel = document.panel_beside()
     expect(panel.details).to_contain_text("extra")
     line.get_by_role("button", name="Undo").click()
-    expect(line).to_contain_text("1 name changed")
+    expect(line).to_contain_text("1 variable changed")
     assert document.ask("rate") == "2"
 
 

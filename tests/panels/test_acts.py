@@ -45,7 +45,7 @@ class TestBetweenCells:
     def test_a_checkout_loads_the_variables_and_says_what_changed(self, front: Front) -> None:
         panel = front.panel()
         done = panel.ask("checkout", to="HEAD~1", what="variables")
-        assert done["done"] == "Checked out [1]: 1 name changed, 1 added, 1 removed."
+        assert done["done"] == "Checked out [1]: 1 variable changed, 1 added, 1 removed."
         assert (front.ns["x"], front.ns["y"], "tmp" in front.ns) == ([1], 2, False)
         assert done["undo"]
         assert done["cells"] is None
@@ -55,7 +55,7 @@ class TestBetweenCells:
         panel = front.panel()
         panel.ask("checkout", to="HEAD~1")
         done = panel.ask("undo")
-        assert done["done"] == "Checkout of [1] undone: 1 name changed, 1 added, 1 removed."
+        assert done["done"] == "Checkout of [1] undone: 1 variable changed, 1 added, 1 removed."
         assert not done["undo"]
         assert front.ns["tmp"] == 3
         assert panel.ask("redo")["done"].startswith("Checkout of [1] done again")
@@ -100,7 +100,7 @@ class TestBetweenCells:
 
     def test_a_rollback_is_a_new_commit(self, front: Front) -> None:
         done = front.panel().ask("rollback", to="HEAD~1")
-        assert done["done"] == "Rolled back to [1]: 1 name changed, 1 added, 1 removed."
+        assert done["done"] == "Rolled back to [1]: 1 variable changed, 1 added, 1 removed."
         assert done["head"]["branch"] == "main"
         assert done["head"]["label"].startswith("“")
 
@@ -108,21 +108,21 @@ class TestBetweenCells:
         front.run("numbers = (one for one in [1, 2])")
         front.run("x = 5")
         done = front.panel().ask("checkout", to="HEAD~1")
-        assert done["done"] == "Checked out [3]: 1 name changed. numbers stays as it is."
+        assert done["done"] == "Checked out [3]: 1 variable changed. numbers stays as it is."
         assert next(front.ns["numbers"]) == 1
 
     def test_a_branch_is_made_and_gone_to(self, front: Front) -> None:
         panel = front.panel()
         assert panel.ask("branch", name="ridge", at="HEAD~1", go=False)["done"] == "Branch ridge starts at [1]."
         done = panel.ask("branch", name="lasso", at="HEAD~1", go=True)
-        assert done["done"] == "Switched to new branch lasso: 1 name changed, 1 added, 1 removed."
+        assert done["done"] == "Switched to new branch lasso: 1 variable changed, 1 added, 1 removed."
         assert front.ns["x"] == [1]
         assert panel.ask("switch", branch="main")["done"].startswith("Switched to main: ")
 
     def test_a_tag_a_commit_and_a_check_of_the_store(self, front: Front) -> None:
         panel = front.panel()
         assert panel.ask("tag", name="v1", at="HEAD")["done"] == "Tagged [2] as v1."
-        assert panel.ask("commit_now", message="all of it")["done"] == "Committed: no name changed."
+        assert panel.ask("commit_now", message="all of it")["done"] == "Committed: no variable changed."
         assert panel.ask("verify")["done"].endswith(" objects checked: all sound.")
 
     def test_a_merge_lists_its_conflicts_and_takes_the_sides_that_were_chosen(self, front: Front) -> None:
@@ -136,7 +136,7 @@ class TestBetweenCells:
         assert found == {"conflicts": rows, "branch": "side"}
         assert front.ns["x"] == "ours"
         done = panel.ask("merge", branch="side", ours=[], theirs=["x"])
-        assert done["done"] == "Merged side: 1 name changed, 1 added."
+        assert done["done"] == "Merged side: 1 variable changed, 1 added."
         assert (front.ns["x"], front.ns["z"]) == ("theirs", 1)
 
     def test_what_is_asked_for_on_another_thread_is_done_on_the_main_one(self, front: Front) -> None:
@@ -197,7 +197,7 @@ class TestWhileACellRuns:
         assert answers[1] == [1, 2]
         assert front.ns["x"] == [1]
         assert "late" not in front.ns
-        assert panel.state["done"]["done"] == "Checked out [1]: 1 name changed, 1 added, 2 removed."
+        assert panel.state["done"]["done"] == "Checked out [1]: 1 variable changed, 1 added, 2 removed."
         assert (panel.state["busy"], panel.state["queued"], panel.state["failed"]) == (None, None, None)
         assert "late" in {chip[1] for row in panel.ask("rows", n=9)["rows"] for chip in row.get("chips", ())}
 
@@ -219,7 +219,7 @@ class TestWhileACellRuns:
         panel = front.panel()
         front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: panel.say("commit_now", message="only this"))
         assert front.ns["x"] == [1, 2]
-        assert panel.state["done"]["done"] == "Committed: no name changed."
+        assert panel.state["done"]["done"] == "Committed: no variable changed."
 
     def test_what_waits_can_be_cancelled(self, front: Front) -> None:
         panel = front.panel()

@@ -48,7 +48,7 @@ def test_looking_is_answered_while_a_cell_runs_and_a_checkout_happens_after_it(b
     assert looked_s < 2, "the questions waited for the cell"
     browser.finish(cell)
     done = panel.state(lambda state: state["done"])["done"]
-    assert done["done"] == "Checked out [1]: 1 name changed, 2 removed."
+    assert done["done"] == "Checked out [1]: 1 variable changed, 2 removed."
     assert browser.text("print(x, 'late' in globals())") == "1 False\n"
     assert panel.ask("rows", n=5)["commits"] == 3
 
@@ -79,7 +79,7 @@ def test_a_checkout_happens_after_a_cell_that_ends_badly(browser: Browser, end: 
 
 def test_between_cells_an_act_is_done_at_once_from_whichever_thread(browser: Browser) -> None:
     panel = browser.panel()
-    assert panel.ask("checkout", to="HEAD~1", what="variables")["done"] == "Checked out [1]: 1 name changed."
+    assert panel.ask("checkout", to="HEAD~1", what="variables")["done"] == "Checked out [1]: 1 variable changed."
     assert browser.text("print(x)") == "1\n"
     assert panel.ask("undo")["done"].startswith("Checkout of [1] undone")
 

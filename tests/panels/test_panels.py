@@ -161,7 +161,7 @@ class TestShowing:
         assert [one["name"] for one in plan["conflicts"]] == ["x"]
         assert plan["adds"] == ["z"]
         done = panel.ask("cherry_pick", branch="try", ours=[], theirs=["x"])
-        assert done["done"] == "Cherry-picked try: 1 name changed, 1 added."
+        assert done["done"] == "Cherry-picked try: 1 variable changed, 1 added."
         assert (front.ns["x"], front.ns["z"]) == (22, 1)
         again = panel.ask("cherry_pick", branch="try", ours=[], theirs=[])
         assert again["done"] == "Nothing to cherry-pick: the changes of try are here already."
@@ -217,7 +217,7 @@ class TestShowing:
             opening = front.panel().model["opening"]["ok"]
             assert (opening["unsaved_names"], opening["page"]["commits"]) == (2, 0)
             done = front.panel().ask("commit_now", message="")
-            assert done["done"] == "Committed: 2 names added."
+            assert done["done"] == "Committed: 2 variables added."
 
 
 class TestTelling:

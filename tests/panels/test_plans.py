@@ -109,7 +109,7 @@ class TestAfterARestart:
         assert (found["changes"], found["adds"], found["removes"]) == ([], adds, [])
         assert found["loads"] > 0
         done = restarted.channel().ask(op, to=to)["done"]
-        assert done.endswith(f": {len(adds)} name{'s' if len(adds) > 1 else ''} added.")
+        assert done.endswith(f": {len(adds)} variable{'s' if len(adds) > 1 else ''} added.")
 
     @pytest.mark.parametrize("to", ["HEAD", "main", "HEAD~1", "HEAD~2"])
     def test_what_was_made_since_is_changed(self, restarted: Front, to: str) -> None:

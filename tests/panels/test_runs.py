@@ -479,7 +479,7 @@ class TestARace:
     def test_a_candidate_is_picked_by_its_button(self, front: Front, race: Panel) -> None:
         id = front.widget(race).start["race"]
         done = race.ask("pick", race=id, number=1)
-        assert done["done"] == "Picked candidate 1: 1 name added."
+        assert done["done"] == "Picked candidate 1: 1 variable added."
         assert done["notes"] == []
         assert front.ns["y"] == 7
         assert race.ask("race", id=id)["picked"] == 1

@@ -34,7 +34,7 @@ export function changeLines(changes, more, unsaved, look) {
         { class: "ak-v" },
         el("span"),
         el("span"),
-        el("span", { class: "ak-same-text ak-muted" }, `${plural(more, "more name")}, smaller than these`),
+        el("span", { class: "ak-same-text ak-muted" }, `${plural(more, "more variable")}, smaller than these`),
       )
     : null;
   return [...lines, ...(rest ? [rest] : []), ...unsaved.flatMap((gap) => unsavedLine(gap, changes, look))];

@@ -182,7 +182,7 @@ export class CompareView {
       },
       this.same ? "Hide them" : "Show them",
     );
-    const said = same === 1 ? "1 name is the same on both sides" : `${plural(same, "name")} are the same on both sides`;
+    const said = same === 1 ? "1 variable is the same on both sides" : `${plural(same, "variable")} are the same on both sides`;
     return el(
       "div",
       { class: "ak-v ak-same" },

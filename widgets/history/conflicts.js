@@ -119,7 +119,7 @@ export class ConflictsView {
       el(
         "span",
         { class: "ak-count" },
-        this.conflicts.length ? `${plural(this.conflicts.length, "name")} changed on both sides` : "",
+        this.conflicts.length ? `${plural(this.conflicts.length, "variable")} changed on both sides` : "",
       ),
     );
     if (had) back.focus({ preventScroll: true });
@@ -146,7 +146,7 @@ export class ConflictsView {
         el("span", {}, `${branch} (theirs)`),
       ),
       ...plan.conflicts.map((conflict) => this.#conflict(conflict, ours, branch)),
-      ...[...plan.notes, rest ? `${plural(rest, "other name")} merge${rest === 1 ? "s" : ""} without a question.` : ""]
+      ...[...plan.notes, rest ? `${plural(rest, "other variable")} merge${rest === 1 ? "s" : ""} without a question.` : ""]
         .filter(Boolean)
         .map((note) => el("p", { class: "ak-cf-rest ak-muted" }, ...prose(note))),
     );
@@ -229,7 +229,7 @@ export class ConflictsView {
     const left = this.conflicts.length - this.picks.size;
     const { canAct } = this.model;
     this.go.disabled = left > 0 || !canAct;
-    fill(this.said, !canAct ? `${this.#picks ? "Cherry-picking" : "Merging"} needs a kernel.` : left ? `${plural(left, "name")} still to decide` : `Undo takes the ${this.#picks ? "cherry-pick" : "merge"} back.`);
+    fill(this.said, !canAct ? `${this.#picks ? "Cherry-picking" : "Merging"} needs a kernel.` : left ? `${plural(left, "variable")} still to decide` : `Undo takes the ${this.#picks ? "cherry-pick" : "merge"} back.`);
   }
 
   async #merge() {

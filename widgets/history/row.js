@@ -386,7 +386,7 @@ function spokenChanges(row) {
   return SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) => {
     const first = row.chips.find(([how]) => how === sign)?.[1];
     const n = row.counts[sign] ?? 0;
-    const names = first === undefined ? plural(n, "name") : n > 1 ? `${first} and ${n - 1} more` : first;
+    const names = first === undefined ? plural(n, "variable") : n > 1 ? `${first} and ${n - 1} more` : first;
     return sign === "!" ? `${names} not saved` : `${SIGNS[sign].word} ${names}`;
   });
 }

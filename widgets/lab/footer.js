@@ -24,7 +24,7 @@ export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
 // What falls away where there is little room, the first of it first. Then names go, the last of them first, and are counted: the
 // first one, what became of it, and the buttons that show the others stay longest.
-const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size"];
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size", "ak-way"];
 const STAYING = ["ak-to-history", "ak-agent", "ak-grew", "ak-to-diff", "ak-to-undo"];
 const PADDING = 8; // px, at the right
 const WORTH_READING = 48; // px of a reason; of less only a letter or two would be seen
@@ -202,12 +202,14 @@ export function footerLine(Widget, notebooks, showSide) {
   };
 }
 
-/** Which names, and why: where there is little room the reason gives way. @param {string} said */
+/** Which names, why, and the way to have them back: where there is little room the reason gives way. @param {string} said */
 function unsavedOf(said) {
   const end = said.indexOf(": ") + 1 || said.length;
+  const way = said.lastIndexOf(". ") + 1 > end ? said.lastIndexOf(". ") + 1 : said.length;
   return [
     el("span", { class: "ak-fg", title: said }, el("b", { class: "ak-chg" }, "! "), said.slice(0, end)),
-    el("span", { class: "ak-fg ak-reason", title: said }, said.slice(end).trim()),
+    el("span", { class: "ak-fg ak-reason", title: said }, said.slice(end, way).trim()),
+    way < said.length ? el("span", { class: "ak-fg ak-way", title: said }, said.slice(way).trim()) : null,
   ];
 }
 

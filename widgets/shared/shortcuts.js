@@ -5,6 +5,9 @@
  * The application takes no key from below an element with MARK, whichever it is. So for one of the others the marks are
  * taken off while that event is on its way. What edits text stays the panel's with Ctrl too: the application would copy,
  * cut, run and undo cells with it.
+ *
+ * A click beside the panel gives the keyboard back. The application would not: the cell around the panel has the focus for it
+ * as long as anything in there has.
  */
 
 const MARK = "data-lm-suppress-shortcuts";
@@ -22,11 +25,21 @@ export function keepKeys(element) {
     // Notebook 7 looks at keys before anything in the page does, and at the focused element before what is around it.
     /** @type {Element} */ (event.target).setAttribute(MARK, "true");
     window.addEventListener("keydown", lift, true); // before the application, which listens at the document
+    window.addEventListener("pointerdown", leave, true);
   });
   element.addEventListener("focusout", (event) => {
     const next = /** @type {FocusEvent} */ (event).relatedTarget;
-    if (!(next instanceof Node && element.contains(next))) window.removeEventListener("keydown", lift, true);
+    if (next instanceof Node && element.contains(next)) return;
+    window.removeEventListener("keydown", lift, true);
+    window.removeEventListener("pointerdown", leave, true);
   });
+}
+
+/** @param {PointerEvent} event */
+function leave({ target }) {
+  const focused = document.activeElement;
+  const panel = focused?.closest(OURS);
+  if (panel && focused instanceof HTMLElement && target instanceof Node && !panel.contains(target)) focused.blur();
 }
 
 /** @param {KeyboardEvent} event */

@@ -105,7 +105,7 @@ test(
     assert.deepEqual(restored, ["houses.ipynb"]);
     assert.match(
       panel.$(".ak-toast").textContent ?? "",
-      /^Checked out “Merge ridge into main”: 3 names changed, 1 removed\. conn stays as it is\.Undo/,
+      /^Checked out “Merge ridge into main”: 3 variables changed, 1 removed\. conn stays as it is\.Undo/,
     );
     await panel.click(panel.button("Undo"));
     const [{ head } = { head: "" }] = panel.asked("undo");
@@ -437,7 +437,7 @@ test("a merge with conflicts shows both values, and waits until every name is de
   const view = panel.$(".ak-conflicts");
   assert.match(
     view.textContent ?? "",
-    /Merge log-price into main.*2 names changed on both sides.*Ridge\(alpha=3\.0\).*LinearRegression\(\)/,
+    /Merge log-price into main.*2 variables changed on both sides.*Ridge\(alpha=3\.0\).*LinearRegression\(\)/,
   );
   const merge = /** @type {HTMLButtonElement} */ (panel.$(".ak-conflicts .ak-main"));
   assert.equal(merge.disabled, true);
@@ -473,7 +473,7 @@ test("a merge that was typed opens there, with what was chosen already", page, a
   const panel = await mounted({ host: { start: { conflicts: { branch: "log-price", ours: [], theirs: ["y"] } } } });
   const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
   assert.deepEqual(inputs.map((input) => input.checked), [false, false, false, true]);
-  assert.match(panel.$(".ak-conflicts").textContent ?? "", /Merge log-price into main.*Keep main's.*1 name still to decide/);
+  assert.match(panel.$(".ak-conflicts").textContent ?? "", /Merge log-price into main.*Keep main's.*1 variable still to decide/);
   inputs[0]?.dispatchEvent(new Event("change"));
   await panel.click(panel.$(".ak-conflicts .ak-main"));
   assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: ["model"], theirs: ["y"] }]);

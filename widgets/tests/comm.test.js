@@ -11,7 +11,7 @@ const HEAD = { branch: "main", id: "8888", prompt: "", label: "“Merge”", lan
 const IDLE = { version: "1", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
 const BUSY = { ...IDLE, busy: "[22]" };
 const QUESTION = { text: "", show: "all", tz_s: 0, unfolded: [] };
-const DONE = { done: "Checked out [7]: 1 name changed.", notes: [], undo: true, head: HEAD, cells: null };
+const DONE = { done: "Checked out [7]: 1 variable changed.", notes: [], undo: true, head: HEAD, cells: null };
 
 /** A kernel at the other end of a model: `hears` says whether it takes messages up. */
 class Kernel {

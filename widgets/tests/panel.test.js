@@ -303,7 +303,7 @@ test("d marks, and d on a second commit compares the two", page, async () => {
   await panel.press("d");
   await soon(20);
   assert.equal(panel.$(".ak-compare").hidden, false);
-  assert.match(panel.$(".ak-compare").textContent ?? "", /Variables 8.*11 names are the same on both sides/);
+  assert.match(panel.$(".ak-compare").textContent ?? "", /Variables 8.*11 variables are the same on both sides/);
   await panel.press("Escape");
   assert.equal(panel.$(".ak-compare").hidden, true);
 });

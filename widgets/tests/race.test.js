@@ -48,7 +48,7 @@ async function mounted(more = {}) {
         return { done: "Discarded the branches of 2 candidates.", notes: [], undo: false, head: {}, cells: null };
       }
       race.picked = 1;
-      return { done: "Picked candidate 1: 1 name changed.", notes: [], undo: true, head: {}, cells: null };
+      return { done: "Picked candidate 1: 1 variable changed.", notes: [], undo: true, head: {}, cells: null };
     },
     onState: (/** @type {typeof tell} */ fn) => ((tell = fn), () => {}),
     canAct: () => true,
@@ -92,7 +92,7 @@ test("what was picked has the badge, and nothing more can be picked", page, asyn
   await soon(5);
   assert.deepEqual(acted, [["pick", { race: "r", number: 1 }]]);
   assert.match(root.textContent ?? "", /1 · ridgepicked/);
-  assert.match(root.textContent ?? "", /Picked candidate 1: 1 name changed\./);
+  assert.match(root.textContent ?? "", /Picked candidate 1: 1 variable changed\./);
   assert.deepEqual(buttons(root).filter(Boolean), ["Open diff of candidate 1", "Open diff of candidate 2"]);
 });
 

@@ -23,7 +23,7 @@ const rowOf = (prompt) =>
 test("a row's name says in words what its columns show", () => {
   assert.equal(
     rowName(rowOf("[7]"), NOW),
-    "Cell 7, Convert to euros, repair impossible areas, changed df and 3 more, removed 1 name, 0.42 seconds, yesterday 17:12",
+    "Cell 7, Convert to euros, repair impossible areas, changed df and 3 more, removed 1 variable, 0.42 seconds, yesterday 17:12",
   );
 });
 

@@ -48,6 +48,16 @@ test("what edits text stays the panel's, and so does what AltGr types", page, as
   stop();
 });
 
+test("a click beside a panel takes the focus out of it, and one in it does not", page, async () => {
+  const { panel, field, stop } = await typed();
+  const press = (/** @type {EventTarget} */ target) => target.dispatchEvent(new Event("pointerdown", { bubbles: true }));
+  press(panel);
+  assert.equal(document.activeElement, field);
+  press(document.body);
+  assert.notEqual(document.activeElement, field);
+  stop();
+});
+
 test("what stands elsewhere on the page keeps its keys", page, async () => {
   const { field, heard, stop } = await typed();
   field.blur();
