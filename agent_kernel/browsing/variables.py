@@ -508,7 +508,12 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
     if kinds <= {"frame", "series"}:
         frames = [_frame(side) for side in (old, new)]
         if all(side.entry is None or frame is not None for side, frame in zip((old, new), frames, strict=True)):
-            yield table_face(*frames)
+            face, note = table_face(*frames)
+            # Where rows came or went all counts are others, which says nothing of a column.
+            counts = (
+                summaries.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
+            )
+            yield face, " ".join(filter(None, (note, *(f"{cleaned(told)}." for told in counts))))
     if kinds == {"text"} and not any(summary.masked for summary in known):
         texts = ["" if one is None else one.value for one in held]
         if isinstance(texts[0], str) and isinstance(texts[1], str):

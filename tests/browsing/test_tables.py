@@ -33,6 +33,14 @@ def table(nb: Notebook, name: str = "df", **args: object) -> tuple[Any, dict[str
     return answer, {column["name"]: column["how"] for column in face["columns"]}, rows
 
 
+def test_of_a_boolean_column_the_counts_stand_below_the_rows(nb: Notebook) -> None:
+    nb.cells(
+        "import pandas as pd\ndf = pd.DataFrame({'id': range(9), 'new': [True] * 3 + [False] * 6})",
+        "df['new'] = ~df.new",
+    )
+    assert table(nb)[0]["note"].endswith("new: True 3, False 6 → True 6, False 3.")
+
+
 def test_the_rows_of_a_table_that_changed_come_first_with_old_and_new(nb: Notebook) -> None:
     nb.cells(HOUSES, "df.loc[[12, 57, 233], 'area'] = 0.5\ndf['twice'] = df.rooms * 2")
     answer, columns, rows = table(nb)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.lines import LEAST as LEAST
     from agent_kernel.values.summaries.lines import content as content
+    from agent_kernel.values.summaries.lines import count_changes as count_changes
     from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
     from agent_kernel.values.summaries.lines import interest as interest
     from agent_kernel.values.summaries.lines import is_picture as is_picture
@@ -45,6 +46,7 @@ __all__ = [
     "Summary",
     "clean",
     "content",
+    "count_changes",
     "count_of_columns",
     "decode",
     "encode",
@@ -68,6 +70,7 @@ _HOMES = {
     "lines": (
         "LEAST",
         "content",
+        "count_changes",
         "count_of_columns",
         "interest",
         "is_picture",

@@ -187,9 +187,14 @@ def _columns(old: Summary, new: Summary) -> Iterator[str]:
     for name, column in after.items():
         if name in before and before[name].of != column.of:
             yield f"~ {name}: {before[name].of} → {column.of}"
+    yield from (f"~ {told}" for told in count_changes(old, new))
+
+
+def count_changes(old: Summary, new: Summary) -> Iterator[str]:
+    """`sold: True 12, False 3 → True 9, False 6`, of each Boolean column whose counts are others."""
     for name, told in new.counts.items():
         if old.counts.get(name, told) != told:
-            yield f"~ {name}: {old.counts[name]} → {told}"
+            yield f"{name}: {old.counts[name]} → {told}"
 
 
 def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) -> Iterator[str]:
