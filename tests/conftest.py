@@ -1,9 +1,9 @@
 """Stores that these tests make are this user's own, in a data directory that goes away.
 
-Where several processes run the tests, those of a file are run by one of them, which makes once what they share. Those that
-share a server and a browser are run by one too. First come the files that run no agent: the first step leaves an audit
-hook in its process for good, and each call of `id` takes five times as long from then on. Of either, files with many tests
-begin first, so that all processes end together.
+Where several processes run the tests, those of a file are run by one of them, which makes once what they share. Of those in
+a browser each process has one server of JupyterLab, and one that of Notebook. First come the files that run no agent: the
+first step leaves an audit hook in its process for good, and each call of `id` takes five times as long from then on. Of
+either, files with many tests begin first, so that all processes end together.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
         def _split_scope(self, nodeid: str) -> str:
             if not nodeid.startswith("tests/e2e/"):
                 return _file_of(nodeid)
-            return "notebook" if "notebook" in nodeid.partition("[")[2] else "lab"
+            return "notebook" if "notebook" in nodeid.partition("[")[2] else _file_of(nodeid)
 
     config.option.loadscopereorder = False  # they are in order already
     return ByFile(config, log)

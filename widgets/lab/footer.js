@@ -22,10 +22,10 @@ import { keepKeys } from "../shared/shortcuts.js";
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
-// What falls away where there is little room, the first of it first. Then names go, the last of them first, and are counted: the
-// first one, what became of it, and the buttons that show the others stay longest.
-const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size", "ak-way"];
-const STAYING = ["ak-to-history", "ak-agent", "ak-grew", "ak-to-diff", "ak-to-undo"];
+// What falls away where there is little room, the first of it first. Then names go, the last of them first, and are counted. Diff,
+// which shows them all, goes before the second; the first one and what became of it stay longest.
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size", "ak-way", "ak-to-history", "ak-agent"];
+const STAYING = ["ak-grew", "ak-to-undo"];
 const PADDING = 8; // px, at the right
 const WORTH_READING = 48; // px of a reason; of less only a letter or two would be seen
 const LANES = 6; // colours; then they begin again
@@ -234,7 +234,7 @@ function undoes({ undo }, commit, head) {
 export function fit(line) {
   const all = (/** @type {string} */ kind) => /** @type {HTMLElement[]} */ ([...line.querySelectorAll(`.${kind}`)]);
   const parts = (/** @type {string[]} */ kinds) => kinds.map(all).filter((found) => found.length);
-  const [falling, staying] = [parts(FALLING), parts(STAYING)];
+  const [falling, diff, staying] = [parts(FALLING), parts(["ak-to-diff"]), parts(STAYING)];
   const names = all("ak-chip");
   const [more] = all("ak-more");
   const isOver = () => standsOut(line);
@@ -244,7 +244,7 @@ export function fit(line) {
     Object.assign(more, { hidden: !n, textContent: `${n} more` });
   };
   const [reason] = all("ak-reason");
-  for (const part of [falling, staying, names, all("ak-reason")].flat(2)) part.hidden = false;
+  for (const part of [falling, diff, staying, names, all("ak-reason")].flat(2)) part.hidden = false;
   count(0);
   const drop = (/** @type {HTMLElement[][]} */ kinds) => {
     for (const parts of kinds) {
@@ -253,11 +253,16 @@ export function fit(line) {
     }
   };
   line.classList.add("ak-natural"); // nothing is cut for a moment: what is too wide stands out
+  const leave = (/** @type {number} */ least) => {
+    for (let last = names.filter((name) => !name.hidden).length - 1; last >= least && isOver(); last -= 1) {
+      /** @type {HTMLElement} */ (names[last]).hidden = true;
+      count(names.length - last);
+    }
+  };
   drop(falling);
-  for (let last = names.length - 1; last > 0 && isOver(); last -= 1) {
-    /** @type {HTMLElement} */ (names[last]).hidden = true;
-    count(names.length - last);
-  }
+  leave(2);
+  drop(diff);
+  leave(1);
   drop(staying);
   line.classList.remove("ak-natural");
   if (reason && line.clientWidth && reason.clientWidth < WORTH_READING) reason.hidden = true;

@@ -108,7 +108,7 @@ test("where there is little room the hash goes first, then the branch, then the 
   assert.deepEqual(left(20), ["ak-mono"]);
 });
 
-test("where even that is too much, all names but the first go and are counted, then buttons, before a name is cut", page, async () => {
+test("where even that is too much, names go and are counted, Diff before the second, until the first is left, before a name is cut", page, async () => {
   const chips = [["~", "houses", 8_000], ["+", "summary", 8], ["+", "best", 8]];
   const { node } = await lineOf({ undo: null }, { ...OF_RUN, chips, more: 2, grew: { houses: "−161 rows" } });
   const parts = () => /** @type {HTMLElement[]} */ ([...node.querySelectorAll(":scope > *")]).filter((part) => !part.hidden);
@@ -121,9 +121,10 @@ test("where even that is too much, all names but the first go and are counted, t
   };
   assert.deepEqual(left(20), ["three", "main", "analyst", "4 steps, $0.04", "~houses −161 rows", "+summary", "+best", "2 more", "58 s", "Diff", "History"]);
   assert.deepEqual(left(9), ["analyst", "~houses −161 rows", "+summary", "+best", "2 more", "Diff", "History"]);
-  assert.deepEqual(left(8), ["analyst", "~houses −161 rows", "+summary", "3 more", "Diff", "History"]);
-  assert.deepEqual(left(7), ["analyst", "~houses −161 rows", "4 more", "Diff", "History"]);
-  assert.deepEqual(left(5), ["~houses −161 rows", "4 more", "Diff"]);
+  assert.deepEqual(left(7), ["~houses −161 rows", "+summary", "+best", "2 more", "Diff"]);
+  assert.deepEqual(left(6), ["~houses −161 rows", "+summary", "3 more", "Diff"]);
+  assert.deepEqual(left(5), ["~houses −161 rows", "+summary", "3 more"]);
+  assert.deepEqual(left(4), ["~houses −161 rows", "4 more"]);
   assert.deepEqual(left(1), ["~houses −161 rows", "4 more"]);
   assert.ok(/** @type {HTMLElement} */ (node.querySelector(".ak-grew")).hidden);
   assert.equal(left(20).length, 11, "they come back");
