@@ -131,7 +131,7 @@ def test_a_run_whose_process_is_killed_goes_on_in_another(tmp_path: Path, where:
                 assert where == "model" or "step 2" in (second.sent if second is not None else "")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 8))])
 def test_nothing_that_was_shown_is_lost_whenever_the_process_is_killed(tmp_path: Path, seed: int) -> None:
     run, shown = die(tmp_path, "", random.Random(seed).uniform(0.0, 0.25))
     found, before, state = taken_up(tmp_path, run)
