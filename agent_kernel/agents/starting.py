@@ -186,7 +186,7 @@ def _check_model(parent: RunExecutor, agent: Agent, options: Options) -> None:
     """Stop a step that gives a sub-agent a model of its own choice: what it asks may be sent to any server."""
     gate = gate_here()
     chosen = options.get("model") or (agent.model if was_made_by_a_step(agent) else None)
-    if gate is None or chosen is None or type(chosen) is ScriptedModel:
+    if gate is None or chosen is None or (isinstance(chosen, str) and not chosen) or type(chosen) is ScriptedModel:
         return
     known = [parent.setup.model, _object_of(parent.setup.model), parent.log.start.model]
     known += [] if was_made_by_a_step(agent) else [agent.model]
