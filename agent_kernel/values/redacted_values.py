@@ -1275,6 +1275,8 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
             continue
         if hide and not name.isidentifier():
             yield name, True, depth + 1
+        if hide and type(held) is str and held in _said_by(kind):
+            continue
         yield held, hide or is_secret_under(exact_str(name), held), depth + 1
     for base in bases_of(kind):
         if hide and _is_of_the_notebook(base, type(base)):
@@ -1286,6 +1288,42 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
                 except AttributeError:
                     continue
                 yield held, hide or is_secret_under(name, held), depth + 1
+
+
+_words_of: dict[int, tuple[weakref.ref[type], frozenset[str]]] = {}  # by identity: a metaclass may compare as it likes
+
+
+def _said_by(kind: type) -> frozenset[str]:
+    """The short words in the code of a library's class: `auto`, `solid`. An attribute that is one of them tells nothing."""
+    if _is_of_the_notebook(kind, type(kind)) or not is_library(module_name(kind).partition(".")[0]):
+        return frozenset()
+    known, words = _words_of.get(id(kind), (None, frozenset[str]()))
+    if known is None or known() is not kind:
+        held = [
+            one for base in bases_of(kind) if is_library(module_name(base)) for one in list(class_dict(base).values())
+        ]
+        words = frozenset(word for one in held for word in _words_in(one, 2))
+        _words_of[id(kind)] = weakref.ref(kind), words
+    return words
+
+
+def _words_in(held: object, depth: int) -> Iterator[str]:
+    """The short words that a class's member says: a default, a choice, a constant of a method's code."""
+    kind = type(held)
+    if kind is str:
+        yield from [cast("str", held)] if len(cast("str", held)) <= _LONG_BEGINNING else []
+    elif kind is property:
+        yield from _words_in(cast("property", held).fset, depth)
+    elif kind is staticmethod or kind is classmethod:
+        yield from _words_in(cast("Any", held).__func__, depth)
+    elif kind is types.FunctionType:
+        function = cast("types.FunctionType", held)
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        for one in (*defaults, *function.__code__.co_consts, instance_dict(function).get("__wrapped__")):
+            yield from _words_in(one, depth)
+    elif depth and kind in (tuple, frozenset, list, set, dict):
+        for one in list(cast("Iterable[object]", held)):
+            yield from _words_in(one, depth - 1)
 
 
 def _hides_its_dict(kind: type) -> bool:
