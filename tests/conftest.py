@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +90,23 @@ def pytest_configure() -> None:
 
 _WITHOUT_AGENTS = tuple(f"tests/{name}/" for name in ("fidelity", "repository", "session", "storage", "values"))
 _WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "server"))  # each test takes seconds
+
+
+_EVERY: Final = 3  # of many cases of one kind, so many-th is run each time
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave two of three cases of a long list to the slow tests: they vary what the others show to hold."""
+    if item.get_closest_marker("sampled") is None:
+        return
+    nth = _SAMPLED[item.nodeid.partition("[")[0]]
+    _SAMPLED[item.nodeid.partition("[")[0]] += 1
+    if nth % _EVERY:
+        item.add_marker(pytest.mark.slow)
+
+
+_SAMPLED: Counter[str] = Counter()
 
 
 @pytest.hookimpl(trylast=True)

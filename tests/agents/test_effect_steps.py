@@ -76,6 +76,7 @@ def test_an_effect_is_asked_about_or_denied(folder: Path, way: str, approve: str
     assert (seen(folder), Path.cwd(), dict(os.environ)) == (before, here, environ)
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "denied")])
 @pytest.mark.parametrize("way", BY_LIBRARIES)
@@ -121,6 +122,7 @@ def test_nor_does_another_interpreter_begin(folder: Path) -> None:
     assert not (folder / "out").exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", as_params(COMPILED))
 def test_an_effect_of_compiled_code_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:

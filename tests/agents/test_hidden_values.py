@@ -49,6 +49,7 @@ def close(held: Any) -> None:
             getattr(held, name)()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_what_holds_a_hidden_value_does_not_give_it_away(holder: str) -> None:
     namespace = made(HOLDERS[holder])
@@ -72,6 +73,7 @@ def test_what_a_step_shows_is_withheld_where_a_hidden_value_cannot_be_asked_what
     assert CANARY not in events
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("holder", SHOWN_BY_HOLDERS)
 def test_what_an_object_shows_of_a_hidden_value_by_the_way_is_masked(holder: str) -> None:
     code, step = SHOWN_BY_HOLDERS[holder]
@@ -102,6 +104,7 @@ def test_what_types_and_functions_are_called_is_told(held: str, shown: str) -> N
     assert f"\n\n{shown.replace('held ', '')}\n" in told
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_hidden_value_that_is_shown_encoded_is_masked(route: str) -> None:
     step, part = ROUTES[route]
@@ -157,6 +160,31 @@ def test_whole_values_are_masked_and_nothing_that_is_like_one(held: str, shown: 
     told, _ = sent({"held": value}, f"print({shown!r})", hide=("held",))
     close(value)
     assert f"\n\n{shown}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("from sklearn.linear_model import Ridge\nheld = Ridge()", "auto and svd"),
+        ("from sklearn.cluster import KMeans\nheld = [KMeans()]", "k-means++ or lloyd"),
+        ("import matplotlib.pyplot as plt\nheld = plt.figure()\nheld.gca().plot([1, 2])", "auto, solid, normal, none"),
+    ],
+)
+def test_what_the_code_of_a_library_puts_into_its_objects_is_not_masked(held: str, shown: str) -> None:
+    bound: dict[str, object] = {}
+    exec(held, bound)
+    told, _ = sent({"held": bound["held"]}, f"print({shown!r})", hide=("held",))
+    assert f"\n\n{shown}\n" in told
+
+
+@pytest.mark.parametrize("attribute", ["solver", "note"])
+def test_what_somebody_puts_into_an_object_of_a_library_is_masked(attribute: str) -> None:
+    from sklearn.linear_model import Ridge
+
+    held = Ridge()
+    setattr(held, attribute, CANARY)
+    told, _ = sent({"held": held}, f"print({CANARY!r})", hide=("held",))
+    assert CANARY not in told
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_it_comes_back(made: Made, restored: Notebook) -> None:
     restored.execute(check_of(made))
 
 
+@pytest.mark.sampled
 @each_object
 def test_it_comes_back_in_a_new_process(made: Made, restored_elsewhere: SheetResult) -> None:
     assert not restored_elsewhere.error, restored_elsewhere.error

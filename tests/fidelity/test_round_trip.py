@@ -43,6 +43,7 @@ def skip_without(kind: Kind) -> None:
         pytest.importorskip(package)
 
 
+@pytest.mark.sampled
 @each_kind
 def test_the_checks_hold_for_the_object_as_it_was_made(kind: Kind) -> None:
     skip_without(kind)
@@ -51,6 +52,7 @@ def test_the_checks_hold_for_the_object_as_it_was_made(kind: Kind) -> None:
         main.execute(kind.checks)
 
 
+@pytest.mark.sampled
 @each_kind
 def test_a_kind_comes_back_after_its_names_were_deleted(kind: Kind) -> None:
     skip_without(kind)
@@ -66,6 +68,7 @@ def test_a_kind_comes_back_after_its_names_were_deleted(kind: Kind) -> None:
         nb.execute(kind.checks)
 
 
+@pytest.mark.sampled
 @each_kind
 def test_a_kind_that_is_only_mentioned_has_not_changed(kind: Kind) -> None:
     skip_without(kind)
@@ -112,6 +115,7 @@ def stores(factory: pytest.TempPathFactory) -> list[tuple[str, str, Kind]]:
     ]
 
 
+@pytest.mark.sampled
 @each_kind
 def test_a_kind_comes_back_in_a_new_process(
     kind: Kind, made: dict[str, SheetResult], checked_elsewhere: dict[str, SheetResult]

@@ -132,6 +132,7 @@ def marked(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in shown if MARK in json.dumps(one)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", WAYS)
 def test_what_runs_in_the_page_is_asked_about(page: Page, way: str) -> None:
     (status, asked, _), shown = page.run(f"go({WAYS[way]!r})")
@@ -140,6 +141,7 @@ def test_what_runs_in_the_page_is_asked_about(page: Page, way: str) -> None:
     assert asked[-1][0][0] == "shows"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", WAYS)
 def test_under_never_it_is_withheld_and_said_in_one_line(page: Page, way: str) -> None:
     (status, asked, sent), shown = page.run(f"go({WAYS[way]!r}, 'never')")

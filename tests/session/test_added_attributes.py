@@ -49,6 +49,7 @@ MADE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:Pandas doesn't allow columns")
 @pytest.mark.parametrize("body", [PLAIN, WITH_INIT, WITH_SLOT], ids=["plain", "init", "slot"])
 @pytest.mark.parametrize("base", MADE)

@@ -216,6 +216,7 @@ WAYS: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reads", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_figure_that_is_changed_through_a_table_is_found_in_that_cell(nb: Notebook, way: str, reads: int) -> None:

@@ -791,6 +791,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", HIDDEN)
 def test_what_is_worked_out_when_a_figure_is_drawn_hides_no_change(nb: Notebook, how: str) -> None:
     nb.run(

@@ -160,6 +160,7 @@ def dedented(source: str) -> str:
     return "\n".join(line[8:] for line in lines)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_value_costs_only_itself(source: str) -> None:
     with Notebook() as nb:

@@ -253,6 +253,7 @@ _HOLDERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", _HOLDERS)
 def test_what_it_shares_with_a_variable_is_set_back_in_place(kind: str) -> None:
     made, change, content, way = _HOLDERS[kind]
@@ -281,6 +282,7 @@ def test_what_it_shares_with_a_variable_is_set_back_in_place(kind: str) -> None:
         assert nb.look("part") is part
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", _HOLDERS)
 def test_what_it_shared_is_there_in_another_kernel_too(kind: str) -> None:
     made, change, content, _ = _HOLDERS[kind]

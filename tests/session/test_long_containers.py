@@ -39,6 +39,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("made", LONG.values(), ids=LONG)
 @pytest.mark.parametrize(("holds", "look"), HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("apart", [False, True], ids=["one cell", "two cells"])
@@ -80,6 +81,7 @@ def early_bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     return _SIZES[request.param]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("early_bounds", [*_SIZES, pytest.param("all its rows", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize(("made", "row"), OF_TUPLES.values(), ids=OF_TUPLES)
 @pytest.mark.parametrize(
@@ -121,6 +123,7 @@ _MADE = [
 _LIST = ("rows = [{0} for n in range(500)]", "rows[0]")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("row", "holds", "made", "first"),
     [*((row, holds, *_LIST) for row in _ROWS for holds in _HOLDS), *((_ROWS[0], _HOLDS[0], *made) for made in _MADE)],
@@ -380,6 +383,7 @@ WITHIN_VALUES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(("made", "change", "shows", "holds"), WITHIN_VALUES.values(), ids=WITHIN_VALUES)
 def test_a_long_container_within_a_value_comes_back_with_all_that_it_shares(

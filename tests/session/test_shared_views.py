@@ -202,6 +202,7 @@ class Seen(NamedTuple):
     after: dict[str, object]
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_made_over_an_array_is_one_with_it_as_before(kind: str) -> None:

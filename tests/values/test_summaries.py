@@ -254,6 +254,7 @@ def test_sizes_have_three_digits(size: int, expected: str) -> None:
     assert size_text(size) == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first", summaries.__all__)
 def test_every_name_is_itself_whichever_is_used_first(first: str) -> None:
     # A module that is imported becomes an attribute of its package: under the name of a function it would replace it.
