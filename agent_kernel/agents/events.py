@@ -184,6 +184,9 @@ class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     code: str | None = None
     call: str = ""  # the provider's id of the call
+    # The answer as pydantic-ai writes a ModelResponse in JSON, where its provider wants more of it back than words and code:
+    # what it thought, with a signature.
+    response: str = ""
     said: str = ""  # all its words, where the code stood in them between fences: it is told in words what came of that
     usage: Usage = Usage()
     duration_s: float = 0.0

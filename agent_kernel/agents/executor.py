@@ -107,6 +107,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         text=text,
         code=code,
         call=answer.call,
+        response=answer.response,
         said="" if found is None else answer.text,
         usage=answer.usage.bounded(),
         duration_s=round(time.perf_counter() - began, 6),

@@ -105,7 +105,8 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
                 found.append(UserMessage(prompt))
             case Action():
                 fenced = bool(event.said)
-                said = AssistantMessage(event.said) if fenced else AssistantMessage(event.text, event.code, event.call)
+                words, code, call = (event.said, None, "") if fenced else (event.text, event.code, event.call)
+                said = AssistantMessage(words, code, call, event.response)
                 found.append(said)
             case Output(sent=sent):
                 came = UserMessage(f"{CAME}{sent}") if fenced else ToolResult(said.call, sent)

@@ -198,6 +198,12 @@ class Forgetting:
 
     def change(self, kind: str, fields: Fields) -> None:
         """Take it out of the fields of one event."""
+        before = dict(fields)
+        self._change(kind, fields)
+        if fields.get("response") and fields != before:  # it holds in one text all that the others do
+            fields["response"] = ""
+
+    def _change(self, kind: str, fields: Fields) -> None:
         step = _step(fields)
         if step in self._steps:
             self._blank(fields, (*_CODE, *_SHOWN))

@@ -45,6 +45,7 @@ class AssistantMessage(msgspec.Struct, frozen=True, tag="Said"):
     text: str = ""
     code: str | None = None
     call: str = ""
+    response: str = ""  # as in `Answer`
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag="Returned"):
@@ -90,7 +91,8 @@ class Delta(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A whole answer. `code` None: words alone; `in_words`: of a model that can call no tool, so code may stand in them.
 
-    `refused`: why nothing of it runs, as the model is told; `is_cut`: it is not whole, at its largest size.
+    `refused`: why nothing of it runs, as the model is told; `is_cut`: it is not whole, at its largest size; `response`: all of
+    it in the JSON of pydantic-ai's `ModelResponse`, where the provider wants more of it back than words and code.
     """
 
     thinking: str = ""
@@ -101,6 +103,7 @@ class Answer(msgspec.Struct, frozen=True):
     in_words: bool = False
     refused: str = ""
     is_cut: bool = False
+    response: str = ""
 
 
 @runtime_checkable

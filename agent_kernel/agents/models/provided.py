@@ -2,7 +2,8 @@
 
 pydantic-ai carries one request and streams one answer; the loop around it is the run's own, because a run has to be
 rebuilt from its events alone, in another process too. Of an answer with several calls the code is joined into one step.
-What a model thought before is not sent back to it: no event says how it was signed.
+What a model thought is sent back to it where its provider signed it, or gave it an id, and wants it so: the event has the
+answer as pydantic-ai writes it then.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from ipaddress import ip_address
@@ -56,6 +58,7 @@ _SCHEMA = {
     "additionalProperties": False,
 }
 _BETWEEN = "\n\n"  # the code of several calls
+_TOGETHER = "This ran together with the first call, and what came of it stands there."
 
 
 class Provided:
@@ -178,20 +181,55 @@ def messages_of(request: Request) -> list[ModelMessage]:
     for message in request.messages:
         last = found[-1] if found else None
         if isinstance(message, AssistantMessage):
-            found.append(ModelResponse(parts=_said(message)))
-        elif isinstance(last, ModelRequest):
-            found[-1] = ModelRequest(parts=[*last.parts, _part(message)], instructions=request.instructions)
-        else:
-            found.append(ModelRequest(parts=[_part(message)], instructions=request.instructions))
+            found.append(_as_it_came(message.response) or ModelResponse(parts=_said(message)))
+            continue
+        parts = _parts(message, found)
+        if isinstance(last, ModelRequest):
+            parts = [*last.parts, *parts]
+            found.pop()
+        found.append(ModelRequest(parts=parts, instructions=request.instructions))
     return found
 
 
-def _part(message: UserMessage | ToolResult) -> ModelRequestPart:
-    from pydantic_ai.messages import ToolReturnPart, UserPromptPart
+def _parts(message: UserMessage | ToolResult, before: Sequence[ModelMessage]) -> list[ModelRequestPart]:
+    """What a person, or the code of a call, says; further calls of one answer, whose code ran with it, have an answer each."""
+    from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
-    if isinstance(message, ToolResult):
-        return ToolReturnPart(tool_name=_TOOL, content=message.text, tool_call_id=message.call)
-    return UserPromptPart(content=message.text)
+    if not isinstance(message, ToolResult):
+        return [UserPromptPart(content=message.text)]
+    answer = next((one for one in reversed(before) if isinstance(one, ModelResponse)), None)
+    calls = [part.tool_call_id for part in answer.parts if isinstance(part, ToolCallPart)] if answer else []
+    others = [call for call in calls if call != message.call] if message.call in calls else []
+    told = [(message.call, message.text), *((call, _TOGETHER) for call in others)]
+    return [ToolReturnPart(tool_name=_TOOL, content=text, tool_call_id=call) for call, text in told]
+
+
+def _as_it_came(response: str) -> ModelResponse | None:
+    """An answer that was stored whole. None: it was not, or this release of pydantic-ai cannot read it."""
+    from pydantic import ValidationError
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+
+    try:
+        found = ModelMessagesTypeAdapter.validate_json(f"[{response}]") if response else []
+    except ValidationError:
+        return None
+    return next((one for one in found if isinstance(one, ModelResponse)), None)
+
+
+def _wanted_back(response: ModelResponse) -> str:
+    """The answer in JSON, where its provider marked a part of it; "": words and code say all of it."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ThinkingPart
+    from pydantic_core import PydanticSerializationError
+
+    marks = [getattr(part, "provider_details", None) for part in response.parts]
+    marks += [part.id or part.signature for part in response.parts if isinstance(part, ThinkingPart)]
+    if not any(marks):
+        return ""
+    try:
+        # An address may hold a login.
+        return ModelMessagesTypeAdapter.dump_json([replace(response, provider_url=None)]).decode()[1:-1]
+    except PydanticSerializationError:  # half a character, which no JSON holds: it goes back as its words and code
+        return ""
 
 
 def _said(message: AssistantMessage) -> list[ModelResponsePart]:
@@ -271,6 +309,7 @@ def answer_of(
         _usage(response, is_local=is_local),
         refused=refused,
         is_cut=is_cut,
+        response="" if refused else _wanted_back(response),
     )
 
 
