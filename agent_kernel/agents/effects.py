@@ -968,6 +968,8 @@ _RIGHTS: Final = (
     *("setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups"),
     *("initgroups", "chroot", "setsid", "setpgid"),
 )
+# Up to Python 3.12 and from 3.13. One ends the process when its audit event raises, the other has none.
+_INTERPRETERS: Final = ("_xxsubinterpreters", "_interpreters")
 _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
@@ -1017,7 +1019,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "resource.prlimit": lambda args: ("limits", "a process"),
     "_posixsubprocess.fork_exec": lambda args: ("runs", _text(args[0])),
     "subprocess._fork_exec": _bare_process,
-    "cpython.PyInterpreterState_New": lambda args: ("starts", "another interpreter"),
+    **{f"{module}.create": lambda args: ("starts", "another interpreter") for module in _INTERPRETERS},
     "signal.pidfd_send_signal": lambda args: ("signals", "a process"),
     "signal.raise_signal": lambda args: ("signals", "this process"),
     "signal.alarm": lambda args: ("signals", "this process later"),
@@ -1036,6 +1038,7 @@ _UNAUDITED: Final = (
     ("_posixshmem", "shm_open"),
     ("_cffi_backend", "load_library"),
     ("atexit", "register"),
+    *((module, "create") for module in _INTERPRETERS),
     *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     ("os", "posix_fallocate"),
