@@ -194,6 +194,7 @@ _TYPED_AS_ASCII: Final = dict.fromkeys(range(0x201C, 0x2020), '"') | dict.fromke
     range(0x2018, 0x201C), "'"
 )  # curly quotes
 _CLEAR: Final = 1.0  # by how much one side must outweigh the other
+_LONGEST_LINE: Final = 20_000  # characters in which a magic's sign is looked for
 _MOST_LETTERS, _MOST_LINES = 400, 60  # that are weighed: more says nothing new, and text may have no end
 
 
@@ -226,6 +227,8 @@ def is_python(body: str, transform: Callable[[str], str]) -> bool:
 
 
 def _compiles(transform: Callable[[str], str], body: str) -> bool:
+    if max(map(len, body.splitlines()), default=0) > _LONGEST_LINE:
+        transform = str  # IPython's takes seconds for one such line in Python 3.12
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
