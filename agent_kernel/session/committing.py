@@ -97,8 +97,18 @@ class Running(msgspec.Struct):
     done: int = 0  # operations before it
 
 
-class Standing:
-    """A live namespace on a branch."""
+logger = logging.getLogger(__name__)
+
+
+class StepRefused(Exception):  # noqa: N818 - nothing went wrong
+    """What a step made is not committed: looking at it did what nobody had allowed."""
+
+
+_TURN_S: Final = 60.0  # that a step of an agent waits for another thread's
+
+
+class Committing:
+    """A live namespace on a branch, whose cells, and whose agents' steps, become commits."""
 
     def __init__(
         self,
@@ -280,16 +290,7 @@ class Standing:
                 if self.id.startswith(ASIDE):  # nobody goes on from where it was
                     self.repo.drop_head(self.id)
 
-
-logger = logging.getLogger(__name__)
-
-
-class StepRefused(Exception):  # noqa: N818 - nothing went wrong
-    """What a step made is not committed: looking at it did what nobody had allowed."""
-
-
-class Committing(Standing):
-    """A live namespace on a branch, whose cells become commits."""
+    # -- cells
 
     def begin_cell(
         self, source: str, *, cell_id: str = "", number: int | None = None, author: Author | None = None
@@ -327,9 +328,21 @@ class Committing(Standing):
     def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
         """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines.
 
+        One in which agents worked, or that took on what they made, is one operation with all that.
+
         Args:
             outputs: what the cell showed; pictures in it may still be inline.
         """
+        running = self._cell
+        report = self._end_cell(error, outputs)
+        if running is not None and not running.depth and not running.run:
+            mine = self._operations.done[running.done :]
+            if any(one.run or one.took for one in mine):
+                # Also where nothing is left for the cell's own commit to change: the operation goes by that, not by a step.
+                self._join("", running.done, self._position if report is not None and report.commit else None)
+        return report
+
+    def _end_cell(self, error: BaseException | None, outputs: Outputs | None) -> Report | None:
         running = self._cell
         if running is None:
             return None
@@ -530,23 +543,7 @@ class Committing(Standing):
             draft.author, draft.run, draft.step = self._cell.author, self._cell.run, self._cell.step
         return draft
 
-
-def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:
-    """Say of changes that the cell's own code does not explain where they come from."""
-    moved = touched.rebound.new | touched.rebound.rebound | touched.rebound.removed
-    found = sorted(name for name in staged.changes if name in checked and name not in touched.names | moved)
-    before = sorted(name for name in staged.changes if name in outside)
-    labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
-    return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels
-
-
-# -- steps of an agent: each is a commit of its own, also in the middle of a cell, and a whole run is one operation of undo
-
-_TURN_S: Final = 60.0  # that a step waits for another thread's
-
-
-class Stepping(Committing):
-    """A session in which agents act."""
+    # -- steps of an agent: each is a commit of its own, also in the middle of a cell, and a whole run is one operation of undo
 
     def begin_step(
         self, source: str, *, author: Author, run: str, step: int | None, cell_id: str = "", number: int | None = None
@@ -630,17 +627,6 @@ class Stepping(Committing):
                 self.workspace.monitor.start()
             self._steps.release()
 
-    def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
-        """The cell has run. One in which agents worked, or that took on what they made, is one operation with all that."""
-        running = self._cell
-        report = super().end_cell(error=error, outputs=outputs)
-        if running is not None and not running.depth and not running.run:
-            mine = self._operations.done[running.done :]
-            if any(one.run or one.took for one in mine):
-                # Also where nothing is left for the cell's own commit to change: the operation goes by that, not by a step.
-                self._join("", running.done, self._position if report is not None and report.commit else None)
-        return report
-
     def save_step(self) -> ObjectId:
         """Commit what the running step did so far, and return where that led: a sub-agent begins there."""
         self._save_uncommitted()
@@ -707,3 +693,12 @@ class Stepping(Committing):
             return here
         was = here.carried
         return Position(here.branch, at, here.absent.then(frozenset(name for name in was if name in names), was))
+
+
+def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:
+    """Say of changes that the cell's own code does not explain where they come from."""
+    moved = touched.rebound.new | touched.rebound.rebound | touched.rebound.removed
+    found = sorted(name for name in staged.changes if name in checked and name not in touched.names | moved)
+    before = sorted(name for name in staged.changes if name in outside)
+    labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
+    return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels
