@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,18 @@ pytest.importorskip("playwright", reason="Playwright is not installed: pip insta
 from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, expect, sync_playwright
 from playwright.sync_api import TimeoutError as TooLateError
 
-__all__ = ["Browser", "BrowserContext", "Error", "Locator", "Page", "Response", "TooLateError", "expect", "opened"]
+__all__ = [
+    "Browser",
+    "BrowserContext",
+    "Error",
+    "Locator",
+    "Page",
+    "Response",
+    "TooLateError",
+    "expect",
+    "opened",
+    "opened_with_profile",
+]
 
 _PROGRAM = chromium()
 if _PROGRAM is None:
@@ -40,3 +52,21 @@ def opened() -> Generator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def opened_with_profile(folder: Path) -> Generator[BrowserContext]:
+    """A browser that keeps in a folder what it has compiled: without one it compiles all of JupyterLab for each page."""
+    expect.set_options(timeout=20_000)
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            folder,
+            executable_path=_PROGRAM,
+            headless=True,
+            args=_FLAGS,
+            viewport={"width": 1300, "height": 1200},
+        )
+        try:
+            yield context
+        finally:
+            context.close()

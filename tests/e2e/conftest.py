@@ -1,4 +1,4 @@
-"""One browser, and one server for each app, for all tests of a worker.
+"""One browser and one server for each app, for all tests of a worker.
 
 A test that takes `app` runs in JupyterLab, and in Notebook 7 where it is one of the slow tests: the panels are the same in both,
 and what the apps do by themselves (documents, keys, the side panel) has tests that are `in_both`. What is opened is closed
@@ -20,7 +20,7 @@ import pytest
 from tests.e2e.study import STUDY
 
 if TYPE_CHECKING:
-    from tests.e2e.browser import Browser, BrowserContext, Locator, Page
+    from tests.e2e.browser import BrowserContext, Locator, Page
     from tests.e2e.documents import Document, Panel
     from tests.e2e.jupyter import App, Jupyter
 
@@ -34,15 +34,6 @@ lab_only = pytest.mark.parametrize("app", ["lab"], indirect=True, scope="package
 in_both = pytest.mark.parametrize("app", ["lab", "notebook"], indirect=True, scope="package")
 
 
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    # Not for the whole session: its event loop would be in the way of other tests that have one.
-    from tests.e2e.browser import opened
-
-    with opened() as browser:
-        yield browser
-
-
 @pytest.fixture(scope="package", params=["lab", pytest.param("notebook", marks=pytest.mark.slow)])
 def app(request: pytest.FixtureRequest) -> App:
     """JupyterLab, then Notebook 7."""
@@ -51,7 +42,7 @@ def app(request: pytest.FixtureRequest) -> App:
 
 
 @pytest.fixture(scope="package")
-def jupyter(browser: Browser, app: App, tmp_path_factory: pytest.TempPathFactory) -> Generator[Jupyter]:
+def jupyter(app: App, tmp_path_factory: pytest.TempPathFactory) -> Generator[Jupyter]:
     from tests.e2e.jupyter import Jupyter
 
     started = Jupyter(app, tmp_path_factory.mktemp(app))
@@ -63,11 +54,13 @@ def jupyter(browser: Browser, app: App, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="package")
-def context(browser: Browser, jupyter: Jupyter) -> Iterator[BrowserContext]:
+def context(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """One for all pages of an app: what the first one loads, the others have."""
-    context = browser.new_context(viewport={"width": 1300, "height": 1200})
-    yield context
-    context.close()
+    # Not for the whole session: its event loop would be in the way of other tests that have one.
+    from tests.e2e.browser import opened_with_profile
+
+    with opened_with_profile(tmp_path_factory.mktemp("profile")) as context:
+        yield context
 
 
 @contextmanager

@@ -168,6 +168,7 @@ def test_a_race_stands_side_by_side_and_one_is_picked_by_a_click(opened: OpenNew
     expect(card).to_contain_text("The candidates were discarded.")
 
 
+@pytest.mark.slow
 def test_a_race_is_picked_from_after_a_restart(opened: OpenNew, photograph: Photograph) -> None:
     race = "%%agent analyst --fork scripted:quick,scripted:slow --judge 9-len(prices)\nFind the lowest price."
     document = opened(SCRIPTS, race, "%agent undo", "")
