@@ -1,7 +1,7 @@
 """A door for agents outside: `agent-kernel mcp` serves a store's variables, or those of a running kernel, by MCP.
 
-What the tools do is in `tools`, on whatever namespace stands behind them. It runs on the main thread (`hands`), where an
-interrupt reaches it, or in the kernel (`kernel`); the protocol is spoken on a thread of its own (`serving`).
+What the tools do is in `tools`, on whatever namespace stands behind them. It runs on the main thread, where an interrupt
+reaches it, or in the kernel; the protocol is spoken on a thread of its own (`serving`).
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ def _seconds(text: str) -> float:
 def _serve(options: Namespace) -> None:
     if find_spec("mcp") is None:
         raise MissingExtraError("mcp", "mcp")
-    from agent_kernel.mcp.stepping import without_input
+    from agent_kernel.mcp.tools import without_input
 
     check_ref_name(options.agent or _AGENT)
     if options.approve not in MODES:
@@ -334,11 +334,11 @@ def _serve(options: Namespace) -> None:
 def _namespace(options: Namespace) -> AbstractContextManager[Served]:
     begin: Callable[..., AbstractContextManager[Served]]
     if options.kernel is not None:
-        from agent_kernel.mcp.stepping import connected
+        from agent_kernel.mcp.tools import connected
 
         begin = partial(connected, options.kernel, wait_s=options.wait_s)
     else:
-        from agent_kernel.mcp.stepping import opened
+        from agent_kernel.mcp.tools import opened
 
         begin = partial(opened, options.store, branch=options.branch)
     return begin(agent=options.agent or _AGENT, approve=options.approve, step_s=options.step_s)

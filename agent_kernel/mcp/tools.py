@@ -1,38 +1,76 @@
 """What agents outside can do: look at variables and their history, run code, go back. Each answer is text, for a model.
 
 Looking loads nothing: values are told by their summaries. What looks like a secret is masked in every answer, names that
-are hidden from agents are not told, and an answer has a length that a model can read.
+are hidden from agents are not told, and an answer has a length that a model can read. Their code runs as steps, in a
+kernel or on a store: reviewed, approved, committed in their name.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import queue
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+import sys
+import time
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.agents import messages
-from agent_kernel.agents.moves import Move, signed
+from agent_kernel.agents import approval, messages
+from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.current import here
+from agent_kernel.agents.event_log import short_run, state_of
+from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
+from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, Move, findings, outside, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.browsing import row_lines
-from agent_kernel.errors import AgentKernelError, NameNotFoundError
-from agent_kernel.repository import split_path
+from agent_kernel.errors import (
+    AgentKernelError,
+    MoveNotMadeError,
+    NameNotFoundError,
+    NotAStoreError,
+    NotBoundError,
+    RunNotFoundError,
+)
+from agent_kernel.repository import Author, split_path
+from agent_kernel.session import Repository, Versioned
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.checkout import spelled_out
 from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.places import find_store
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.execution_context import ExecutionContext
-    from agent_kernel.mcp.stepping import Steps
-    from agent_kernel.repository import Entry
-    from agent_kernel.session import Repository
+    from jupyter_client.blocking.client import BlockingKernelClient
 
-__all__ = ["TOOLS", "Told", "Tools"]
+    from agent_kernel.agents.run import Run
+    from agent_kernel.repository import Entry
+
+__all__ = [
+    "TOOLS",
+    "Answer",
+    "Asked",
+    "Kernel",
+    "Steps",
+    "Stored",
+    "Told",
+    "Tools",
+    "answered",
+    "connected",
+    "opened",
+    "without_input",
+]
+
 
 MOST_CHARS: Final = 20_000
 _MOST_NAMES: Final = 500
@@ -255,3 +293,400 @@ def _stored_line(repo: Repository, name: str, entry: Entry | None) -> str:
 def about(tool: str) -> str:
     """What a model is told of a tool."""
     return inspect.getdoc(getattr(Tools, tool)) or ""
+
+
+# -- their code, run as steps of an agent
+
+_MOST_TASK: Final = 120
+_STOPPED = (
+    "This was stopped before it did something outside the variables, and what it had changed was taken back: a person has to "
+    "allow it (run {run})."
+)
+_UNDECIDED = "This has not run yet: a person has to allow it (run {run})."
+
+
+class Steps:
+    """What one agent outside does in one namespace.
+
+    Args:
+        place: opens the namespace.
+        approve: `risky`, `always`, `auto` or `never`.
+        step_s: seconds that one piece of code may run.
+        decides: how a person decides, with {run} where the run's id goes.
+    """
+
+    def __init__(
+        self, place: Callable[[], ExecutionContext], *, agent: str, approve: str, step_s: float | None, decides: str
+    ) -> None:
+        self._place = place
+        self._agent = Agent(agent, approve=approve, limits=Limits(step_s=step_s), context_tokens=0)
+        self._decides = decides
+        self._running: Run[Any] | None = None
+
+    def opened(self) -> ExecutionContext:
+        """The namespace, opened now if it was not."""
+        return self._place()
+
+    def run(self, code: str, purpose: str) -> str:
+        """Run code as a step, or say what it waits for."""
+        task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
+        model = outside(self._agent.name, code)
+        return self._driven(started(self._agent, task[:_MOST_TASK], self._place(), model=model))
+
+    def asked(self, move: Move) -> str:
+        """What a person has to be asked before a move is made; "": nothing, it may be made now.
+
+        Raises:
+            MoveNotMadeError: it is not allowed. RefNotFoundError: there is no such commit.
+        """
+        place = self._place()
+        if place.session is None:
+            return ""
+        found = findings(place.session, move, self.author)
+        verdict = approval.verdict_on(self._agent.approve, found, can_ask=True)
+        if verdict == "deny":
+            raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
+        if verdict == "run":
+            return ""
+        task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
+        run = started(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
+        action = Action(source=SOURCE, code=move.code, call=SOURCE)
+        approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
+        return self._driven(reopened(place, run))
+
+    @property
+    def author(self) -> Author:
+        """Who signs what it does."""
+        return Author(self._agent.name, "agent")
+
+    def result(self, run: str) -> str:
+        """What came of a step; of one that was allowed meanwhile, by running it now.
+
+        Raises:
+            RunNotFoundError: there is no such run of this agent.
+        """
+        place = self._place()
+        found = place.event_store.find(run)
+        if place.event_store.first(found).model != outside(self._agent.name).name:
+            raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
+        if state_of(tuple(place.event_store.of(found))) == "running":
+            return self._driven(reopened(place, found))
+        return self._told(tuple(place.event_store.of(found)))
+
+    def stop(self) -> None:
+        """Interrupt the code that runs, if any does; from any thread."""
+        if self._running is not None:
+            self._running.cancel("the agent outside took it back")
+
+    def _driven(self, run: Run[Any]) -> str:
+        self._running = run
+        try:
+            for _ in run.stream():
+                pass
+        except KeyboardInterrupt:
+            run.halt()
+            raise
+        finally:
+            self._running = None
+        return self._told(run.events)
+
+    def _told(self, events: Sequence[Event]) -> str:
+        """The last step: what it showed and changed, and what it did that going back does not cover."""
+        asked = approval.waiting(events)
+        if asked is not None:
+            return self._asks(asked)
+        output = next((event for event in reversed(events) if isinstance(event, Output)), None)
+        if output is None:
+            return "It was stopped before its code ran."
+        said = [output.sent]
+        lost = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
+        said += [f"Not saved: {name} ({reason})" for name, reason in lost]
+        effects = [f"  {event.said}" for event in events if isinstance(event, Effect)]
+        if effects:
+            said.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
+        if output.after and output.after != output.before:
+            said.append(f"Commit {output.after[:8]}.")
+        return "\n\n".join(said)
+
+    def _asks(self, asked: ApprovalRequested) -> str:
+        risky = [one for one in asked.findings if one.risky or one.kind == KIND] or list(asked.findings)
+        changes = ", ".join(one.what for one in asked.findings if one.kind == CHANGES)
+        is_move = any(one.kind == KIND for one in risky)
+        run = short_run(asked.run)
+        return "\n".join(
+            [
+                (_STOPPED if asked.stopped else _UNDECIDED).format(run=run),
+                *(f"  {one.kind}: {one.what}" for one in risky),
+                *([f"  would change: {changes or 'no variable'}"] if is_move else []),
+                self._decides.replace("{run}", run),
+                f"Then call result with run={run!r}. Until then, do without it or ask the person.",
+            ]
+        )
+
+
+# -- nobody types anything for code that an agent outside runs: what it reads is at its end
+#
+# Over standard input and output the client speaks there. The transport serves it from copies of its own, with the null
+# device in their place, so that no process that the code starts can read a request. Here `sys.stdin` is replaced besides,
+# anew for each call, whatever it is and whatever earlier code did to it: over HTTP it would be a terminal.
+
+
+@contextmanager
+def without_input() -> Generator[None]:
+    """While the block runs, `input()` raises EOFError, and `sys.stdin` has nothing to read."""
+    # A pipe that nobody writes to, and no text in memory: code may give it to a process.
+    reads, writes = os.pipe()
+    os.close(writes)
+    before = sys.stdin
+    with os.fdopen(reads, encoding="utf-8") as nothing:
+        sys.stdin = nothing
+        try:
+            yield
+        finally:
+            sys.stdin = before
+
+
+# -- what a kernel does for an agent outside. A silent execution asks it: it makes no cell and no commit
+
+_DECIDES = (
+    "The person allows it in the notebook with %agent approve --run {run}, or denies it with %agent deny --run {run}."
+)
+_UNBOUND = "No notebook is bound in this kernel: the person runs %load_ext agent_kernel there first."
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A call of a tool.
+
+    Attributes:
+        until: seconds since 1970, after which nobody waits for it any more, so that it must not begin.
+    """
+
+    tool: str
+    arguments: dict[str, object]
+    agent: str
+    approve: str
+    step_s: float | None
+    until: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of it. `late`: it did not begin. Its repr is JSON, which is how it leaves the kernel."""
+
+    text: str = ""
+    failed: bool = False
+    late: bool = False
+
+    def __repr__(self) -> str:
+        return json.dumps(msgspec.to_builtins(self))
+
+
+def answered(request: str) -> Answer:
+    """Do what is asked, in the notebook of this kernel."""
+    asked = msgspec.json.decode(request, type=Asked)
+    if time.time() > asked.until:
+        return Answer(late=True)
+    try:
+        place = here()
+    except NotBoundError:
+        return Answer(_UNBOUND, failed=True)
+    except AgentKernelError as error:
+        return Answer(str(error), failed=True)
+    steps = Steps(lambda: place, agent=asked.agent, approve=asked.approve, step_s=asked.step_s, decides=_DECIDES)
+    repo = place.session.repo if place.session is not None else None
+    try:
+        told: Told = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+    finally:
+        place.moved()  # this was no cell, at the end of which panels are told
+    return Answer(told.text, told.failed)
+
+
+# -- what an agent outside acts on: a running kernel, asked over its own channels between its cells, or a store alone
+
+_CALL: Final = "__import__('agent_kernel.mcp.tools', fromlist=['answered']).answered({request!r})"
+_BUSY: Final = "The kernel is busy with something else; nothing was done. Ask again when it has ended."
+_GONE: Final = "The kernel has ended, or does not answer any more; it is not known what came of this call."
+
+
+@contextmanager
+def connected(
+    connection_file: str, *, agent: str, approve: str, step_s: float | None, wait_s: float
+) -> Generator[Kernel]:
+    """A connection to the kernel of this file (or of this id), closed at the end.
+
+    Raises:
+        NotAStoreError: there is no such file.
+    """
+    from jupyter_client.blocking.client import BlockingKernelClient
+    from jupyter_client.connect import find_connection_file
+
+    try:
+        found = find_connection_file(connection_file)
+    except OSError:
+        raise NotAStoreError(connection_file, "there is no such connection file of a kernel") from None
+    client = BlockingKernelClient()
+    client.load_connection_file(found)
+    client.start_channels()
+    try:
+        yield Kernel(client, agent=agent, approve=approve, step_s=step_s, wait_s=wait_s)
+    finally:
+        client.stop_channels()
+
+
+class Kernel:
+    """The tools of a kernel.
+
+    Args:
+        wait_s: seconds that a call waits for a busy kernel.
+    """
+
+    def __init__(
+        self, client: BlockingKernelClient, *, agent: str, approve: str, step_s: float | None, wait_s: float
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._approve = approve
+        self._step_s = step_s
+        self._wait_s = wait_s
+        self._is_ready = False
+
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+        """Use a tool in the kernel, or say that it is busy: then nothing of it happens later either."""
+        if not self._ready():
+            return Told(_BUSY, failed=True)
+        until = time.time() + self._wait_s
+        asked = Asked(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
+        request = msgspec.json.encode(asked).decode()
+        message = self._client.execute(
+            "",
+            silent=True,
+            store_history=False,
+            user_expressions={"answer": _CALL.format(request=request)},
+            allow_stdin=False,
+            stop_on_error=False,
+        )
+        reply = self._reply(message, until)
+        return Told(_BUSY if reply is None else _GONE, failed=True) if not reply else _told(reply)
+
+    def stop(self) -> None:
+        """Interrupt what runs there; from any thread."""
+        message = self._client.session.msg("interrupt_request", content={})
+        self._client.control_channel.send(message)
+
+    def _ready(self) -> bool:
+        if not self._is_ready:
+            try:
+                self._client.wait_for_ready(timeout=self._wait_s)
+            except RuntimeError:  # it has not answered in that time
+                return False
+            self._is_ready = True
+        return True
+
+    def _reply(self, message: str, until: float) -> dict[str, Any] | None:
+        """The kernel's answer; None: it has not begun by then. Empty: the kernel is gone."""
+        has_begun = False
+        while True:
+            has_begun = has_begun or self._begins(message)
+            try:
+                reply: dict[str, Any] = self._client.get_shell_msg(timeout=0.1 if not has_begun else 1.0)
+            except queue.Empty:
+                if not self._client.is_alive():
+                    return {}
+                if not has_begun and time.time() > until:
+                    return None
+                continue
+            if reply["parent_header"].get("msg_id") == message:
+                return reply
+
+    def _begins(self, message: str) -> bool:
+        """Whether the kernel says that it is at work on this request."""
+        while True:
+            try:
+                heard: dict[str, Any] = self._client.get_iopub_msg(timeout=0)
+            except queue.Empty:
+                return False
+            is_ours = heard["parent_header"].get("msg_id") == message
+            if is_ours and heard["msg_type"] == "status" and heard["content"].get("execution_state") == "busy":
+                return True
+
+
+def _told(reply: dict[str, Any]) -> Told:
+    content = reply["content"]
+    shown = content.get("user_expressions", {}).get("answer", {})
+    if shown.get("status") != "ok":
+        about = shown or content
+        return Told(
+            f"The kernel could not do it: {about.get('ename', 'error')}: {about.get('evalue', '')}", failed=True
+        )
+    answer = msgspec.json.decode(shown["data"]["text/plain"], type=Answer)
+    return Told(_BUSY, failed=True) if answer.late else Told(answer.text, answer.failed)
+
+
+# -- A store as a namespace for an agent outside: a branch of it, whose values are loaded when something first acts on them
+
+
+@contextmanager
+def opened(store: str, *, agent: str, approve: str, step_s: float | None, branch: str | None) -> Generator[Stored]:
+    """The store, closed at the end.
+
+    Raises:
+        StoreError: it cannot be opened. NotAStoreError: the place holds no store.
+    """
+    repo = Repository.open(find_store(store), create=False)
+    found = Stored(repo, store, agent=agent, approve=approve, step_s=step_s, branch=branch)
+    try:
+        yield found
+    finally:
+        found.close()
+        repo.close()
+
+
+class Stored:
+    """The tools of a store."""
+
+    def __init__(
+        self, repo: Repository, name: str, *, agent: str, approve: str, step_s: float | None, branch: str | None
+    ) -> None:
+        self._repo = repo
+        self._branch = branch
+        self._agent = agent
+        self._state: Versioned | None = None
+        self._place: ExecutionContext | None = None
+        self._notes: list[str] = []
+        decides = (
+            f"The person allows it with `agent-kernel approve {name} --run {{run}}`, or denies it with "
+            f"`agent-kernel deny {name} --run {{run}} REASON`."
+        )
+        self._begin = partial(Steps, self.open, approve=approve, step_s=step_s, decides=decides)
+        self._steps: dict[str, Steps] = {}  # of each agent
+
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+        """Use a tool by its name."""
+        name = agent or self._agent
+        steps = self._steps[name] = self._steps.get(name) or self._begin(agent=name)
+        told = Tools(self._repo, lambda: self._place, steps).call(tool, arguments)
+        notes, self._notes = self._notes, []
+        return Told("\n\n".join([told.text, *notes]), told.failed) if notes else told
+
+    def stop(self) -> None:
+        """Interrupt the code that runs; from any thread."""
+        for steps in tuple(self._steps.values()):
+            steps.stop()
+
+    def open(self) -> ExecutionContext:
+        """The branch's variables, loaded when this is first called.
+
+        Raises:
+            UntrustedStoreError: somebody else made the store, and nobody here trusts it.
+        """
+        if self._place is None:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                self._state = Versioned(self._repo, branch=self._branch, author=Author(self._agent, "agent"))
+            self._notes += [str(one.message) for one in told]
+            self._place = ExecutionContext(self._state.session.namespace, self._state.session)
+        return self._place
+
+    def close(self) -> None:
+        """Give the branch back."""
+        if self._state is not None:
+            self._state.close()

@@ -22,17 +22,55 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
-from agent_kernel.browsing import Reader
+from agent_kernel.browsing import Reader, failure
 from agent_kernel.browsing.static import store_id
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.server.handlers import FOREIGN, ProblemError, problem_of
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_registered, is_trusted
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.places import bound_elsewhere, is_store, store_beside
 
-__all__ = ["Roots", "Shelf", "Shelved"]
+__all__ = ["ProblemError", "Roots", "Shelf", "Shelved", "problem_of"]
 
+
+# -- why a request is not answered: a status for the protocol, a word for programs, one line for people
+
+_FOREIGN = "this history was made elsewhere or was moved; open its notebook with a kernel, or say %agent trust there"
+
+_STATUS = {
+    "ambiguous": 409,
+    "damaged": 500,
+    "failed": 500,
+    "gone": 404,
+    "not_found": 404,
+    "refused": 400,
+    "too_large": 413,
+}
+_CODE = {403: "refused", 404: "not_found", 405: "refused", 409: "refused", 413: "too_large"}
+
+
+class ProblemError(Exception):
+    """Answered in place of what was asked for. `code`: a word of the panel's contract; `retry_s`: when to ask again."""
+
+    def __init__(self, status: int, said: str, code: str = "", *, retry_s: int = 0) -> None:
+        super().__init__(said)
+        self.status = status
+        self.said = said
+        self.retry_s = retry_s
+        self.code = code or _CODE.get(status, "failed" if status >= 500 else "refused")
+
+    def body(self) -> dict[str, object]:
+        """The answer. `message` stands outside too, where Jupyter's own clients look for it."""
+        return {"error": {"code": self.code, "message": self.said}, "message": self.said}
+
+
+def problem_of(error: AgentKernelError) -> ProblemError:
+    """What to answer where the repository raised."""
+    found = failure(error)
+    return ProblemError(_STATUS[found["code"]], found["message"], found["code"])
+
+
+# -- the open stores, and the threads that answer for each
 
 R = TypeVar("R")
 _MOST_KNOWN = 10_000  # stores that were asked for; the ids of those not asked for lately are forgotten
@@ -205,7 +243,7 @@ class _Opened:
         self._repo = Repository.open(open_store(self._folder, create=False, readonly=True), create=False)
         try:
             if not is_trusted(self._repo):  # the file at a registered place was exchanged
-                raise ProblemError(403, FOREIGN)
+                raise ProblemError(403, _FOREIGN)
             return Shelved(Reader(self._repo), store_id(self._repo))
         except BaseException:
             self._let_go()
@@ -306,7 +344,7 @@ class Roots:
         """Raise ProblemError unless the store in this folder, which `store_of` returned, may still be looked at."""
         self._require_inside(folder, *(folder / name for name in _FILES))
         if not is_registered(folder):
-            raise ProblemError(403, FOREIGN)
+            raise ProblemError(403, _FOREIGN)
 
     def _require_inside(self, *paths: Path) -> None:
         for path in paths:

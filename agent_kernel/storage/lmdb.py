@@ -20,12 +20,12 @@ from typing import cast
 import lmdb
 
 from agent_kernel.errors import StoreFullError, StoreReadOnlyError, StoreUnavailableError
-from agent_kernel.storage._environment import Environment
-from agent_kernel.storage._folder import (
+from agent_kernel.storage._environment import (
     COMPACTING,
     DATA,
     ENGINE,
     LOCK,
+    Environment,
     FileId,
     file_id,
     note_close,

@@ -66,9 +66,9 @@ def ask(path: str, words: list[str]) -> None:
 
 
 _IMPORTED = (
-    "agent_kernel.mcp.stepping",
+    "agent_kernel.mcp.tools",
     "agent_kernel.mcp.serving",
-    "agent_kernel.mcp.stepping",
+    "agent_kernel.mcp.tools",
     "agent_kernel.repository.blobs",
     "agent_kernel.session.loading",
     "agent_kernel.session.staging",

@@ -10,8 +10,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.mcp.stepping import Steps
-from agent_kernel.mcp.tools import Tools
+from agent_kernel.mcp.tools import Steps, Tools
 from agent_kernel.session.ignoring import HideList
 
 

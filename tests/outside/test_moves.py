@@ -13,9 +13,9 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.moves import Move
-from agent_kernel.cli.command import main
+from agent_kernel.cli import main
 from agent_kernel.errors import MoveNotMadeError
-from agent_kernel.mcp.stepping import Asked, answered, opened
+from agent_kernel.mcp.tools import Asked, answered, opened
 from tests.panels.fronts import Front
 
 

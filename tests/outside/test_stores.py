@@ -11,7 +11,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.__main__ import main
 from agent_kernel.agents import Agent
-from agent_kernel.mcp.stepping import opened, without_input
+from agent_kernel.mcp.tools import opened, without_input
 from tests.outside.clients import over_stdio, run, take_back_once_it_runs
 
 pytest.importorskip("mcp")

@@ -30,10 +30,10 @@ def copy_sources(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An editable install; one folder, `cli`, takes no bytecode."""
+    """An editable install; one folder, `mcp`, takes no bytecode."""
     folder = copy_sources(tmp_path_factory.mktemp("checkout"))
     # A file stands in the way: no mode of a folder would keep root from writing.
-    (folder / "agent_kernel" / "cli" / "__pycache__").write_text("")
+    (folder / "agent_kernel" / "mcp" / "__pycache__").write_text("")
     before = files(folder)
     install(folder)
     assert not [path for path in files(folder) - before if "__pycache__" not in path]
@@ -71,7 +71,7 @@ def compiled_at_start(source: Path) -> set[str]:
 def test_each_module_has_bytecode_that_the_time_of_its_source_keeps_true(checkout: Path) -> None:
     for source in checkout.glob("agent_kernel/**/*.py"):
         kept = Path(cache_from_source(str(source)))
-        if source.parent.name == "cli":
+        if source.parent.name == "mcp":
             assert not kept.exists()
             continue
         assert kept.read_bytes()[:8] == MAGIC_NUMBER + bytes(4), "not by hash"

@@ -18,7 +18,7 @@ from agent_kernel.errors import (
     RequestError,
     TooLargeError,
 )
-from agent_kernel.server.handlers import problem_of
+from agent_kernel.server.shelf import problem_of
 from agent_kernel.verbs.places import store_beside
 from tests.server.servers import API, BASE, Answer, Server, Written, run, write_notebook
 

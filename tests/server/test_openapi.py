@@ -18,7 +18,7 @@ from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.reader import Reader
-from agent_kernel.server.handlers import QUESTIONS, ROUTES
+from agent_kernel.server.app import QUESTIONS, ROUTES
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.verbs.places import store_beside

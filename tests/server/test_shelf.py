@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.server.handlers import ProblemError
-from agent_kernel.server.shelf import Shelf, Shelved
+from agent_kernel.server.shelf import ProblemError, Shelf, Shelved
 from tests.server.servers import run
 
 

@@ -1,4 +1,6 @@
-"""One command: find the store, hold its branch where something is written, run the verb, print the answer; `install`.
+"""The command line: `agent-kernel VERB STORE …`, the verbs of `%agent` on a store, without a notebook; and `install`.
+
+One command finds the store, holds its branch where something is written, runs the verb and prints the answer.
 
 Answers go to standard output, everything else to standard error, so that `--json` can be piped.
 """
@@ -86,6 +88,7 @@ _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 done, 1 it could not be done, 2 it was not understood."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

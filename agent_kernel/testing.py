@@ -1,7 +1,8 @@
-"""What every store must do, as tests that anyone's backend can inherit.
+"""Conformance kit: what every store must do, as tests that anyone's backend can inherit. Needs pytest.
 
-Each test is one sentence of the contract in `agent_kernel.storage.protocol`: here of values, keys and the lifetime of a
-store, in `swaps` of what moves together, in `capabilities` of what only some engines offer.
+Inherit `StoreConformance`, return your backend from its fixture, and run pytest. Each test is one sentence of the contract
+in `agent_kernel.storage.protocol`: of values, keys and the lifetime of a store, of what moves together, and of what only
+some engines offer.
 """
 
 from __future__ import annotations
