@@ -23,9 +23,8 @@ from agent_kernel.browsing import row_lines
 from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said, colours_wanted
-from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
 from agent_kernel.verbs.places import find_store
-from agent_kernel.verbs.scope import Progress, Scope
+from agent_kernel.verbs.scope import Helped, Parser, Progress, Question, Scope, UsageProblem, Verb
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 `Reader.ask` answers from what was written down when commits were made: nothing is unpickled, no user code runs, what
 looks like a secret is masked, and no text holds a control character. It knows no kernel and no server, so both show
-the same. Modules load when they are first needed.
+the same. Modules load when they are first needed; this one is loaded with the first cell, so it loads nothing itself.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from agent_kernel.browsing.reader import Reader as Reader
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
-__all__ = ["Reader", "failure", "row_lines"]
+__all__ = ["CARD", "FOOTER", "HISTORY", "RUN", "Reader", "failure", "row_lines"]
+
+# -- what front ends know our displays by
+
+HISTORY: Final = "application/vnd.agent-kernel.history.v1+json"  # a panel
+CARD: Final = "application/vnd.agent-kernel.card.v1+json"  # a step that waits, a question, or a race
+FOOTER: Final = "application/vnd.agent-kernel.footer.v1+json"  # the line under a cell
+RUN: Final = "application/vnd.agent-kernel.run.v1+json"  # a step of a run, or where its first will stand
+
+# -- what other packages take from here, loaded when it is first used
 
 _HOME = {"Reader": "agent_kernel.browsing.reader", "failure": "agent_kernel.browsing.reader"}
 

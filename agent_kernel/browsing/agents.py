@@ -38,8 +38,7 @@ from agent_kernel.browsing.listing import (
     stopped_of,
 )
 from agent_kernel.browsing.lists import node_of, why
-from agent_kernel.browsing.questions import OfRun
-from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.reader import Book, OfRun
 from agent_kernel.browsing.text_diff import html_of, pieces_of
 from agent_kernel.browsing.wording import Author, Ref, Sign, Stopped, called, cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError, StoreError

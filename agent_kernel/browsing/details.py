@@ -10,8 +10,7 @@ import msgspec
 
 from agent_kernel.browsing.changes import Change, changes_of
 from agent_kernel.browsing.listing import sign_of
-from agent_kernel.browsing.questions import At, Between
-from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.reader import At, Between, Book
 from agent_kernel.browsing.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
 from agent_kernel.browsing.wording import Author, Ref, Sign, called, cleaned, step_called, subject_of
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, read_outputs, short

@@ -10,8 +10,7 @@ import msgspec
 
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.details import Side, side_of
-from agent_kernel.browsing.questions import Planned
-from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.reader import Book, Planned
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (
     DamagedObjectError,

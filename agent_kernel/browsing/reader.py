@@ -1,12 +1,16 @@
-"""`Reader.ask` takes a question as data and gives the answer as data; what all answers need, and how failures are told."""
+"""`Reader.ask` takes a question as data and gives the answer as data.
+
+With it stand what may be asked, within which bounds; what all answers need; and how failures are told.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from blake3 import blake3
@@ -14,7 +18,6 @@ from blake3 import blake3
 from agent_kernel.agents.approval import asked_by
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among, candidate
-from agent_kernel.browsing import questions as ask_for
 from agent_kernel.browsing.listing import Colours, Listing, colours_of, listing_of, where_stopped
 from agent_kernel.browsing.wording import Author, Ref, cleaned
 from agent_kernel.errors import (
@@ -37,17 +40,192 @@ if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Clarify
     from agent_kernel.session import Repository
 
-__all__ = ["Book", "Code", "Failure", "Query", "Reader", "Spread", "failure", "refs_by_commit", "store_id"]
+__all__ = [
+    "At",
+    "Between",
+    "Book",
+    "Code",
+    "Failure",
+    "Listed",
+    "Located",
+    "Nothing",
+    "OfRun",
+    "OfVariable",
+    "Opened",
+    "Planned",
+    "Query",
+    "Reader",
+    "Revision",
+    "Spread",
+    "failure",
+    "in_words",
+    "read",
+    "store_id",
+]
 
 
-# -- what answers have in common: the repository, whose HEAD counts, and what was worked out of the history before
+# -- what may be asked: one structure for each question, with bounds, so that no question costs more than it should
+
+Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+Other = Annotated[str, msgspec.Meta(max_length=300)]  # a revision; "": nothing, as before the first commit
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=500)]
+Row = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
+Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+Fold = Annotated[str, msgspec.Meta(max_length=80)]
+Folds = Annotated[tuple[Fold, ...], msgspec.Meta(max_length=500)]
+Zone = Annotated[int, msgspec.Meta(ge=-86_400, le=86_400)]  # seconds
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"start": "from"}):
+    """Which rows are listed, and which of them are wanted."""
+
+    text: Text = ""
+    show: Literal["all", "named", "errors"] = "all"
+    tz_s: Zone = 0  # the reader's distance from UTC
+    unfolded: Folds = ()
+    start: Row = 0
+    n: Count = 100
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first rows, with all that stands around them."""
+
+    text: Text = ""
+    show: Literal["all", "named", "errors"] = "all"
+    tz_s: Zone = 0
+    unfolded: Folds = ()
+    n: Count = 60
+
+
+class Located(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One commit in a list."""
+
+    text: Text = ""
+    show: Literal["all", "named", "errors"] = "all"
+    tz_s: Zone = 0
+    unfolded: Folds = ()
+    id: Revision
+
+
+class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One commit, against its first parent or another one."""
+
+    id: Revision
+    against: Other | None = None
+
+
+class One(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One commit."""
+
+    id: Revision
+
+
+class OfRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run of an agent, by its full id."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class OfVariable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One variable of one commit."""
+
+    id: Revision
+    against: Other | None = None
+    name: Name
+
+
+class Between(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Two commits."""
+
+    a: Revision
+    b: Revision
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that may be done."""
+
+    op: Literal["checkout", "rollback", "merge", "cherry_pick"]
+    to: Revision
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No arguments."""
+
+
+def read(op: str, args: Mapping[str, object], shape: type[A]) -> A:
+    """The arguments, checked.
+
+    Raises:
+        RequestError: one is missing, unknown, of another type or out of bounds.
+    """
+    try:
+        return msgspec.convert(args, shape)
+    except msgspec.ValidationError as error:
+        raise RequestError(op, in_words(error)) from None
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """What is wrong with an argument, as it is told to the person who gave it.
+
+    >>> in_words(msgspec.ValidationError("Expected `str` of length >= 1 - at `$.name`"))
+    'the name is empty'
+    """
+    said = str(error)
+    for pattern, words in _WORDS:
+        if found := pattern.fullmatch(said):
+            return words(found)
+    return said
+
+
+def _kind(found: re.Match[str]) -> str:
+    return f"the {_field(found[2])} is not {_KINDS.get(found[1], found[1])}"
+
+
+def _field(name: str) -> str:
+    return _FIELDS.get(name, name)
+
+
+_FIELDS = {
+    "against": "other commit",
+    "from": "first row",
+    "id": "commit",
+    "n": "number of rows",
+    "show": "choice of rows",
+    "to": "commit",
+    "tz_s": "time zone",
+}
+_KINDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "an object"}
+_AT = r" - at `\$\.(\w+).*`"
+_WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(rf"Expected `str` of length >= 1{_AT}"), lambda found: f"the {_field(found[1])} is empty"),
+    (
+        re.compile(rf"Expected `str` of length <= (\d+){_AT}"),
+        lambda found: f"the {_field(found[2])} has more than {int(found[1]):,} characters",
+    ),
+    (
+        re.compile(rf"Expected `array` of length <= (\d+){_AT}"),
+        lambda found: f"there are more than {int(found[1]):,} {found[2]}",
+    ),
+    (
+        re.compile(rf"Expected `int` ([<>])= (-?\d+){_AT}"),
+        lambda found: f"the {_field(found[3])} is {'less' if found[1] == '>' else 'more'} than {int(found[2]):,}",
+    ),
+    (re.compile(rf"Expected `(\w+)(?: \| null)?`, got `.*`{_AT}"), _kind),
+    (re.compile(rf"Invalid enum value (.*?){_AT}"), lambda found: f"the {_field(found[2])} cannot be {found[1]}"),
+    (re.compile(r"Object missing required field `(\w+)`"), lambda found: f"the {_field(found[1])} is missing"),
+    (re.compile(r"Object contains unknown field `(.*)`"), lambda found: f"there is no argument {found[1]!r}"),
+)
+
 
 # -- the names that point at commits
 
 _MOST_REFS = 20  # at one commit, HEAD's first
 
 
-def refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
+def _refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
     """The names that point at each commit: HEAD's branch first, then branches, tags, and one label for what agents have there.
 
     Args:
@@ -82,6 +260,8 @@ def _together(said: Mapping[str, str]) -> str:
     (race,) = races if len(races) == 1 else ("",)
     return f"{len(said)} candidates of race {race}" if race else f"{len(said)} branches of agents"
 
+
+# -- what answers have in common: the repository, whose HEAD counts, and what was worked out of the history before
 
 _MOST_LISTS = 4  # of one version that are kept
 
@@ -160,7 +340,7 @@ class Book:
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._asked, view.waiting)))
                 asides = among(self.repo, EventStore(self.repo.store))
-                refs = refs_by_commit(view, colours, asides)
+                refs = _refs_by_commit(view, colours, asides)
                 stopped = dict(self._stopped(view))
                 self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
             return self._spread
@@ -237,12 +417,12 @@ class Reader:
         if question is None:
             known = ", ".join(sorted(QUESTIONS))
             raise RequestError(cleaned(op), f"there is no such question; the questions are {known}")
-        answer = _answering(question.module, op)(self._book, ask_for.read(op, args, question.shape))
+        answer = _answering(question.module, op)(self._book, read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
     def faces(self) -> dict[str, Any]:
         """The static faces of the history by MIME type: see `static`."""
-        from agent_kernel.browsing.static import faces_of
+        from agent_kernel.browsing.lists import faces_of
 
         return faces_of(self._book)
 
@@ -261,20 +441,20 @@ def _answering(module: str, op: str) -> Callable[[Book, Any], object]:
 _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
-    "branches": Question(ask_for.Nothing, "lists"),
-    "cells": Question(ask_for.One, "variables"),
-    "code": Question(ask_for.At, "details"),
-    "commit": Question(ask_for.At, "details"),
-    "compare": Question(ask_for.Between, "details"),
-    "environment": Question(ask_for.At, "details"),
-    "locate": Question(ask_for.Located, "lists"),
-    "open": Question(ask_for.Opened, "lists"),
-    "outputs": Question(ask_for.One, "variables"),
-    "plan": Question(ask_for.Planned, "plans"),
-    "race": Question(ask_for.OfRun, "agents"),
-    "rows": Question(ask_for.Listed, "lists"),
-    "run": Question(ask_for.OfRun, "agents"),
-    "variable": Question(ask_for.OfVariable, "variables"),
+    "branches": Question(Nothing, "lists"),
+    "cells": Question(One, "variables"),
+    "code": Question(At, "details"),
+    "commit": Question(At, "details"),
+    "compare": Question(Between, "details"),
+    "environment": Question(At, "details"),
+    "locate": Question(Located, "lists"),
+    "open": Question(Opened, "lists"),
+    "outputs": Question(One, "variables"),
+    "plan": Question(Planned, "plans"),
+    "race": Question(OfRun, "agents"),
+    "rows": Question(Listed, "lists"),
+    "run": Question(OfRun, "agents"),
+    "variable": Question(OfVariable, "variables"),
 }
 
 

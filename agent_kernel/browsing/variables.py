@@ -36,8 +36,7 @@ from agent_kernel.browsing.memory import (
     is_named_a_secret,
     may_name_a_secret,
 )
-from agent_kernel.browsing.questions import OfVariable, One
-from agent_kernel.browsing.reader import Book
+from agent_kernel.browsing.reader import Book, OfVariable, One
 from agent_kernel.browsing.tables import series_face, summary_face, table_face
 from agent_kernel.browsing.text_diff import diff_lines
 from agent_kernel.browsing.wording import Sign, called, cleaned

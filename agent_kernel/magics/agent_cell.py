@@ -23,7 +23,7 @@ import msgspec
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.notebook import has_agent_header
 from agent_kernel.repository.refs import check_ref_name
-from agent_kernel.verbs.parsing import Parser, UsageProblem, amount, count
+from agent_kernel.verbs.scope import Parser, UsageProblem, amount, count
 
 __all__ = [
     "AgentCell",

@@ -13,8 +13,7 @@ from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
-from agent_kernel.verbs.parsing import Kind, Parser, UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Kind, Parser, Scope, UsageProblem
 from agent_kernel.verbs.table import VERBS, parser_of, verb_named
 
 __all__ = ["candidates", "words_so_far"]

@@ -76,7 +76,7 @@ class AgentMagics(Magics):
         %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
         %%agent [NAME]      the cell is that agent's: its commit names the agent as the author
         """
-        from agent_kernel.verbs.parsing import Question, UsageProblem
+        from agent_kernel.verbs.scope import Question, UsageProblem
 
         try:
             if cell is None:
@@ -100,7 +100,7 @@ class AgentMagics(Magics):
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:
-        from agent_kernel.verbs.parsing import UsageProblem
+        from agent_kernel.verbs.scope import UsageProblem
         from agent_kernel.verbs.table import answer, error_json, wants_json, words_of
 
         self._notebook.bind_first()
@@ -149,7 +149,7 @@ class AgentMagics(Magics):
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
         from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reading_of
         from agent_kernel.magics.tasks.door import QUESTION, choices, in_words
-        from agent_kernel.verbs.parsing import Helped, UsageProblem
+        from agent_kernel.verbs.scope import Helped, UsageProblem
 
         try:
             parsed = read_header(line, cell)

@@ -253,7 +253,7 @@ class LiveNotebook(Binding):
     def _agent_of(self, source: str) -> AgentCell | None:
         """The agent whose Python this cell is; None where none of it runs."""
         from agent_kernel.magics.agent_cell import runs, split_cell
-        from agent_kernel.verbs.parsing import Helped, UsageProblem
+        from agent_kernel.verbs.scope import Helped, UsageProblem
 
         try:
             agent = split_cell(source)

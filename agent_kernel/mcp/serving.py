@@ -25,7 +25,7 @@ from agent_kernel.agents.approval import MODES
 from agent_kernel.errors import AgentKernelError, MissingExtraError
 from agent_kernel.mcp.tools import TOOLS, Told, Tools, about
 from agent_kernel.repository.refs import check_ref_name
-from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem
+from agent_kernel.verbs.scope import Helped, Parser, UsageProblem
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context, MCPServer

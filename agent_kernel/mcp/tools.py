@@ -45,9 +45,8 @@ from agent_kernel.session import Repository, Versioned
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.checkout import spelled_out
-from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.places import find_store
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Scope, UsageProblem
 from agent_kernel.verbs.table import answer
 
 if TYPE_CHECKING:

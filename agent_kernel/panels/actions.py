@@ -19,7 +19,7 @@ from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
 from agent_kernel.browsing.plans import told_changes
-from agent_kernel.browsing.questions import in_words
+from agent_kernel.browsing.reader import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import (
     AgentKernelError,
@@ -34,7 +34,7 @@ from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.checkout import redo, told, undo
-from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.scope import UsageProblem
 from agent_kernel.verbs.text import clean, plural, spelled
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
+from agent_kernel.browsing import FOOTER
 from agent_kernel.browsing.listing import changed_among, chips_of
-from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries

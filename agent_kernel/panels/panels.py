@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.browsing.mime import FOOTER
+from agent_kernel.browsing import FOOTER
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
 from agent_kernel.repository import hex_of

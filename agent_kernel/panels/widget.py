@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anywidget
 import traitlets
 
-from agent_kernel.browsing.mime import CARD, HISTORY
+from agent_kernel.browsing import CARD, HISTORY
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
 from agent_kernel.browsing import Reader, failure
-from agent_kernel.browsing.static import store_id
+from agent_kernel.browsing.reader import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_registered, is_trusted

@@ -16,8 +16,7 @@ from agent_kernel.errors import ModelError
 from agent_kernel.session.history import person
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
-from agent_kernel.verbs.parsing import Parser, UsageProblem, count
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.verbs.text import clean, clean_lines, clock, cut
 
 if TYPE_CHECKING:

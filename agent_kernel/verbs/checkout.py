@@ -27,8 +27,7 @@ from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Said
-from agent_kernel.verbs.parsing import Parser, UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import most_interesting_first
 from agent_kernel.verbs.output import SIGNS, Block, Code, Json, Line, Opens, Result, Table
-from agent_kernel.verbs.parsing import Parser, UsageProblem
-from agent_kernel.verbs.scope import RowLines, Scope
+from agent_kernel.verbs.scope import Parser, RowLines, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, clean_lines, plural
 
 if TYPE_CHECKING:

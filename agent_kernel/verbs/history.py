@@ -31,8 +31,7 @@ from agent_kernel.verbs.output import (
     painted_all,
     plain,
 )
-from agent_kernel.verbs.parsing import Parser, count
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Parser, Scope, count
 from agent_kernel.verbs.text import clean, clock, duration, width_of
 
 __all__ = ["Step", "Strand", "assign", "draw", "history", "history_arguments", "log", "log_arguments"]

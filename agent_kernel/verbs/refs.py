@@ -12,8 +12,7 @@ from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
-from agent_kernel.verbs.parsing import Parser, UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, clock, plural
 
 __all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]

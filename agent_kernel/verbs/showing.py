@@ -28,8 +28,7 @@ from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result, Table
-from agent_kernel.verbs.parsing import Parser, UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, plural, size_text
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import cast
 
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.verbs.output import Json, Line, Result, Said, Table
-from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Helped, Parser, Scope, UsageProblem, Verb
 
 __all__ = [
     "VERBS",
@@ -69,7 +68,7 @@ _ALL = (
     Verb("gc", "delete what no branch, tag or session can reach", "upkeep"),
     Verb("prune", "thin out old history by a retention policy", "upkeep"),
     Verb("forget", "erase a variable or a commit from the whole history", "upkeep"),
-    Verb("ignore", "never store a variable", "hiding"),
+    Verb("ignore", "never store a variable", "binding"),
     Verb("model", "choose the model that takes tasks, or say which it is", "agents", needs="notebook"),
     Verb("runs", "what agents did here, and which of it waits for you", "agents"),
     Verb(
@@ -86,7 +85,7 @@ _ALL = (
     ),
     Verb("edit", "change the code of the step that waits, in a cell", "agents", needs="notebook"),
     Verb("resume", "go on with a run that was stopped, or answer its question", "agents", needs="notebook"),
-    Verb("hide", "keep a variable out of what models are told", "hiding"),
+    Verb("hide", "keep a variable out of what models are told", "binding"),
     Verb("trust", "allow loading from a store that someone else made", "binding"),
     Verb("on", "let cells be commits again", "binding", needs="notebook"),
     Verb("off", "stop making cells commits", "binding", needs="notebook"),

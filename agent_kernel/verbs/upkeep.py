@@ -11,7 +11,7 @@ from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
-from agent_kernel.verbs.parsing import Parser, Question, UsageProblem, count, days
+from agent_kernel.verbs.scope import Parser, Question, UsageProblem, count, days
 from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def shell_help() -> dict[str, str]:
 
 
 def _asked(parser: Any) -> str:
-    from agent_kernel.verbs.parsing import Helped
+    from agent_kernel.verbs.scope import Helped
 
     try:
         parser.read(["--help"])

@@ -12,7 +12,7 @@ from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.browsing.listing import where_stopped
-from agent_kernel.browsing.static import faces
+from agent_kernel.browsing.lists import faces
 from tests.browsing.histories import Notebook
 
 

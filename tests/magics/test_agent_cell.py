@@ -10,7 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.agent_cell import is_python, reads_as_words, split_cell
 from agent_kernel.magics.magic import Blanker
-from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.scope import UsageProblem
 
 
 def transform(source: str) -> str:

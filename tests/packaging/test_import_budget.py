@@ -57,7 +57,7 @@ COMMITTING = {
 AGENTS = {
     "agent_kernel.errors.agents",
     "agent_kernel.magics.agent_cell",
-    "agent_kernel.verbs.parsing",
+    "agent_kernel.verbs.scope",
 }
 # What only some kinds of values need, and only some commits.
 BY_KIND = {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agent_kernel
-from agent_kernel.browsing.mime import HISTORY
+from agent_kernel.browsing import HISTORY
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.panels.desk import Desk
 from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere

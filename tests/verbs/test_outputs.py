@@ -10,8 +10,7 @@ import pytest
 
 from agent_kernel.repository import Blob, Face, Output, Outputs
 from agent_kernel.session import Repository, bind
-from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Scope, UsageProblem
 from agent_kernel.verbs.table import answer
 
 HOSTILE = "<script>alert(1)</script>"

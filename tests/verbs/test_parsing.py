@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.verbs.parsing import Helped, UsageProblem
+from agent_kernel.verbs.scope import Helped, UsageProblem
 from agent_kernel.verbs.table import VERBS, Overview, parser_of, verb_named
 
 

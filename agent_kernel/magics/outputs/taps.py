@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, cast
 
-from agent_kernel.browsing.mime import FOOTER, RUN
+from agent_kernel.browsing import FOOTER, RUN
 from agent_kernel.magics.outputs.collecting import HERE, Collector, OutputPlace
 
 if TYPE_CHECKING:

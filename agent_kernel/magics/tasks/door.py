@@ -40,7 +40,7 @@ from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_op
 from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.verbs.output import Result, Said
-from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.scope import UsageProblem
 from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
@@ -584,13 +584,13 @@ class Tasks:
 
     def _changed(self, run: str) -> str:
         """What the run changed, as its line in a panel says it; "" where that is nothing, or not known."""
-        from agent_kernel.browsing import agents, questions, reader
+        from agent_kernel.browsing import agents, reader
 
         session = self._notebook.session
         if session is None:
             return ""
         try:
-            told = agents.run(reader.Book(session.repo, session.id), questions.OfRun(id=run))
+            told = agents.run(reader.Book(session.repo, session.id), reader.OfRun(id=run))
         except AgentKernelError:  # it is kept nowhere that can be looked into
             return ""
         names = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
-    from agent_kernel.repository.blobs import Output
+    from agent_kernel.repository.blobs import Output as KeptOutput
 
 __all__ = ["ForkedShell", "OwnNamespace", "Runner", "ShellExecutor", "beside", "called_by_its_step", "fresh"]
 
@@ -316,7 +316,7 @@ def _parts(kept: Outputs | None) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _faces(output: Output) -> list[Part]:
+def _faces(output: KeptOutput) -> list[Part]:
     texts = {face.mime: face.text for face in output.faces if face.text}
     said = next((texts[mime] for mime in _TEXTS if mime in texts), None)
     parts = [Part("text/plain", f"{said}\n")] if said is not None else []

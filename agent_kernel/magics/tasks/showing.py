@@ -32,7 +32,7 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
 from agent_kernel.agents.moves import DENIED
-from agent_kernel.browsing.mime import RUN
+from agent_kernel.browsing import RUN
 from agent_kernel.browsing.text_diff import html_of, pieces_of
 from agent_kernel.verbs.text import clean, clean_lines, cut, duration, plural
 
