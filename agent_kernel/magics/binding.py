@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
-from agent_kernel.magics.outputs.recorder import OutputRecorder
+from agent_kernel.magics.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
 from agent_kernel.session import Report, Repository, Session
 from agent_kernel.session import bind as bind_session

@@ -1,4 +1,4 @@
-"""What `%load_ext` registers with IPython, and takes away again on unload; and its options.
+"""What `%load_ext` registers with IPython, and takes away again on unload: the `%agent` magic among it; and its options.
 
 Options are set in a config file (`c.AgentKernel.commits = "agent"`), on the command line (`--AgentKernel.quiet=False`)
 or while it runs (`%config AgentKernel.quiet = False`). What counts only as a store is opened says so when it is set.
@@ -7,31 +7,292 @@ or while it runs (`%config AgentKernel.quiet = False`). What counts only as a st
 from __future__ import annotations
 
 import atexit
+import dis
+import inspect
+import json
 import logging
+import shutil
 import sys
-from collections.abc import Callable
+from bdb import BdbQuit
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TokenTransformBase
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
 from agent_kernel.agents.current import stands_here
+from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.binding import Nothing
-from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp, open_conflicts
-from agent_kernel.magics.notebook import CellHooks, LiveNotebook, starts_with_the_kernel
+from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
+    from tokenize import TokenInfo
+
+    from IPython.core.interactiveshell import InteractiveShell
+
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.magics.binding import MakesBeside, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
+    from agent_kernel.verbs.output import Json, Result
 
-__all__ = ["AgentKernel", "draw_inline"]
+__all__ = [
+    "AgentKernel",
+    "AgentMagics",
+    "Blanker",
+    "VerbHelp",
+    "draw_inline",
+]
+
+
+# -- the `%agent` line and the `%%agent` cell
+#
+# A verb's answer is shown where the line stands, also in the middle of a cell, unless the code keeps it:
+# `history = %agent log` gives the result itself, with `to_text`, `to_json` and `to_html`.
+
+_SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
+
+
+class ShownConflictError(MergeConflictError):
+    """A merge conflict, which IPython shows as the lines that it is, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Conflict: {self}"]
+
+
+# BdbQuit: the one kind of error that ends a cell, and stops those after it, without IPython showing anything of it.
+class AlreadyTold(UsageError, BdbQuit):  # noqa: N818 - what there is to say was shown; this only ends the cell
+    """A line that did nothing and said why: as JSON, with a question, or with a panel."""
+
+    def _render_traceback_(self) -> list[str]:
+        return []
+
+
+class CommandInterrupted(KeyboardInterrupt):
+    """A person stopped a command. Where it changes anything it does that as a whole, or not at all."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+@magics_class
+class AgentMagics(Magics):
+    """Version control for this notebook's variables."""
+
+    def __init__(self, shell: Shell, notebook: LiveNotebook) -> None:
+        super().__init__(shell=cast("InteractiveShell", shell))
+        self._shell = shell
+        self._notebook = notebook
+
+    @no_var_expand
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> object:
+        """Look at, compare and restore what your variables were.
+
+        %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
+        %%agent [NAME]      the cell is that agent's: its commit names the agent as the author
+        """
+        from agent_kernel.verbs.scope import Question, UsageProblem
+
+        try:
+            if cell is None:
+                return self._line(line)
+            return self._cell(line, cell)
+        except MergeConflictError as conflict:
+            shown = ShownConflictError(conflict.conflicts, conflict.together)
+            vars(shown).update(vars(conflict))
+            raise shown from None
+        except Question as question:
+            from agent_kernel.verbs.output import Said
+
+            self._show(Said((str(question),)))
+            raise AlreadyTold(str(question)) from None
+        except KeyboardInterrupt as interrupt:
+            if cell is not None or isinstance(interrupt, CommandInterrupted):
+                raise
+            verb = line.split(maxsplit=1)[0] if line.split() else "status"
+            raise CommandInterrupted(f"%agent {verb} was interrupted; %agent status says where you are") from None
+        except (UsageProblem, AgentKernelError, OSError) as problem:  # a folder that is gone, a path that is too long
+            raise UsageError(str(problem)) from None
+
+    def _line(self, line: str) -> Result | Json:
+        from agent_kernel.verbs.scope import UsageProblem
+        from agent_kernel.verbs.table import answer, error_json, wants_json, words_of
+
+        self._notebook.bind_first()
+        words = words_of(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
+        kept = _is_kept(inspect.currentframe())
+        try:
+            result, as_json = answer(words, self._notebook.scope())
+        except (UsageProblem, AgentKernelError) as error:
+            if kept or not wants_json(words):
+                raise
+            print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
+            raise AlreadyTold(str(error)) from None
+        stays = self._notebook.beside.moved()
+        if kept:
+            return result.to_json() if as_json else result
+        self._notebook.was_told(result.unsaved)
+        if as_json:
+            print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
+        else:
+            self._show(result)
+            if stays:
+                from agent_kernel.verbs.output import Said
+
+                self._show(Said((stays,)))
+        return None
+
+    def _show(self, result: Result) -> None:
+        if not result.blocks():
+            return  # what there is to see was shown as it happened
+        if getattr(self._shell, "kernel", None) is None:
+            self._print(result)
+            return
+        if self._notebook.beside.show(result):
+            return
+        self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
+
+    def _print(self, result: Result) -> None:
+        """Print the answer as wide as the terminal. In a pipe or under `%%capture`, print it uncut and without colour."""
+        from agent_kernel.verbs.output import colours_wanted, is_terminal
+
+        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+        colour = colours_wanted(sys.stdout) and str(getattr(self._shell, "colors", "")).lower() != "nocolor"
+        print(result.to_text(width, colour=colour))
+
+    def _cell(self, line: str, cell: str) -> object:
+        """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
+        from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reading_of
+        from agent_kernel.magics.tasks import QUESTION, choices, in_words
+        from agent_kernel.verbs.scope import Helped, UsageProblem
+
+        try:
+            parsed = read_header(line, cell)
+        except Helped as told:
+            from agent_kernel.verbs.output import Said
+
+            self._show(Said((str(told),)))
+            return None
+        if not cell.strip():
+            raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")
+        transform = self._shell.input_transformer_manager.transform_cell
+        reading = reading_of(parsed, transform, list(self._shell.user_ns))
+        if reading == "code" and (parsed.python or is_python(cell, transform)):
+            # Called by a program, not typed as a cell.
+            self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
+            return None
+        if reading != "task":
+            offered = choices(self._shell, parsed.agent, line, cell, self._notebook.cell_id)
+            if offered and self._notebook.beside.offers(QUESTION, offered):
+                raise AlreadyTold(QUESTION)
+            raise UsageProblem(in_words(parsed.agent))
+        self._notebook.bind_first()
+        return self._notebook.tasks.give(parsed)
+
+
+def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
+    """Have a merge conflict that ends a cell stand open in a panel, where a person settles it. Return what ends that.
+
+    The cell has failed all the same: those after it build on the merge.
+    """
+    kinds, handler = shell.custom_exceptions, shell.CustomTB
+
+    def shown(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
+        if not isinstance(error, MergeConflictError):
+            return handler(kind, error, trace, offset)
+        from agent_kernel.agents.running_step import is_within
+
+        if not (error.rev and not is_within() and notebook.beside.chooses(error)):
+            shell.showtraceback((kind, error, trace))
+        return None
+
+    def end() -> None:
+        if shell.CustomTB is shown:  # unless somebody has set another one since
+            shell.custom_exceptions, shell.CustomTB = kinds, handler
+
+    shell.custom_exceptions, shell.CustomTB = (*kinds, MergeConflictError), shown
+    return end
+
+
+def _is_kept(frame: FrameType | None) -> bool:
+    """Whether the code that called the magic does something with its value."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("IPython.", __name__)):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    following = (found.opname for found in dis.get_instructions(frame.f_code) if found.offset > frame.f_lasti)
+    return next(following, "POP_TOP") not in _SHOWN_NEXT
+
+
+def _is_verb(word: str) -> bool:
+    from agent_kernel.verbs.table import VERBS
+
+    return word in VERBS
+
+
+class VerbHelp(TokenTransformBase):
+    """`%agent VERB?` explains the verb; IPython alone would look for an object of that name."""
+
+    priority = 4  # before IPython's own `?`
+
+    def __init__(self, start: tuple[int, int]) -> None:
+        super().__init__(start)  # type: ignore[no-untyped-call]  # IPython gives it no types
+        self._at = start[0] - 1
+
+    @classmethod
+    def find(cls, tokens_by_line: list[list[TokenInfo]]) -> VerbHelp | None:
+        for tokens in tokens_by_line:
+            words = [token for token in tokens if token.string.strip()]
+            said = [token.string for token in words]
+            if len(said) >= 4 and said[:2] == ["%", "agent"] and set(said[3:]) == {"?"} and _is_verb(said[2]):
+                return cls(words[0].start)
+        return None
+
+    def transform(self, lines: list[str]) -> list[str]:
+        at = self._at
+        asked = f"{lines[at].rstrip().rstrip('?').rstrip()} --help\n"
+        return [*lines[:at], asked, *lines[at + 1 :]]
+
+
+class Blanker:
+    """The input transformer. IPython may run it several times for one cell: it changes nothing but the lines."""
+
+    # Said so that IPython leaves it out where it asks whether what is typed is a whole cell. In a terminal a cell magic
+    # then ends with an empty line, as they all do; a header that is blanked already would end with its first statement.
+    has_side_effects = True
+
+    def __init__(self, transform: Callable[[str], str], names: Callable[[], Iterable[str]] = tuple) -> None:
+        self._transform = transform  # IPython's own, for the body
+        self._names = names
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        if not lines or not has_agent_header(lines[0]):
+            return lines
+        if not any(line.strip() for line in lines[1:]):
+            # With no body at all IPython would not even ask the cell magic, which explains itself.
+            return [f"{lines[0].rstrip()}\n", "\n"]
+        from agent_kernel.magics.agent_cell import runs, split_cell
+
+        try:
+            cell = split_cell("".join(lines))
+        except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
+            return lines
+        if cell is None or not runs(cell, self._transform, self._names()):
+            return lines
+        # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
+        return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]
+
+
+# -- the options, and what loading registers
 
 
 class AgentKernel(Configurable):
@@ -104,7 +365,7 @@ class AgentKernel(Configurable):
         shell.input_transformer_manager.token_transformers.append(VerbHelp)
         self._magics = AgentMagics(shell, self.notebook)
         shell.register_magics(self._magics)
-        self._close_conflicts = open_conflicts(shell, self.notebook)
+        self._close_conflicts = _open_conflicts(shell, self.notebook)
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
@@ -144,7 +405,7 @@ class AgentKernel(Configurable):
         return self.notebook.tasks.place()
 
     def _guard(self) -> None:
-        from agent_kernel.magics.outputs.page import guard_page
+        from agent_kernel.magics.page import guard_page
 
         guard_page(self._shell)
 

@@ -17,7 +17,7 @@ from agent_kernel.verbs.text import place_text
 if TYPE_CHECKING:
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.shell import CellInfo, Outcome, Shell
-    from agent_kernel.magics.tasks.door import Tasks
+    from agent_kernel.magics.tasks import Tasks
     from agent_kernel.verbs.scope import Scope
 
 __all__ = [
@@ -179,7 +179,7 @@ class LiveNotebook(Binding):
     def tasks(self) -> Tasks:
         """What agents do here; what they need loads with the first task."""
         if self._tasks is None:
-            from agent_kernel.magics.tasks.door import Tasks
+            from agent_kernel.magics.tasks import Tasks
 
             self._tasks = Tasks(self._shell, self, self._outputs)
         return self._tasks

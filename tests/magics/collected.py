@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_kernel.magics.outputs.collecting import Collector
+from agent_kernel.magics.outputs import Collector
 from agent_kernel.repository import Outputs
 
 

@@ -9,7 +9,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.agent_cell import is_python, reads_as_words, split_cell
-from agent_kernel.magics.magic import Blanker
+from agent_kernel.magics.extension import Blanker
 from agent_kernel.verbs.scope import UsageProblem
 
 

@@ -13,7 +13,7 @@ import pytest
 from agent_kernel.agents import Turn
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Event, TaskStart
-from agent_kernel.magics.tasks.door import Tasks
+from agent_kernel.magics.tasks import Tasks
 from tests.magics.shells import Shell, Typed
 from tests.magics.tasks import runs, use
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics.outputs.collecting import Collector
-from agent_kernel.magics.outputs.taps import KernelTap
+from agent_kernel.magics.outputs import Collector, KernelTap
 from agent_kernel.repository import Output, Repository, read_face, read_outputs
 from tests.magics.collected import kept, texts
 from tests.magics.test_kernel import kernel, run, text

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agent_kernel.magics.outputs.collecting import ROOM, Collector, Line, OutputPlace
+from agent_kernel.magics.outputs import ROOM, Collector, Line, OutputPlace
 from tests.magics.collected import kept, texts
 
 

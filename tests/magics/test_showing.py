@@ -9,9 +9,9 @@ import pytest
 
 from agent_kernel.agents import FunctionModel, Turn
 from agent_kernel.errors import ModelError
-from agent_kernel.magics.tasks import showing
-from agent_kernel.magics.tasks.door import TaskEnded, Tasks
-from agent_kernel.magics.tasks.showing import Notebook
+from agent_kernel.magics import steps
+from agent_kernel.magics.steps import Notebook
+from agent_kernel.magics.tasks import TaskEnded, Tasks
 from tests.magics.shells import Shell
 
 
@@ -35,8 +35,8 @@ def displays(monkeypatch: pytest.MonkeyPatch) -> list[Display]:
     """What a notebook shows of steps."""
     shown: list[Display] = []
     monkeypatch.setattr(Display, "each", shown, raising=False)
-    monkeypatch.setattr(showing, "_new_handle", Display)
-    monkeypatch.setattr(showing, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(steps, "_new_handle", Display)
+    monkeypatch.setattr(steps, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(Tasks, "_new_place", lambda tasks: Notebook(tasks._shell))
     return shown
 

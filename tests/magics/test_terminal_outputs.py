@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics.outputs.collecting import Collector
-from agent_kernel.magics.outputs.taps import TerminalTap
+from agent_kernel.magics.outputs import Collector, TerminalTap
 from agent_kernel.repository import Output, Outputs, read_outputs
 from tests.magics.collected import kept, texts
 from tests.magics.shells import Shell, leave, plain_shell

@@ -41,7 +41,7 @@ UPKEEP = {
 }
 # What only the first commit needs.
 COMMITTING = {
-    "agent_kernel.magics.outputs.collecting",
+    "agent_kernel.magics.outputs",
     "agent_kernel.session.environment",
     "agent_kernel.session.notebooks",
     "agent_kernel.session.saving",

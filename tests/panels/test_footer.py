@@ -104,8 +104,7 @@ def test_a_front_end_that_names_no_cells_gets_none(front: Front) -> None:
 
 
 def test_it_is_no_output_of_the_cell(tmp_path: Path, front: Front) -> None:
-    from agent_kernel.magics.outputs.collecting import Collector
-    from agent_kernel.magics.outputs.taps import KernelTap
+    from agent_kernel.magics.outputs import Collector, KernelTap
 
     collector = Collector()
     tap: Any = KernelTap(collector, front.ip, front.ip)

@@ -35,8 +35,7 @@ from agent_kernel.errors import (
     TaskInterruptedError,
 )
 from agent_kernel.magics.binding import can_ask
-from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
-from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_open, shown
+from agent_kernel.magics.steps import Notebook, OwnNamespace, ShellExecutor, Shown, Terminal, left_open, shown
 from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.verbs.output import Result, Said
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.notebook import LiveNotebook
-    from agent_kernel.magics.outputs.recorder import OutputRecorder
+    from agent_kernel.magics.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 

@@ -1,4 +1,4 @@
-"""Which outputs belong to which cell."""
+"""Which outputs belong to which cell, and its commit: what was heard of it is handed over when the cell has ended."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from agent_kernel.magics.outputs.collecting import Collector
+    from agent_kernel.magics.outputs import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.blobs import Output
 
 __all__ = ["OutputRecorder"]
+
 
 logger = logging.getLogger(__name__)
 
@@ -119,17 +120,17 @@ class OutputRecorder:
             self._listening, self._running = None, False
 
     def _listen(self) -> tuple[Tap, Collector]:
-        from agent_kernel.magics.outputs.collecting import Collector
+        from agent_kernel.magics.outputs import Collector
 
         collector = Collector()
         session = getattr(getattr(self._shell, "kernel", None), "session", None)
         tap: Tap
         if session is None:
-            from agent_kernel.magics.outputs.taps import TerminalTap
+            from agent_kernel.magics.outputs import TerminalTap
 
             tap = TerminalTap(collector, self._shell)
         else:
-            from agent_kernel.magics.outputs.taps import KernelTap
+            from agent_kernel.magics.outputs import KernelTap
 
             tap = KernelTap(collector, self._shell, session)
         tap.install()
@@ -141,7 +142,7 @@ def joined(pieces: Sequence[Outputs | None]) -> Outputs | None:
     found = [piece for piece in pieces if piece is not None]
     if len(found) < 2:
         return found[0] if found else None
-    from agent_kernel.magics.outputs.collecting import ROOM
+    from agent_kernel.magics.outputs import ROOM
 
     kept: list[Output] = []
     used = dropped = dropped_bytes = 0
