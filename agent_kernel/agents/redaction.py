@@ -3,7 +3,7 @@
 Summaries mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
 wherever they turn up: printed alone, in an error's text, in a result. What is learnt are texts and numbers of four
 characters and more, from variables, entries, attributes and columns, and from the environment. What a reader turns back without a tool (base64, hex, escapes,
-characters one by one) is found in what is emitted (`values.encoded_texts`). A value that code has enciphered, computed
+characters one by one) is found in what is emitted (`values.encodings`). A value that code has enciphered, computed
 with or cut to pieces is not known again; nor is one that code made and threw away within one step, unless its own
 characters give it away.
 """

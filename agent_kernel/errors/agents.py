@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_kernel.errors.base import AgentKernelError, NotFoundError
+from agent_kernel.errors import AgentKernelError, NotFoundError
 
 
 class AgentError(AgentKernelError):

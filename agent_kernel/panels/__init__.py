@@ -2,11 +2,363 @@
 
 A panel asks by messages over a comm, and `Hub` answers: looking is answered at once, on whichever thread the kernel
 handed the message over; what changes the variables waits until no cell runs, and is done on the main thread (`Turns`).
-Until something is shown or asked, only `Panels` and `Turns` are loaded.
+Here stands what the extension tells of cells and verbs, and what panels make of it. It is loaded with the extension, so
+it loads nothing else until a panel is shown or asked for, or a cell changes something.
 """
 
 from __future__ import annotations
 
-from agent_kernel.panels.panels import Panels
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from agent_kernel.browsing import FOOTER
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.panels.turns import Turns
+from agent_kernel.repository import hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.racing.race import Race
+    from agent_kernel.errors import MergeConflictError
+    from agent_kernel.panels.cards import Card
+    from agent_kernel.panels.desk import Notebook
+    from agent_kernel.panels.server import Hub
+    from agent_kernel.panels.widget import Comm, HistoryPanel
+    from agent_kernel.repository import Unsaved
+    from agent_kernel.session import Report
+    from agent_kernel.verbs.output import Opens, Result
 
 __all__ = ["Panels"]
+
+logger = logging.getLogger(__name__)
+
+_RACE = ("agent_kernel.agents.racing.race", "Race")
+PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
+
+_LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
+_UNLOADED = "agent_kernel is not loaded any more. %load_ext agent_kernel loads it again."
+
+
+class Loop(Protocol):
+    """A kernel's event loop."""
+
+    def add_callback(self, function: Callable[[], None]) -> None: ...
+
+
+class Comms(Protocol):
+    """A kernel's comms, by the names of what they are for."""
+
+    def register_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> None: ...
+    def unregister_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> object: ...
+
+
+class Kernel(Protocol):
+    """What panels use of a kernel."""
+
+    io_loop: Loop
+    comm_manager: Comms
+    shell_stream: object
+
+    def get_parent(self) -> dict[str, object]: ...
+
+
+class Publisher(Protocol):
+    """Shows things in a cell's output."""
+
+    def publish(
+        self,
+        data: dict[str, object],
+        metadata: dict[str, object] | None = None,
+        *,
+        transient: dict[str, str] | None = None,
+        update: bool = False,
+    ) -> None: ...
+
+
+class Closing(Protocol):
+    """Something to close."""
+
+    def close(self) -> None: ...
+
+
+class Formatter(Protocol):
+    """Knows what objects show of themselves."""
+
+    def for_type_by_name(self, module: str, name: str, function: Callable[..., object]) -> object: ...
+    def pop(self, name: str, default: object) -> object: ...
+
+
+class Formatters(Protocol):
+    """All kinds of these."""
+
+    mimebundle_formatter: Formatter
+
+
+class Shell(Protocol):
+    """A shell in a kernel."""
+
+    display_formatter: Formatters
+
+    kernel: Kernel
+    display_pub: Publisher
+
+
+class Panels:
+    """Stands beside the cells of one notebook."""
+
+    def __init__(self, shell: object, notebook: Notebook) -> None:
+        self._shell = cast("Shell", shell)
+        self._notebook = notebook
+        self._turns = Turns(self._wake)
+        self._hub: Hub | None = None
+        self._lock = threading.Lock()
+        self._channels: list[Closing] = []
+        self._panels: list[HistoryPanel] = []
+        self._cards: dict[str, Card] = {}  # of steps and questions that wait, by their runs
+
+    def _wake(self, function: Callable[[], None]) -> None:
+        self._shell.kernel.io_loop.add_callback(function)  # a kernel has its loop only once it has started
+
+    def load(self) -> None:
+        _let_no_request_wait_unread(self._shell.kernel)
+        comms = self._shell.kernel.comm_manager
+        comms.register_target(PANEL, self._open_panel)
+        comms.register_target(NOTEBOOK, self._open_notebook)
+        self._formatter().for_type_by_name(*_RACE, self._race_bundle)
+
+    def unload(self) -> None:
+        comms = self._shell.kernel.comm_manager
+        comms.unregister_target(PANEL, self._open_panel)
+        comms.unregister_target(NOTEBOOK, self._open_notebook)
+        self._formatter().pop(".".join(_RACE), None)
+        if self._hub is not None:
+            self._hub.leave(_UNLOADED)
+        for channel in self._channels:
+            channel.close()
+        for panel in self._panels:
+            panel.retire()
+        self._channels, self._panels, self._hub = [], [], None
+        self._cards.clear()
+
+    def cell_begins(self, prompt: str) -> None:
+        self._turns.cell_begins(prompt)
+        if self._hub is not None:
+            self._hub.cell_begins()
+        self.moved()
+
+    def cell_ends(self) -> None:
+        self._turns.cell_ends()
+        self.moved()
+
+    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+        session = self._notebook.session
+        if not self._notebook.footer or report.commit is None or report.record is None or session is None:
+            return False
+        if not self._is_rich():
+            return False
+        from agent_kernel.panels.footer import footer
+
+        undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
+        try:
+            line = footer(session.repo, report.commit, report.record, report.branch, news, undo=undo)
+            if line is not None:
+                self._shell.display_pub.publish(line)
+        except Exception:
+            logger.exception("the line under a cell is not shown")
+            return False
+        return line is not None
+
+    def moved(self) -> str:
+        said = ""
+        if self._hub is not None:
+            try:
+                said = self._hub.look_back(is_typed=True)
+                self._hub.tell()
+                for panel in self._panels:
+                    panel.renew()
+            except Exception:
+                logger.exception("the panels were not told")
+        return said
+
+    def left(self) -> None:
+        if self._hub is not None:
+            self._hub.leave(_LEFT)
+
+    def asks(self, run: str) -> bool:
+        from agent_kernel.panels.cards import Card
+
+        self.decided(run)  # what it asked before, which the run went on from
+        try:
+            card = Card(self.hub(), run, rich=self._is_rich(), later=not self._cell().startswith("vscode-"))
+            data, metadata = card.bundle()
+        except AgentKernelError:  # it is kept nowhere that a panel could look into
+            return False
+        except Exception:
+            logger.exception("the card of a run that waits cannot be shown")
+            return False
+        if card.panel is not None:
+            self._panels.append(card.panel)
+            card.panel.when_closed(self._panel_closed)
+        self._cards[run] = card
+        self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id})
+        return True
+
+    def _formatter(self) -> Formatter:
+        return self._shell.display_formatter.mimebundle_formatter
+
+    def _race_bundle(self, race: Race, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        """What a race shows of itself: its card, or the faces that it has without panels.
+
+        These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
+        """
+        from agent_kernel.panels.cards import faces_of_race, race_panel
+
+        if not self._is_rich():
+            return faces_of_race(race), {}
+
+        try:
+            tasks = self._notebook.scope().notebook
+            panel = race_panel(self.hub(), race)
+        except AgentKernelError:  # it is of a store that this notebook is not bound to
+            return faces_of_race(race), {}
+        if tasks is not None:
+            tasks.tasks.keep(race)
+        self._panels.append(panel)
+        panel.when_closed(self._panel_closed)
+        return panel.bundle()
+
+    def ended(self, run: str) -> bool:
+        session = self._notebook.session
+        if session is None:
+            return False
+        from agent_kernel.panels.footer import run_footer
+
+        try:
+            told = self.hub().desk().ask("run", {"id": run})
+            after = session.next_undo.after.commit if session.next_undo is not None else None
+            undo = after is not None and hex_of(after) == told["tip"]
+            line = run_footer(told, session.branch, undo=undo)
+        except AgentKernelError:  # it is kept nowhere that a panel could look into
+            return False
+        if not self._is_rich():
+            del line[FOOTER]
+        self._shell.display_pub.publish(line)
+        return True
+
+    def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        if not self._is_rich():
+            return False
+        from agent_kernel.panels.cards import Offer
+
+        try:
+            self._shell.display_pub.publish(Offer(self._turns, question, choices).bundle())
+        except Exception:  # of the libraries for widgets: a line will do
+            logger.exception("the buttons of a question cannot be shown")
+            return False
+        return True
+
+    def chooses(self, conflict: MergeConflictError) -> bool:
+        if not self._is_rich():
+            return False
+        from agent_kernel.verbs.checkout import ToChoose
+
+        try:
+            result = ToChoose(conflict)
+            self._show_widget(self.hub(), result, result.opens)
+        except Exception:  # of the libraries for widgets, or of the store: the lines say it too
+            logger.exception("the choice of a merge cannot be shown")
+            return False
+        return True
+
+    def decided(self, run: str) -> None:
+        card = self._cards.get(run)
+        try:
+            if card is None or card.waits():
+                return
+            data, metadata = card.bundle()
+        except AgentKernelError:
+            logger.debug("what was decided cannot be shown", exc_info=True)
+            return
+        self._cards.pop(run)
+        self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id}, update=True)
+
+    def show(self, result: Result) -> bool:
+        opens = result.opens
+        if opens is None:
+            return False
+        hub = self.hub()
+        if self._is_rich():
+            try:
+                self._show_widget(hub, result, opens)
+                return True
+            except AgentKernelError:
+                raise
+            except Exception:  # of the libraries for widgets: what is shown without them will do
+                logger.exception("the panel cannot be shown")
+        from agent_kernel.panels.widget import faces_of
+
+        self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
+        return True
+
+    def _show_widget(self, hub: Hub, result: Result, opens: Opens) -> None:
+        from agent_kernel.panels.widget import shown
+
+        panel = shown(hub, result, opens)
+        self._panels.append(panel)
+        panel.when_closed(self._panel_closed)
+        self._shell.display_pub.publish(*panel.bundle())
+
+    def hub(self) -> Hub:
+        """What answers the panels, made when the first one is there."""
+        with self._lock:  # comms are opened on other threads too
+            if self._hub is None:
+                from agent_kernel.panels.server import Hub
+
+                self._hub = Hub(self._notebook, self._turns)
+            return self._hub
+
+    def _is_rich(self) -> bool:
+        """Whether the front end shows widgets. Those that run a whole notebook at once, and consoles, name no cell."""
+        return bool(self._cell())
+
+    def _cell(self) -> str:
+        """The cell that the front end names; "": none."""
+        metadata = self._shell.kernel.get_parent().get("metadata")
+        return str(cast("dict[str, object]", metadata).get("cellId") or "") if isinstance(metadata, dict) else ""
+
+    def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
+        from agent_kernel.panels.widget import Channel
+
+        self._bind_ahead()
+        self._channels.append(Channel(self.hub(), comm, self._hung_up))
+        if self._notebook.session is None:
+            self._wake(self._bind_ahead)
+
+    def _bind_ahead(self) -> None:
+        """Let a front end go on with the history of a notebook in which no cell has run yet."""
+        if self._turns.is_free and self._notebook.session is None:
+            self._notebook.bind_ahead()
+            self.moved()
+
+    def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
+        from agent_kernel.panels.desk import PageChannel
+
+        self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
+
+    def _panel_closed(self, panel: HistoryPanel) -> None:
+        self._panels = [one for one in self._panels if one is not panel]
+
+    def _hung_up(self, channel: Closing) -> None:
+        self._channels = [one for one in self._channels if one is not channel]
+
+
+def _let_no_request_wait_unread(kernel: Kernel) -> None:
+    """Have ipykernel 7.0 to 7.3 send replies by the stream that reads requests, as 7.4 does; it stays so.
+
+    They send past it, and then it does not see a request that arrives meanwhile, as those of a panel do at the end of a
+    cell: the kernel is idle, and the cell that waits behind that request never runs (ipykernel's issue 1554).
+    """
+    manager = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
+    if manager is not None and "_shell_socket" in vars(manager):
+        vars(manager)["_shell_socket"] = kernel.shell_stream

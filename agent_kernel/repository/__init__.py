@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import encode as encode
     from agent_kernel.repository.commits import hex_of as hex_of
     from agent_kernel.repository.commits import short as short
-    from agent_kernel.repository.garbage_collection import GcReport as GcReport
     from agent_kernel.repository.merge import Conflict as Conflict
     from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
@@ -61,9 +60,10 @@ if TYPE_CHECKING:
     from agent_kernel.repository.rewrite import PruneReport as PruneReport
     from agent_kernel.repository.rewrite import Retention as Retention
     from agent_kernel.repository.tree import Tree as Tree
-    from agent_kernel.repository.verification import Problem as Problem
-    from agent_kernel.repository.verification import Stats as Stats
-    from agent_kernel.repository.verification import VerifyReport as VerifyReport
+    from agent_kernel.repository.upkeep import GcReport as GcReport
+    from agent_kernel.repository.upkeep import Problem as Problem
+    from agent_kernel.repository.upkeep import Stats as Stats
+    from agent_kernel.repository.upkeep import VerifyReport as VerifyReport
 
 __all__ = [
     "ASIDE",
@@ -162,7 +162,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "hex_of",
         "short",
     ),
-    "garbage_collection": ("GcReport",),
     "merge": (
         "Conflict",
         "TreeMerge",
@@ -191,7 +190,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Retention",
     ),
     "tree": ("Tree",),
-    "verification": (
+    "upkeep": (
+        "GcReport",
         "Problem",
         "Stats",
         "VerifyReport",

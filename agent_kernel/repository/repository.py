@@ -38,10 +38,9 @@ from agent_kernel.repository.refs import (
 from agent_kernel.repository.tree import Tree
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.garbage_collection import GcReport, Progress
     from agent_kernel.repository.merge import TreeMerge
     from agent_kernel.repository.rewrite import ForgetReport, Mask, PruneReport, Retention, Traces
-    from agent_kernel.repository.verification import Stats, VerifyReport
+    from agent_kernel.repository.upkeep import GcReport, Progress, Stats, VerifyReport
     from agent_kernel.storage import Store
 
 
@@ -225,7 +224,7 @@ class Repository(Naming):
             BranchInUseError: another living process holds a branch, and the grace is 0.
             DamagedObjectError: it cannot be told what is reachable. Nothing more was deleted; run verify.
         """
-        from agent_kernel.repository.garbage_collection import collect
+        from agent_kernel.repository.upkeep import collect
 
         return collect(self, grace_s, dry_run, progress)
 
@@ -236,9 +235,8 @@ class Repository(Naming):
             StoreUnavailableError: the file of the store is damaged, and reading it could end this process, or what is
                 damaged holds nothing that is reachable.
         """
-        from agent_kernel.repository.garbage_collection import commit_keys
         from agent_kernel.repository.rewrite import tips
-        from agent_kernel.repository.verification import Verifier
+        from agent_kernel.repository.upkeep import Verifier, commit_keys
 
         damage = self._damage()
         logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
@@ -261,7 +259,7 @@ class Repository(Naming):
 
     def stats(self, session: str = "") -> Stats:
         """Counts and sizes."""
-        from agent_kernel.repository.verification import measure
+        from agent_kernel.repository.upkeep import measure
 
         return measure(self, self.head(session).commit)
 
@@ -437,7 +435,7 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     if epoch == writer.epoch:
         return
     repo.presence.at(epoch)
-    from agent_kernel.repository.garbage_collection import missing_for
+    from agent_kernel.repository.upkeep import missing_for
 
     repo.objects.forget_cached()
     writer.put_back(epoch, ())

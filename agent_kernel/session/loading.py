@@ -26,10 +26,10 @@ from agent_kernel.repository import (
     read_blob_into,
 )
 from agent_kernel.session import saving
-from agent_kernel.session.components import Components, roots_of
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.load_failures import Failed
 from agent_kernel.session.not_loaded import class_groups, needed_classes
+from agent_kernel.session.serialization import Components, roots_of
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
 from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.aliases import Reach

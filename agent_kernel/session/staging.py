@@ -13,8 +13,7 @@ import msgspec
 
 from agent_kernel.repository import Change, Unsaved, Writer
 from agent_kernel.session import saving
-from agent_kernel.session.components import roots_of
-from agent_kernel.session.serialization import Dumps, Staged
+from agent_kernel.session.serialization import Dumps, Staged, roots_of
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
 from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
 from agent_kernel.values.aliases import common_item, held_elsewhere, joined, memory_pairs, share

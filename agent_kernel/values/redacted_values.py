@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.values import decoding, summaries
-from agent_kernel.values.encoded_texts import has_encoded, spans
+from agent_kernel.values import encodings, summaries
+from agent_kernel.values.encodings import has_encoded, spans
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
@@ -471,7 +471,7 @@ class Reader:
                 return False
             try:
                 todo += self._parts(value, hide, depth)
-            except decoding.TooLargeError:
+            except encodings.TooLargeError:
                 return False
         return not self._is_spent()  # the last value may have had more than there was room for
 
@@ -555,14 +555,14 @@ class Reader:
     def _decoded(self, value: object, kind: type) -> list[object]:
         """What a text, bytes or a large number was made from, one layer below."""
         if derives_from(kind, str):
-            return list(decoding.from_text(exact_str(value)))
+            return list(encodings.from_text(exact_str(value)))
         if derives_from(kind, int):
-            return list(filter(None, [decoding.from_int(int.__index__(cast("int", value)))]))
+            return list(filter(None, [encodings.from_int(int.__index__(cast("int", value)))]))
         if not _is_bytes(kind):
             return []
         try:
-            found = list(decoding.from_bytes(bytes(cast("bytes", value)), self._bytes_left))
-        except decoding.TooLargeError:
+            found = list(encodings.from_bytes(bytes(cast("bytes", value)), self._bytes_left))
+        except encodings.TooLargeError:
             raise
         except Exception:  # noqa: BLE001 - a form that is not read here, or broken, and a library's own error
             self.has_closed = True
@@ -574,7 +574,7 @@ class Reader:
         """So many bytes are read."""
         self._bytes_left -= size
         if self._bytes_left < 0:
-            raise decoding.TooLargeError
+            raise encodings.TooLargeError
 
     def _file(self, value: io.FileIO) -> list[object]:
         """What an open file is called, and what is in it."""
@@ -613,9 +613,9 @@ class Reader:
             for path in paths:
                 self._take(pathlib.Path(path).stat().st_size)
                 base = sqlite3.connect(f"{pathlib.Path(path).absolute().as_uri()}?mode=ro", uri=True)
-                found += decoding.rows_of(base)
+                found += encodings.rows_of(base)
                 base.close()
-        except decoding.TooLargeError:
+        except encodings.TooLargeError:
             raise
         except Exception as error:  # noqa: BLE001 - it is closed, so that it shows nothing; or locked, or of another thread
             self.has_closed = self.has_closed or "closed" not in str(error)
@@ -664,7 +664,7 @@ class Reader:
 
     def _learn_texts(self, found: set[str]) -> None:
         if len(found) > _MOST_TEXTS:
-            raise decoding.TooLargeError
+            raise encodings.TooLargeError
         self._texts.update(found)
 
     def _moments(self, value: Any, kind: type) -> set[str]:
@@ -703,7 +703,7 @@ class Reader:
             if derives_from(kind, base):
                 names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
                 held = list(islice(items(value), self._room(hide)))
-                spelled = decoding.characters(held) if hide else ""
+                spelled = encodings.characters(held) if hide else ""
                 return [*self._sequence(held, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
         if derives_from(kind, loaded("numpy", "void")):
             fields = cast("Any", value).dtype.names
@@ -713,7 +713,7 @@ class Reader:
         if kind is array.array and hide:
             held = list(islice(cast("array.array[Any]", value), self._room(hide)))
             content = cast("array.array[Any]", value).tobytes()
-            return [(one, hide, depth + 1) for one in (*held, decoding.characters(held), *_texts_in(content))]
+            return [(one, hide, depth + 1) for one in (*held, encodings.characters(held), *_texts_in(content))]
         return ()
 
     def _room(self, hide: bool) -> int:
@@ -847,7 +847,7 @@ class Reader:
         if hide and (categories := getattr(getattr(cells, "dtype", None), "categories", None)) is not None:
             yield categories, True, depth + 1  # also of those that no cell has
         if words and len(cells) > _MOST_NUMBERS:
-            raise decoding.TooLargeError
+            raise encodings.TooLargeError
         for held in _unlike(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
@@ -938,9 +938,9 @@ def _spelled(array: Any) -> str:
     """The text that an array of small numbers or of single characters spells: its first ones tell whether it may be one."""
     flat = array.reshape(-1)
     few = flat[:_TELLING].tolist()
-    if not decoding.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in few]):
+    if not encodings.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in few]):
         return ""
-    return decoding.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in flat.tolist()])
+    return encodings.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in flat.tolist()])
 
 
 def _is_passed_over(kind: type) -> bool:
@@ -1102,13 +1102,13 @@ def _numbers_in(value: range) -> list[object]:
     if abs(value.stop - value.start) // abs(value.step) <= _MOST_OF_ONE:
         return [*ends, *value]
     if abs(value.stop - value.start) // abs(value.step) > _MOST_NUMBERS:
-        raise decoding.TooLargeError
+        raise encodings.TooLargeError
     import numpy as np
 
     try:
         return [*ends, np.arange(value.start, value.stop, value.step, dtype=np.int64)]
     except OverflowError as error:
-        raise decoding.TooLargeError from error
+        raise encodings.TooLargeError from error
 
 
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
@@ -1233,7 +1233,7 @@ def _arrays_as_lists(column: Any, most: int, *, all_of_it: bool) -> list[object]
         try:
             column = column.unique()
         except Exception as error:  # a library's own: cells of this type are not compared
-            raise decoding.TooLargeError from error
+            raise encodings.TooLargeError from error
     first = column.slice(0, most + 1)
     cells: list[object] = first.to_pylist() if hasattr(first, "to_pylist") else first.to_list()
     return cells
@@ -1258,7 +1258,7 @@ def _spelled_number(value: object, kind: type) -> str | None:
     try:
         return _number(value, kind)
     except ValueError as error:  # of more digits than Python writes
-        raise decoding.TooLargeError from error
+        raise encodings.TooLargeError from error
 
 
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:

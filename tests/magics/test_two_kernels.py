@@ -13,7 +13,7 @@ import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.repository.garbage_collection import collect
+from agent_kernel.repository.upkeep import collect
 from tests.magics.shells import Shell
 
 FIRST, RISKY = "n = 2", "import os\nos.system('true')\nn += 1"

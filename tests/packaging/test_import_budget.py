@@ -28,11 +28,10 @@ HEAVY = (
 )
 ENGINE = {"IPython", "agent_kernel", "blake3", "lmdb", "msgspec", "platformdirs", "xxhash", "zstandard"}
 UPKEEP = {
-    "agent_kernel.repository.garbage_collection",
+    "agent_kernel.repository.upkeep",
     "agent_kernel.repository.rewrite",
     "agent_kernel.repository.merge",
     "agent_kernel.repository.revisions",
-    "agent_kernel.repository.verification",
     "agent_kernel.session.loading",
     "agent_kernel.session.merge",
     "agent_kernel.session.versioned",
@@ -50,7 +49,7 @@ COMMITTING = {
     "agent_kernel.values.dump",
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
-    "agent_kernel.values.summaries.dispatch",
+    "agent_kernel.values.summaries.plain",
     "agent_kernel.values.summaries.redaction",
 }
 # What only cells of agents and `%agent` lines need.
@@ -61,7 +60,7 @@ AGENTS = {
 }
 # What only some kinds of values need, and only some commits.
 BY_KIND = {
-    "agent_kernel.repository.garbage_collection",
+    "agent_kernel.repository.upkeep",
     "agent_kernel.session.load_failures",
     "agent_kernel.values.classes",
     "agent_kernel.values.constants",

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, StoreUnavailableError
-from agent_kernel.repository import garbage_collection
+from agent_kernel.repository import upkeep
 from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
-from agent_kernel.repository.garbage_collection import collect
 from agent_kernel.repository.objects import Writer
 from agent_kernel.repository.refs import Head, Holder, start_of
 from agent_kernel.repository.repository import Repository
+from agent_kernel.repository.upkeep import collect
 from agent_kernel.storage import Store
 from tests.support.repositories import AUTHOR, commit_values, detach, keys_of_kind, switch, values_at
 
@@ -196,9 +196,9 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
             rescued.append(lost)
             other.create_branch("rescued", lost)
 
-    mark, measure = garbage_collection.Sweeper.mark, garbage_collection.stored_sizes
+    mark, measure = upkeep.Sweeper.mark, upkeep.stored_sizes
 
-    def mark_then_rescue(sweeper: garbage_collection.Sweeper) -> None:
+    def mark_then_rescue(sweeper: upkeep.Sweeper) -> None:
         mark(sweeper)
         rescue()
 
@@ -207,9 +207,9 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
         return measure(store, keys)
 
     if when == "marked":
-        monkeypatch.setattr(garbage_collection.Sweeper, "mark", mark_then_rescue)
+        monkeypatch.setattr(upkeep.Sweeper, "mark", mark_then_rescue)
     else:
-        monkeypatch.setattr(garbage_collection, "stored_sizes", rescue_then_measure)
+        monkeypatch.setattr(upkeep, "stored_sizes", rescue_then_measure)
     report = any_repo.gc(grace_s=0)
     assert report.objects_deleted == 0
     assert values_at(any_repo, any_repo.resolve("rescued")) == {"a": "1", "base": "kept"}
@@ -224,7 +224,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
     other = Repository(any_repo.store)
     head = other.head("s")
     made: list[ObjectId] = []
-    measure = garbage_collection.stored_sizes
+    measure = upkeep.stored_sizes
 
     def commit_first(store: object, keys: list[bytes]) -> dict[bytes, int]:
         if not made:
@@ -234,7 +234,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
             made.append(other.publish(writer, back, head=head, session="s", message="rollback"))
         return measure(any_repo.store, keys)
 
-    monkeypatch.setattr(garbage_collection, "stored_sizes", commit_first)
+    monkeypatch.setattr(upkeep, "stored_sizes", commit_first)
     any_repo.gc(grace_s=0)
     assert values_at(any_repo, made[0]) == {"a": "1", "b": "2", "base": "kept"}
     assert any_repo.verify().is_sound

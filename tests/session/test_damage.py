@@ -12,7 +12,7 @@ import pytest
 from agent_kernel.errors import LoadError, LostValueError, StoreError
 from agent_kernel.repository import Kind, ObjectId
 from agent_kernel.repository.commits import kind_of
-from agent_kernel.repository.garbage_collection import STRUCTURAL, references
+from agent_kernel.repository.upkeep import STRUCTURAL, references
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, names_changed

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import components, library_state
-from agent_kernel.session.components import Components
+from agent_kernel.session import library_state, serialization
 from agent_kernel.session.detector import Watching
 from agent_kernel.session.live_objects import Living
+from agent_kernel.session.serialization import Components
 from agent_kernel.values import aliases, groups, pickler
 from agent_kernel.values.reducers import arrays
 from tests.support.notebooks import Notebook, names_changed
@@ -157,7 +157,7 @@ def test_a_new_figure_is_pickled_once_though_it_stands_where_another_one_died(
     nb: Notebook, visited: dict[str, int]
 ) -> None:
     nb.run("import matplotlib._cm_listed, matplotlib.figure\nfig, ax = plt.subplots()\nax.imshow([[1]])\nplt.close()")
-    known = vars(components)["_named_in"]
+    known = vars(serialization)["_named_in"]
     made = nb.look("matplotlib.figure.Figure()")
     known[id(made)] = known[id(nb.look("fig"))]  # as if that had died, and this one had its address
     nb.namespace["made"] = made

@@ -1,7 +1,7 @@
 """What history, diff and status show of a value, made without unpickling it or running its class's code.
 
 A value is looked up by the identity of its type, never by `isinstance`: what is not exactly of a type listed in
-`dispatch`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
+`plain`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
 instance goes through the interpreter's own slots (`reading`). Nothing here imports a library; its types are known once
 the notebook has loaded it (`known`). What looks like a secret is masked (`masking`, and `hiding` for code and messages), and no summary takes more than two
 kilobytes (`model`). Modules load when a name of theirs is first used.
@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.lines import LEAST as LEAST
     from agent_kernel.values.summaries.lines import content as content
     from agent_kernel.values.summaries.lines import count_changes as count_changes
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import decode as decode
     from agent_kernel.values.summaries.model import encode as encode
     from agent_kernel.values.summaries.model import size_text as size_text
+    from agent_kernel.values.summaries.plain import summarize as summarize
     from agent_kernel.values.summaries.redaction import holds_a_secret as holds_a_secret
     from agent_kernel.values.summaries.redaction import mask_code as mask_code
     from agent_kernel.values.summaries.redaction import mask_text as mask_text
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dispatch": ("summarize",),
+    "plain": ("summarize",),
     "lines": (
         "LEAST",
         "content",

@@ -1,4 +1,4 @@
-"""Summaries of numbers, texts, dates and the built-in containers.
+"""From a value to its summary, by exact type; and the summaries of numbers, texts, dates and the built-in containers.
 
 A container is shown by its length, its first few items and, for a dict, its first keys; never by a walk over all of
 it. Iterating goes through the base type's own iterator, which neither hashes nor compares what it finds
@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import pathlib
 import re
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
-from types import EllipsisType, NoneType, NotImplementedType
+from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Column, Summary, clean, cut
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Column, Summary, clean, cut, fit
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
     bases_of,
@@ -26,7 +28,9 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    shallow_size,
     type_name,
+    type_text,
 )
 from agent_kernel.values.summaries.redaction import (
     holds_a_secret,
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     import fractions
 
 
-# -- A value in a few characters, as it stands in a table cell, a list preview or after `int`
+# -- a value in a few characters, as it stands in a table cell, a list preview or after `int`
 #
 # Exact types only. What none of the tables here knows is shown by its type's name and not touched.
 
@@ -359,3 +363,88 @@ def _common_type(value: Collection[object]) -> str:
     if not sampled or any(type(held) is not type(sampled[0]) for held in sampled):
         return ""
     return type_name(sampled[0])
+
+
+# -- from any value to its summary. What another kind of value needs loads when the first of them is summarized
+
+Summarize = Callable[[Any, bool], Summary]
+
+
+def summarize(value: object, name: str = "") -> Summary:
+    """What may be shown of a value, made in microseconds whatever its size and without running its class's code.
+
+    Args:
+        value: anything; it is read, never changed.
+        name: the variable's name; one that names a secret hides the value.
+    """
+    hide = names_a_secret(exact_str(name))
+    kind = type(value)
+    try:
+        if is_plain(value) and _TEXTS.find(kind) is None:
+            return scalar(value, hide)
+        return fit((_BY_TYPE.find(kind) or _FOREIGN)(value, hide))
+    except Exception:  # noqa: BLE001
+        # A library's object in a state that its own accessors refuse (released, half built, another release's
+        # layout), or a container that another thread changes. A summary is never worth failing a commit.
+        return Summary("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
+
+
+def _lazily(home: str) -> Summarize:
+    """The function `module:name` beside this module."""
+    module, _, name = home.partition(":")
+
+    def summarize_as(value: object, hide: bool) -> Summary:
+        found: Summarize = getattr(import_module(f"agent_kernel.values.summaries.{module}"), name)
+        return found(value, hide)
+
+    return summarize_as
+
+
+_FOREIGN = _lazily("objects:foreign")
+_ARROW_NAMES = (
+    "Boolean Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 HalfFloat Float Double String LargeString StringView "
+    "Binary LargeBinary Date32 Date64 Timestamp Decimal128 Null List LargeList Struct Dictionary"
+)
+_SPARSE_LAYOUTS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+_TEXT_TYPES: tuple[tuple[type, Summarize], ...] = (
+    (str, text),
+    (bytes, text),
+    (bytearray, text),
+)
+_TEXTS: ExactTypes[Summarize] = ExactTypes(_TEXT_TYPES)
+
+_BY_TYPE: ExactTypes[Summarize] = ExactTypes(
+    [
+        *_TEXT_TYPES,
+        (memoryview, view),
+        *((kind, sequence) for kind in (list, tuple, set, frozenset, deque)),
+        *((kind, mapping) for kind in (dict, OrderedDict, defaultdict, Counter)),
+        (FunctionType, _lazily("objects:function")),
+        (MethodType, _lazily("objects:method")),
+        (BuiltinFunctionType, _lazily("objects:builtin")),
+        (functools.partial, _lazily("objects:partial")),
+        (type(functools.lru_cache(summarize)), _lazily("objects:cached")),
+        (ModuleType, _lazily("objects:module")),
+        (type, _lazily("objects:class_")),
+    ],
+    {
+        "numpy:ndarray": _lazily("arrays:ndarray"),
+        **{f"scipy.sparse:{layout}_array": _lazily("arrays:sparse") for layout in _SPARSE_LAYOUTS},
+        **{f"scipy.sparse:{layout}_matrix": _lazily("arrays:sparse") for layout in _SPARSE_LAYOUTS},
+        "pandas:DataFrame": _lazily("frames:dataframe"),
+        "pandas:Series": _lazily("frames:series"),
+        **{
+            f"pandas:{kind}Index": _lazily("frames:index")
+            for kind in ("", "Range", "Multi", "Datetime", "Timedelta", "Period", "Categorical", "Interval")
+        },
+        "polars:DataFrame": _lazily("frames:polars_frame"),
+        "polars:Series": _lazily("frames:polars_series"),
+        "polars:LazyFrame": _lazily("frames:polars_lazy"),
+        "pyarrow:Table": _lazily("frames:arrow_table"),
+        "pyarrow:RecordBatch": _lazily("frames:arrow_table"),
+        "pyarrow:ChunkedArray": _lazily("frames:arrow_array"),
+        **{f"pyarrow:{name}Array": _lazily("frames:arrow_array") for name in _ARROW_NAMES.split()},
+        "torch:Tensor": _lazily("arrays:tensor"),
+        "torch.nn:Parameter": _lazily("arrays:tensor"),
+    },
+)
