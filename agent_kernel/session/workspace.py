@@ -230,7 +230,7 @@ class Workspace(Watching):
         """Let what modules note of their subclasses go on with the classes that were loaded."""
         if not loaded.registers:
             return
-        from agent_kernel.values.guard import replace_in
+        from agent_kernel.values.loader import replace_in
 
         pairs = ((self.living.classes.live(uid), kind) for uid, kind in loaded.classes.items())
         replace_in(loaded.registers, {id(before): kind for before, kind in pairs if before is not None})

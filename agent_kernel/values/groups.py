@@ -458,10 +458,10 @@ def _note_used(dumped: Dumped, members: Mapping[str, object], namespace: dict[st
     kinds = dumped.dump.classes.values()
     if not kinds:
         return dumped
-    from agent_kernel.values import classes, guard
+    from agent_kernel.values import classes, loader
 
     variables = [name for name, value in members.items() if classes.is_plain_container(value)]
-    used = guard.names_run(kinds, namespace).intersection(variables) if variables else ()
+    used = loader.names_run(kinds, namespace).intersection(variables) if variables else ()
     if used:
         forms = tuple((name, type(members[name]).__name__) for name in sorted(used))
         dumped.layout = msgspec.structs.replace(dumped.layout, used=forms)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.values.aliases import Cluster
     from agent_kernel.values.atoms import Part
-    from agent_kernel.values.guard import Guard
+    from agent_kernel.values.loader import Guard
     from agent_kernel.values.references import Named
     from agent_kernel.values.trials import Trial
 
@@ -155,7 +155,7 @@ class Pickler(pickle.Pickler):
 
     def guard(self, kind: type) -> None:
         """Put back afterwards what the class's own code changes when it is asked how an object is saved."""
-        from agent_kernel.values.guard import Guard
+        from agent_kernel.values.loader import Guard
 
         if self._guard is None:
             self._guard = Guard(self.namespace)

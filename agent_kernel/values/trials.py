@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agent_kernel.values.dump import Dump, Loss
-from agent_kernel.values.guard import nested_codes
+from agent_kernel.values.loader import nested_codes
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name

@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.guard import nested_codes
+from agent_kernel.values.loader import nested_codes
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore

@@ -40,13 +40,13 @@ def handler_for(kind: type) -> Handler | None:
     if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
         return reduce_colormap
     if kind.__module__ == "matplotlib.markers" and kind.__name__ == "MarkerStyle" and _is_saved_by_attributes(kind):
-        from agent_kernel.values.reducers.artists import reduce_marker
+        from agent_kernel.values.reducers.figure_parts import reduce_marker
 
         return reduce_marker
     is_line = ("matplotlib.lines", "Line2D") in names
     if _says_only(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
         from agent_kernel.values.reducers.arrays import pack
-        from agent_kernel.values.reducers.transforms import reduce_transform
+        from agent_kernel.values.reducers.figure_parts import reduce_transform
 
         return partial(_reduce_packed_line, pack) if is_line else partial(reduce_transform, pack)
     return reduce_line if is_line else None
