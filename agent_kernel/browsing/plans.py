@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.details import Side, side_of
+from agent_kernel.browsing.changes import Side, side_of, summary_of
 from agent_kernel.browsing.reader import Book, Planned
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (

@@ -421,7 +421,7 @@ class Reader:
         return msgspec.json.decode(msgspec.json.encode(answer))
 
     def faces(self) -> dict[str, Any]:
-        """The static faces of the history by MIME type: see `static`."""
+        """The static faces of the history by MIME type: see `lists`."""
         from agent_kernel.browsing.lists import faces_of
 
         return faces_of(self._book)
@@ -443,10 +443,10 @@ _NAMES = {"open": "open_"}
 QUESTIONS: Mapping[str, Question] = {
     "branches": Question(Nothing, "lists"),
     "cells": Question(One, "variables"),
-    "code": Question(At, "details"),
-    "commit": Question(At, "details"),
-    "compare": Question(Between, "details"),
-    "environment": Question(At, "details"),
+    "code": Question(At, "changes"),
+    "commit": Question(At, "changes"),
+    "compare": Question(Between, "changes"),
+    "environment": Question(At, "changes"),
     "locate": Question(Located, "lists"),
     "open": Question(Opened, "lists"),
     "outputs": Question(One, "variables"),

@@ -21,10 +21,10 @@ from agent_kernel.browsing.changes import (
     TextDiff,
     ValueDiff,
     attribute_rows,
+    before_of,
     key_rows,
     summary_of,
 )
-from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import (
     Elements,

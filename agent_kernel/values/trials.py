@@ -328,7 +328,7 @@ def _same_random_numbers() -> Generator[None]:
 #
 # A `__setstate__` may open a file again, print, write to a server; on trial it must do none of that. So all code that can
 # run is read first, and has to keep to what is known: builtins that only compute, modules that do the same, atoms, and
-# other code of the notebook's of which this holds too. What it counts and registers is put back (`guard`). Where anything
+# other code of the notebook's of which this holds too. What it counts and registers is put back (`Guard`). Where anything
 # else is used, nothing is said: it may be harmless all the same.
 
 # What classes and variables hold is of any type.

@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from agent_kernel.browsing import agents, changes, details, plans, reader, text_diff, variables, wording
+from agent_kernel.browsing import agents, changes, plans, reader, text_diff, variables, wording
 
 CONTRACT = Path(__file__).parents[2] / "widgets" / "history" / "protocol.d.ts"
 MODULES = (
@@ -17,9 +17,9 @@ MODULES = (
     wording,
     agents,
     changes,
-    details,
-    details,
-    details,
+    changes,
+    changes,
+    changes,
     changes,
     reader,
     text_diff,
@@ -27,7 +27,7 @@ MODULES = (
     plans,
     agents,
     variables,
-    details,
+    changes,
     variables,
 )
 STRUCTS = {

@@ -66,7 +66,6 @@ def ask(path: str, words: list[str]) -> None:
 
 
 _IMPORTED = (
-    "agent_kernel.mcp.tools",
     "agent_kernel.mcp.serving",
     "agent_kernel.mcp.tools",
     "agent_kernel.repository.blobs",

@@ -159,7 +159,7 @@ def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Pa
         "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.faces()",
         tmp_path,
     )
-    others = ("comparison", "details", "pages", "plans", "shown", "surroundings", "variables")
+    others = ("changes", "memory", "plans", "tables", "text_diff", "variables")
     assert not loaded & {f"agent_kernel.browsing.{name}" for name in others}
 
 
