@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.browsing import row_lines
 from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
 from agent_kernel.verbs.describe import living_holders
-from agent_kernel.verbs.output import Result, Said, colours_wanted
+from agent_kernel.verbs.output import Lines, Result, colours_wanted
 from agent_kernel.verbs.places import find_store
 from agent_kernel.verbs.scope import Helped, Parser, Progress, Question, Scope, UsageProblem, Verb
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
@@ -123,7 +123,7 @@ def _dispatch(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         return _print(_overview(), as_json=False)
     if words[0] == "--version":
-        return _print(Said((f"{_COMMAND} {_version()}",)), as_json=False)
+        return _print(Lines((f"{_COMMAND} {_version()}",)), as_json=False)
     try:
         if words[0] == "install":
             return _print(install(words[1:]), as_json=False)
@@ -134,7 +134,7 @@ def _dispatch(words: Sequence[str]) -> int:
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])
     except Helped as told:
-        return _print(Said((str(told),)), as_json=False)
+        return _print(Lines((str(told),)), as_json=False)
     return _run(verb, options)
 
 
@@ -221,7 +221,7 @@ def spec() -> dict[str, object]:
     }
 
 
-def install(words: Sequence[str]) -> Said:
+def install(words: Sequence[str]) -> Lines:
     """Write the kernelspec and say where it went.
 
     Raises:
@@ -240,7 +240,7 @@ def install(words: Sequence[str]) -> Said:
         (folder / "kernel.json").write_text(json.dumps(spec(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise StoreReadOnlyError(str(folder), f"{error.strerror or error}; try --user") from error
-    return Said((f"Installed the kernel “Python 3 (Agent)” in {folder}",), {"kernel": _NAME, "folder": str(folder)})
+    return Lines((f"Installed the kernel “Python 3 (Agent)” in {folder}",), {"kernel": _NAME, "folder": str(folder)})
 
 
 def _kernels(user: bool, prefix: str | None) -> Path:

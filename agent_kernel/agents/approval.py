@@ -47,7 +47,7 @@ from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
-    from agent_kernel.agents.execution import Settled
+    from agent_kernel.agents.execution import TaskEnd
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.executor import RunExecutor, RunItems
 
@@ -55,11 +55,10 @@ __all__ = [
     "MODES",
     "Mode",
     "Ran",
-    "Standing",
+    "RunStatus",
     "Verdict",
     "all_waiting",
     "allow",
-    "asked_by",
     "decide",
     "denial_text",
     "drop",
@@ -69,15 +68,16 @@ __all__ = [
     "is_forbidden",
     "log_of",
     "newest",
+    "open_request",
     "outcome_events",
     "outcome_text",
     "refuse_driven",
-    "said_of",
+    "request_text",
+    "run_status",
     "setup_failed",
-    "standing",
-    "stopped",
+    "status_text",
+    "stop_step",
     "verdict_on",
-    "waiting",
 ]
 
 
@@ -163,7 +163,7 @@ def outcome_events(run_executor: RunExecutor, ran: Ran, edited: str) -> list[Eve
 
 def _overrun(run_executor: RunExecutor, output: Output, error: BaseException | None) -> Iterator[Fail]:
     """The end of the run, where its steps were told too often, one after the other, that they are too much."""
-    limits, events = run_executor.setup.limits, event_log.taken_up(run_executor.log.events)
+    limits, events = run_executor.setup.limits, event_log.since_resumed(run_executor.log.events)
     if output.status == "timeout" and limits.step_s is not None:
         again = event_log.outputs_in_a_row(events, lambda one: one.status == "timeout")
         if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
@@ -198,7 +198,10 @@ def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
 
 def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
     """What did not fit, for the model to try again; or the end, where it was told that often enough."""
-    if event_log.retries_in_a_row(event_log.taken_up(run_executor.log.events)) >= run_executor.setup.limits.retries:
+    if (
+        event_log.retries_in_a_row(event_log.since_resumed(run_executor.log.events))
+        >= run_executor.setup.limits.retries
+    ):
         reason = f"the model was told {run_executor.setup.limits.retries} times what did not fit: {sent}"
         return Fail(reason=reason[:500], limit="retries")
     return Retry(sent=sent)
@@ -223,7 +226,7 @@ def _sent(run_executor: RunExecutor, done: Executed, changed: list[str], edited:
     return "\n\n".join(said) or "(no output, and no variable changed)"
 
 
-def _settled(run_executor: RunExecutor, settled: Settled) -> Iterator[Event]:
+def _settled(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
     """How the code ended the run, if what it gave fits."""
     match settled.how:
         case "fail":
@@ -286,7 +289,7 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
             asked = msgspec.structs.replace(asked, preview="refused", told=refused)
         else:
             yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.place.head)
-            asked = trying.tried(run_executor, asked, action.step or 0)
+            asked = trying.try_step(run_executor, asked, action.step or 0)
     if verdict != "deny":
         yield run_executor.log.note(asked, step=action.step, before=run_executor.place.head)
         return
@@ -347,7 +350,7 @@ def gate(run_executor: RunExecutor, code: str) -> Gate | None:
     return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.masked, withholds=mode == "never")
 
 
-def stopped(run_executor: RunExecutor, action: Action, code: str, ran: Ran) -> RunItems:
+def stop_step(run_executor: RunExecutor, action: Action, code: str, ran: Ran) -> RunItems:
     """Ask about a step that was stopped as it began to do something outside, or deny it."""
     place, mode = run_executor.place, run_executor.setup.approve
     effects = tuple((what, place.masked(target, 300)) for what, target in ran.stopped)
@@ -409,7 +412,7 @@ def drop(run_executor: RunExecutor, asked: ApprovalRequested) -> None:
     if asked.branch:
         from agent_kernel.agents.preview import trying
 
-        trying.dropped(run_executor.place, asked)
+        trying.drop_try(run_executor.place, asked)
 
 
 def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -> RunItems:
@@ -421,7 +424,7 @@ def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -
     yield run_executor.log.note(StepStart(), step=step, before=before)
     noted: tuple[Event, ...] = ()
     with uninterrupted():
-        taken = trying.taken(run_executor.place, asked, run_executor.log.run)
+        taken = trying.take_on(run_executor.place, asked, run_executor.log.run)
         if taken is not None:
             show: Callable[[str], None] | None = getattr(run_executor.place.executor, "show", None)
             if show is not None:  # in a notebook it would have stood under the cell
@@ -432,7 +435,7 @@ def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -
         again = "(The variables had changed since this was tried, so it was run again.)"
         ran = run_executor.run_code(asked.code, step)
         if ran.stopped:
-            yield from stopped(run_executor, action, asked.code, ran)
+            yield from stop_step(run_executor, action, asked.code, ran)
             return
         ran = msgspec.structs.replace(ran, note=again)
         noted = run_executor.log.note_all(
@@ -451,7 +454,7 @@ def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
 
 # `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
 # `decided`: a person has, and nobody has gone on with it since.
-Standing: TypeAlias = State | Literal["stopped", "undone", "decided"]
+RunStatus: TypeAlias = State | Literal["stopped", "undone", "decided"]
 
 
 def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
@@ -465,10 +468,10 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
     if log.state == "running":
         refuse_driven(log)
     if log.state != "pending":
-        state = standing(log.event_store, log.events)
+        state = run_status(log.event_store, log.events)
         if state == "decided":
             raise RunStateError(log.run, "decided already", "decided again; %agent resume lets it go on")
-        raise RunStateError(log.run, said_of(state), "approved or denied")
+        raise RunStateError(log.run, status_text(state), "approved or denied")
     action, _ = open_action(log.events)
     told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
     return log.note(told, step=action.step if action is not None else None)
@@ -489,21 +492,21 @@ def refuse_driven(log: Log, *, force: bool = False) -> None:
         raise RunBusyError(log.run, event_log.said(driver))
 
 
-def waiting(events: Sequence[Event]) -> ApprovalRequested | None:
+def open_request(events: Sequence[Event]) -> ApprovalRequested | None:
     """What a run asks a person for, if it waits."""
     if state_of(events) != "pending":
         return None
     return next((event for event in reversed(events) if isinstance(event, ApprovalRequested)), None)
 
 
-def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
+def request_text(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
     """What a run asks a person, if it waits: for approval, or for an answer."""
     if state_of(events) == "clarify":
         return next((event for event in reversed(events) if isinstance(event, Clarify)), None)
-    return waiting(events)
+    return open_request(events)
 
 
-def newest(event_store: EventStore, states: Collection[Standing]) -> str:
+def newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
     """The newest run that is in one of these states; "" if no run is.
 
     Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
@@ -511,19 +514,19 @@ def newest(event_store: EventStore, states: Collection[Standing]) -> str:
     return next(_runs_in(event_store, reversed(event_store.runs()), states), "")
 
 
-def all_waiting(event_store: EventStore, state: Standing) -> list[str]:
+def all_waiting(event_store: EventStore, state: RunStatus) -> list[str]:
     """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
     return list(_runs_in(event_store, reversed(event_store.runs()), (state,)))
 
 
-def _runs_in(event_store: EventStore, runs: Iterable[str], states: Collection[Standing]) -> Iterator[str]:
+def _runs_in(event_store: EventStore, runs: Iterable[str], states: Collection[RunStatus]) -> Iterator[str]:
     for run in runs:
         events = tuple(event_store.of(run))
-        if not events[0].parent_run and not is_race(events[0]) and standing(event_store, events) in states:
+        if not events[0].parent_run and not is_race(events[0]) and run_status(event_store, events) in states:
             yield run
 
 
-def standing(event_store: EventStore, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:
+def run_status(event_store: EventStore, events: Sequence[Event], undone: Collection[str] = ()) -> RunStatus:
     """Where a run stands.
 
     Args:
@@ -549,7 +552,7 @@ def log_of(event_store: EventStore, run: str) -> Log:
     return Log(event_store, run, events, agent=start.agent, namespace=start.namespace, parent_run=start.parent_run)
 
 
-def said_of(state: Standing, events: Sequence[Event] = ()) -> str:
+def status_text(state: RunStatus, events: Sequence[Event] = ()) -> str:
     """The state in words. `events`: of the run, which tell a failure from a limit that stopped it."""
     if state == "failed" and next((event.limit for event in reversed(events) if isinstance(event, Fail)), ""):
         return "stopped at a limit"

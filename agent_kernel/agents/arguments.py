@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Commit
 
-__all__ = ["Arguments", "Given"]
+__all__ = ["Arguments", "Inputs"]
 
 _ABSENT: Final = object()
 _held: dict[str, Arguments] = {}  # by run: what no history has, as long as the run is not done
 
 
-class Given(dict[str, object]):
+class Inputs(dict[str, object]):
     """`task.inputs`. An argument that is no longer available says so."""
 
     def __init__(self, known: Mapping[str, object], gone: frozenset[str] = frozenset()) -> None:
         super().__init__(known)
         self._gone = gone
 
-    def copy(self) -> Given:
+    def copy(self) -> Inputs:
         """Another with the same: code may change what it is given."""
-        return Given(self, self._gone)
+        return Inputs(self, self._gone)
 
     def __missing__(self, name: str) -> object:
         if name in self._gone:
@@ -50,7 +50,7 @@ class Given(dict[str, object]):
 class Arguments:
     """Those of one run, and what stood under their names."""
 
-    def __init__(self, place: ExecutionContext, agent: str, run: str, given: Given, *, kept: bool = True) -> None:
+    def __init__(self, place: ExecutionContext, agent: str, run: str, given: Inputs, *, kept: bool = True) -> None:
         self._place = place
         self._agent = agent
         self._run = run
@@ -70,7 +70,7 @@ class Arguments:
         Args:
             kept: in the history too, if there is one.
         """
-        made = cls(place, agent, run, Given(inputs), kept=kept)
+        made = cls(place, agent, run, Inputs(inputs), kept=kept)
         names = place.namespace
         made.replaced = tuple(name for name in inputs if name in names and names[name] is not inputs[name])
         made._enter(inputs)
@@ -80,7 +80,7 @@ class Arguments:
     def within(cls, place: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
         """Those of a sub-agent on a branch of its own, which puts them away itself."""
         place.namespace.update(inputs)
-        return cls(place, agent, run, Given(inputs), kept=False)
+        return cls(place, agent, run, Inputs(inputs), kept=False)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Arguments:
         gone = frozenset(start.arguments) - set(known)
         # Runs of earlier releases say the names of those that a model was told of, and kept none apart.
         known |= {name: place.namespace[name] for name in start.inputs if name not in known and name in place.namespace}
-        made = cls(place, start.agent, start.run, Given(known, (gone | set(start.inputs)) - set(known)))
+        made = cls(place, start.agent, start.run, Inputs(known, (gone | set(start.inputs)) - set(known)))
         made.replaced = tuple(name for name in start.replaced if is_over or made._is_the_runs(start, name))
         made._are_there = not is_over
         made.pause()

@@ -18,7 +18,7 @@ import msgspec
 from agent_kernel.agents import approval, messages, temporary_branches
 from agent_kernel.agents.event_log import state_of
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, Part, StateChange, SubRun
-from agent_kernel.agents.messages import begun, open_action
+from agent_kernel.agents.messages import open_action, start_event
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, RefNotFoundError, RunNotFoundError
 from agent_kernel.repository import ASIDE, hex_of
@@ -169,14 +169,20 @@ class _Needs:
         events = self._events(run)
         _, since = open_action(events)
         asked = next((one for one in reversed(since) if isinstance(one, ApprovalRequested)), None)
-        return state_of(events) != "cancelled" and asked is not None and asked.branch == branch and begun(since) is None
+        return (
+            state_of(events) != "cancelled"
+            and asked is not None
+            and asked.branch == branch
+            and start_event(since) is None
+        )
 
     def _is_left_empty(self, race: str, branch: str) -> bool:
         """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
         events = self._events(race)
         start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
         return (
-            hex_of(self._repo.branches()[branch]) == start and approval.standing(self._event_store, events) == "stopped"
+            hex_of(self._repo.branches()[branch]) == start
+            and approval.run_status(self._event_store, events) == "stopped"
         )
 
     def _is_kept(self, name: str) -> bool:
@@ -250,7 +256,7 @@ def outcome_of(
         stored = repo.read_summary(entry) if entry is not None else b""
         if not stored or place.hidden(name):
             return ""
-        return place.masked(messages.told(summaries.decode(stored), place.policy))
+        return place.masked(messages.value_text(summaries.decode(stored), place.policy))
 
     lines = messages.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent_kernel.agents import moves, temporary_branches
 from agent_kernel.agents.events import GIVEN, ApprovalRequested, Event, Output, Rewound, TaskStart
-from agent_kernel.agents.messages import begun, open_action
+from agent_kernel.agents.messages import open_action, start_event
 from agent_kernel.agents.moves import SOURCE
 from agent_kernel.errors import DamagedObjectError, RunElsewhereError
 from agent_kernel.repository import ObjectId
@@ -39,7 +39,7 @@ class Position(Protocol):
 def is_next_a_step(events: Sequence[Event]) -> bool:
     """Whether code that was written already is what comes next, if the run goes on: it waits, was decided, or had not begun."""
     action, since = open_action(events)
-    return action is not None and action.source not in GIVEN and begun(since) is None
+    return action is not None and action.source not in GIVEN and start_event(since) is None
 
 
 def refuse(session: Position | None, events: Sequence[Event]) -> None:

@@ -78,10 +78,10 @@ __all__ = [
     "said",
     "seconds_taken",
     "short_run",
+    "since_resumed",
     "state_of",
     "steps_in",
     "steps_of",
-    "taken_up",
     "usage_of",
 ]
 
@@ -560,7 +560,7 @@ def usage_of(events: Sequence[Event]) -> Usage:
 _OF_A_STEP: Final = (ApprovalRequested, StepStart, TryStart, Output)
 
 
-def taken_up(events: Sequence[Event]) -> Sequence[Event]:
+def since_resumed(events: Sequence[Event]) -> Sequence[Event]:
     """The events since a person let the run go on although it had failed: what it may take is counted anew from there."""
     failed = next((at for at in range(len(events) - 1, -1, -1) if isinstance(events[at], Fail)), -1)
     return events[failed + 1 :]

@@ -29,7 +29,7 @@ from agent_kernel.session.history import written
 from agent_kernel.session.interrupts import sent_by_code
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.arguments import Given
+    from agent_kernel.agents.arguments import Inputs
     from agent_kernel.repository import Outputs
 
 __all__ = [
@@ -38,8 +38,8 @@ __all__ = [
     "Executor",
     "PlainExecutor",
     "RaisedInterrupt",
-    "Settled",
     "Status",
+    "TaskEnd",
     "TaskHandle",
     "captured",
     "is_raised_by_code",
@@ -55,7 +55,7 @@ __all__ = [
 NAMES = ("task", "agent_task")
 
 
-class Settled(BaseException):
+class TaskEnd(BaseException):
     """How the code ended the run."""
 
     def __init__(self, how: Literal["success", "fail", "clarify"], value: object = None) -> None:
@@ -71,20 +71,20 @@ class Settled(BaseException):
 class TaskHandle:
     """What an agent's code ends its run with."""
 
-    def __init__(self, inputs: Given) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs.copy()
 
     def success(self, value: object = None) -> NoReturn:
         """The task is done, and this is its result."""
-        raise Settled("success", value)
+        raise TaskEnd("success", value)
 
     def fail(self, reason: str) -> NoReturn:
         """The task cannot be done."""
-        raise Settled("fail", str(reason))
+        raise TaskEnd("fail", str(reason))
 
     def clarify(self, question: str) -> NoReturn:
         """Ask the person, and go on when they have answered."""
-        raise Settled("clarify", str(question))
+        raise TaskEnd("clarify", str(question))
 
     def __repr__(self) -> str:
         return "<task: .success(value), .fail(reason), .clarify(question)>"
@@ -255,7 +255,7 @@ class Executed(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...] = ()
     outputs: Outputs | None = None
     error: BaseException | None = None
-    settled: Settled | None = None
+    settled: TaskEnd | None = None
     seconds: float = 0.0
 
     @property
@@ -299,11 +299,11 @@ class PlainExecutor:
         shown = _Bounded()
         began = time.perf_counter()
         error: BaseException | None = None
-        settled: Settled | None = None
+        settled: TaskEnd | None = None
         try:
             with captured(shown):
                 within(timeout_s, lambda: self._run(code, filename))
-        except Settled as end:
+        except TaskEnd as end:
             settled = end
         except EffectStopped as stopped:  # it is said by whoever asks about it
             error = stopped

@@ -220,7 +220,7 @@ class ExecutionContext:
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
         policy = self.policy if self.redactor.is_complete or self.policy == "names" else "schema"
-        return self.masked(messages.told(summaries.summarize(self.namespace.get(name), name), policy))
+        return self.masked(messages.value_text(summaries.summarize(self.namespace.get(name), name), policy))
 
     def describe(self, task: str, room: int) -> str:
         """The namespace for a model, in no more than so many characters."""

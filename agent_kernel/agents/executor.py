@@ -79,7 +79,7 @@ _CUT = "the model's answer was cut off at its token limit twice (raise the limit
 
 def ask(run_executor: RunExecutor) -> RunItems:
     """Ask for the next answer, or end the run where a limit is reached."""
-    events = event_log.taken_up(run_executor.log.events)
+    events = event_log.since_resumed(run_executor.log.events)
     reached = run_executor.setup.limits.reached(
         steps=event_log.steps_of(events),
         usage=usage_of(events),
@@ -278,7 +278,7 @@ class RunExecutor:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             self.log.read_again()
-            self._began = time.monotonic() - event_log.seconds_taken(event_log.taken_up(self.log.events))
+            self._began = time.monotonic() - event_log.seconds_taken(event_log.since_resumed(self.log.events))
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
@@ -300,7 +300,7 @@ class RunExecutor:
         if session is None or not ran or self.log.state != "running":
             return
         start = self.log.start
-        behind = messages.behind(session.repo, session.head, start.time_ns) | {start.before}
+        behind = messages.known_commits(session.repo, session.head, start.time_ns) | {start.before}
         gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
         if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
             yield self.log.note(Rewound(steps=gone), before=self.place.head)
@@ -320,7 +320,7 @@ class RunExecutor:
 
     def forget_preview(self) -> None:
         """Nobody will decide about the step that waits: what it did on a fork goes."""
-        asked = approval.waiting(self.log.events)
+        asked = approval.open_request(self.log.events)
         if asked is not None:
             approval.drop(self, asked)
 
@@ -353,7 +353,7 @@ class RunExecutor:
         action, since = messages.open_action(self.log.events)
         if action is None:
             yield from ask(self)
-        elif (start := messages.begun(since)) is not None:
+        elif (start := messages.start_event(since)) is not None:
             sent = messages.UNKNOWN_TRY if isinstance(start, TryStart) else messages.UNKNOWN
             yield from self._recovered(action, start, left) or [
                 self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
@@ -375,7 +375,7 @@ class RunExecutor:
         if self.log.state != "running":  # it had just come to its end
             return ()
         action, since = messages.open_action(self.log.events)
-        start = messages.begun(since)
+        start = messages.start_event(since)
         if action is None or start is None:
             during = "model" if action is None else "pause"
             return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
@@ -412,7 +412,7 @@ class RunExecutor:
         ran = self.run_code(code, step, is_guarded=action.source != "setup")
         if ran.stopped:
             yield from self.log.events[noted:]
-            yield from approval.stopped(self, action, code, ran)
+            yield from approval.stop_step(self, action, code, ran)
             return
         if ran.done.status == "interrupted":
             ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
@@ -438,7 +438,7 @@ class RunExecutor:
         try:
             if session is None:
                 raise MoveNotMadeError("nothing is committed here that one could go back to")
-            said, failed = moves.made(session, moves.Move.read(code), self.author, asked_at), False
+            said, failed = moves.make_move(session, moves.Move.read(code), self.author, asked_at), False
         except AgentKernelError as error:
             said, failed = str(error), True
         said, took_s = self.place.masked(said), round(time.perf_counter() - began, 6)

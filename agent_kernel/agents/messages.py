@@ -50,24 +50,24 @@ __all__ = [
     "STOPPED_TRY",
     "UNKNOWN",
     "UNKNOWN_TRY",
-    "begun",
-    "begun_at",
-    "behind",
     "change_lines",
     "cut",
     "describe",
     "instructions",
+    "known_commits",
     "line_to",
     "masked",
     "messages",
+    "messages_for_later_runs",
     "messages_of",
+    "newest_within",
     "open_action",
     "runs_before",
+    "start_event",
+    "stepless_runs",
     "tokens_of",
-    "told",
-    "told_later",
     "too_many",
-    "within",
+    "value_text",
 ]
 
 
@@ -126,7 +126,7 @@ def _behind(messages: list[Message], said: AssistantMessage) -> int:
     return next(found, len(messages))
 
 
-def closing(events: Sequence[Event]) -> list[Message]:
+def closing_message(events: Sequence[Event]) -> list[Message]:
     """How a run ended, in one message, for the runs that come after it."""
     last = events[-1] if events else None
     match last:
@@ -141,14 +141,14 @@ def closing(events: Sequence[Event]) -> list[Message]:
     return [AssistantMessage(said)]
 
 
-def told_later(events: Sequence[Event]) -> list[Message]:
+def messages_for_later_runs(events: Sequence[Event]) -> list[Message]:
     """What runs that come after this one are told of it: all that was said, and how it ended."""
     found = messages_of([event for event in events if not isinstance(event, Compaction)])
     last = found[-1]
     if isinstance(last, AssistantMessage) and (last.code is not None or open_action(events)[0] is not None):
         found.pop()  # nothing came of it, and a call must not stay open
     answered = isinstance(events[-1], Success) and isinstance(found[-1], AssistantMessage) and found[-1].code is None
-    return found if answered else [*found, *closing(events)]
+    return found if answered else [*found, *closing_message(events)]
 
 
 def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
@@ -162,7 +162,7 @@ def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
     return None, []
 
 
-def begun(since: Sequence[Event]) -> StepStart | TryStart | None:
+def start_event(since: Sequence[Event]) -> StepStart | TryStart | None:
     """How the code of a step began of which no outcome is known: it may have run, here or on a fork."""
     for event in reversed(since):
         if isinstance(event, ApprovalRequested):
@@ -172,7 +172,7 @@ def begun(since: Sequence[Event]) -> StepStart | TryStart | None:
     return None
 
 
-def within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
+def newest_within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
     """The newest messages that fit, beginning with what the model is told, and how many were left out."""
     kept: list[Message] = []
     room = most_chars
@@ -226,13 +226,13 @@ def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int
         events = _as_far_as(list(place.event_store.of(run)), reached.get(run))
         if events:
             found.insert(0, (run, events[-1].seq))
-            room -= sum(len(message.text) for message in told_later(events))
+            room -= sum(len(message.text) for message in messages_for_later_runs(events))
         if room < 0:
             break
     return tuple(found)
 
 
-def behind(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
+def known_commits(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
     """The commits, in hex digits, that a run knows of which goes on at a commit: those on its line, and what was merged there."""
     found: set[str] = set()
     heads = [head]
@@ -246,7 +246,7 @@ def behind(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
     return found
 
 
-def begun_at(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
+def stepless_runs(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
     """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
     starts = [start for start in event_store.starts() if not start.parent_run and start.prompt]
     if not starts:
@@ -267,13 +267,13 @@ def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[M
     for run, last in runs:
         events = [event for event in event_store.of(run) if event.seq <= last]
         if events and isinstance(events[0], TaskStart):
-            found += told_later(events)
+            found += messages_for_later_runs(events)
     return found
 
 
 def too_many(heard: list[Message]) -> Compaction | None:
     """What says that of the earlier conversation only the end is told, where it is too long."""
-    _, dropped = within(heard, MOST_CHARS)
+    _, dropped = newest_within(heard, MOST_CHARS)
     return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
 
 
@@ -325,7 +325,7 @@ def tokens_of(text: str) -> int:
     return -(-len(text) // CHARS_A_TOKEN)
 
 
-def told(summary: Summary, policy: str) -> str:
+def value_text(summary: Summary, policy: str) -> str:
     """One line about a value: `values` shows what is in it, `schema` only what it is made of, `names` nothing."""
     if policy == "names":
         return ""

@@ -21,7 +21,7 @@ from agent_kernel.agents.messages import masked
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short
-from agent_kernel.session.labels import named, prompt, session_of, title
+from agent_kernel.session.labels import commit_in_message, prompt, session_of, title
 from agent_kernel.values.summaries.model import clean
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ __all__ = [
     "goes_on_from",
     "is_held",
     "is_outside",
-    "made",
+    "make_move",
     "operation_text",
     "outside",
     "run_text",
@@ -400,14 +400,14 @@ def _undone(session: Session, author: Author) -> _Found:
 
 
 def _lines(commits: list[tuple[ObjectId, Commit]]) -> list[str]:
-    return _cut([f"{named(id, commit)}, by {commit.author.name}" for id, commit in commits], _MOST)
+    return _cut([f"{commit_in_message(id, commit)}, by {commit.author.name}" for id, commit in commits], _MOST)
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
     return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
-def made(session: Session, move: Move, author: Author, asked_at: str) -> str:
+def make_move(session: Session, move: Move, author: Author, asked_at: str) -> str:
     """Make a move that was allowed, and say what it did.
 
     Args:

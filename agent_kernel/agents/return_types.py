@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Called", "Misfit", "check", "fitted", "named", "type_text"]
+__all__ = ["Misfit", "TypeText", "check", "fitted", "type_of_text", "type_text"]
 
 
 _SCALARS = (str, bytes, bool, int, float)
@@ -25,7 +25,7 @@ class Misfit(Exception):  # noqa: N818 - it is told to the model, which tries ag
     """The value is not of the type; the text says what is wrong with it."""
 
 
-class Called(msgspec.Struct, frozen=True):
+class TypeText(msgspec.Struct, frozen=True):
     """A type of which nothing but its text is known here."""
 
     text: str
@@ -33,7 +33,7 @@ class Called(msgspec.Struct, frozen=True):
 
 def type_text(wanted: object) -> str:
     """The type as people write it: `int`, `list[str]`, `pandas.DataFrame`; "" for anything goes."""
-    if isinstance(wanted, Called):
+    if isinstance(wanted, TypeText):
         return wanted.text
     if wanted is None or wanted is object or wanted is typing.Any:
         return ""
@@ -49,7 +49,7 @@ def type_text(wanted: object) -> str:
 def check(wanted: object) -> None:
     """Raises TypeError if values cannot be checked against this type."""
     is_plain = isinstance(wanted, type) and not _is_of_pydantic(wanted)
-    if not type_text(wanted) or is_plain or isinstance(wanted, Called):
+    if not type_text(wanted) or is_plain or isinstance(wanted, TypeText):
         return
     from pydantic import PydanticUserError
     from pydantic.warnings import ArbitraryTypeWarning
@@ -66,7 +66,7 @@ def check(wanted: object) -> None:
         raise TypeError(f"`returns` must be a type, not {wanted!r}: {said}") from None
 
 
-def named(text: str, namespace: Mapping[str, object]) -> object:
+def type_of_text(text: str, namespace: Mapping[str, object]) -> object:
     """The type that `type_text` wrote. Nothing is run to find it; what is not to be found is known by its text.
 
     >>> named("list[int] | None", {})
@@ -78,7 +78,7 @@ def named(text: str, namespace: Mapping[str, object]) -> object:
         found = _meant(ast.parse(text, mode="eval").body, namespace)
         check(found)
     except (LookupError, SyntaxError, TypeError, AttributeError):
-        return Called(text)
+        return TypeText(text)
     return NoneType if found is None else found
 
 
@@ -133,7 +133,7 @@ def fitted(value: object, wanted: object) -> object:
     """
     if not type_text(wanted):
         return value
-    if isinstance(wanted, Called):
+    if isinstance(wanted, TypeText):
         if _is_called(value, wanted.text):
             return value
         raise Misfit(f"it must be {wanted.text}, and is {type_text(type(value))}")

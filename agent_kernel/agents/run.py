@@ -192,11 +192,11 @@ class Run(Generic[T]):
         """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
         log = self._run_executor.log
         try:
-            stands = log.state if log.is_held else approval.standing(log.event_store, log.events)
+            stands = log.state if log.is_held else approval.run_status(log.event_store, log.events)
         except StoreError:  # a repr never fails
             stands = log.state
         has_begun = any(isinstance(event, Action | Error | Cancelled) for event in log.events)
-        return approval.said_of(stands) if has_begun or stands != "stopped" else "not begun"
+        return approval.status_text(stands) if has_begun or stands != "stopped" else "not begun"
 
     @property
     def id(self) -> str:
@@ -400,7 +400,7 @@ class Run(Generic[T]):
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
-            raise RunStateError(self.id, approval.said_of(status), "resumed")
+            raise RunStateError(self.id, approval.status_text(status), "resumed")
         self._run_executor.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
@@ -462,7 +462,7 @@ class Run(Generic[T]):
         """Give it up for good, where it stands. Raises: RunStateError: it is done. RunBusyError: somebody else drives it."""
         self._refuse_within_others("give up a run")
         if self.status in ("completed", "failed", "cancelled"):
-            raise RunStateError(self.id, approval.said_of(self.status), "given up")
+            raise RunStateError(self.id, approval.status_text(self.status), "given up")
         approval.refuse_driven(self._run_executor.log)
         self._run_executor.forget_preview()
         self._run_executor.log.note(Cancelled(during="pause", reason=reason, final=True))

@@ -24,7 +24,7 @@ from agent_kernel.agents.models import ScriptedModel
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import was_made_by_a_step
-from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within, stricter
+from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within, stricter, subagent_context
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
@@ -171,7 +171,7 @@ def started_within(
             fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
             place = fork.place
         else:
-            place = beside(parent.place, {"__name__": "__agent__"})
+            place = subagent_context(parent.place, {"__name__": "__agent__"})
         try:
             return started(
                 agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options
@@ -228,7 +228,7 @@ def reopened(
         model=model_named(model, place.namespace, place.stored()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
-        returns=return_types.named(start.returns, place.namespace) if returns is None else returns,
+        returns=return_types.type_of_text(start.returns, place.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
         earlier=tuple(messages.messages(place.event_store, start.earlier)),
         can_ask=can_ask,

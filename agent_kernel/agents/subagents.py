@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from agent_kernel.agents.event_log import short_run, taken_up, usage_of
+from agent_kernel.agents.event_log import short_run, since_resumed, usage_of
 from agent_kernel.agents.events import Cancelled, SubRun
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Delta
     from agent_kernel.repository import ObjectId
 
-__all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within", "stricter"]
+__all__ = ["ChildRun", "Fork", "approval_within", "limits_within", "stricter", "subagent_context"]
 
 T = TypeVar("T")
 _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
@@ -38,7 +38,7 @@ _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
 
 def limits_within(parent: RunExecutor, own: Limits) -> Limits:
     """A sub-agent's limits: its own, no more steps than its parent may take, and of the rest no more than that has left."""
-    return own.bounded(parent.setup.limits, usage_of(taken_up(parent.log.events)), parent.seconds)
+    return own.bounded(parent.setup.limits, usage_of(since_resumed(parent.log.events)), parent.seconds)
 
 
 def approval_within(parent: RunExecutor, own: str) -> str:
@@ -54,7 +54,9 @@ def stricter(one: str, other: str) -> str:
     return max(one, other, key=lambda mode: _STRICTNESS.index(mode) if mode in _STRICTNESS else len(_STRICTNESS))
 
 
-def beside(parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None) -> ExecutionContext:
+def subagent_context(
+    parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None
+) -> ExecutionContext:
     """A place for a sub-agent: what its parent's model is not told, its own is not told either."""
     place = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.hidden)
     place.policy, place.redactor = parent.policy, parent.redactor
@@ -82,7 +84,7 @@ class Fork:
         self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=aside)
         self.session.bring_back(partial=True)
         self._before = {name: namespace[name] for name in inputs if name in namespace}
-        self.place = beside(parent, namespace, self.session)
+        self.place = subagent_context(parent, namespace, self.session)
 
     def merge(self, message: str) -> None:
         """Take what was made on the branch into the parent's state, less the arguments, and drop the branch.

@@ -25,7 +25,7 @@ __all__ = [
     "is_aside",
     "may_be_sub_agents",
     "preview",
-    "said_of",
+    "purpose_text",
     "sub_agent",
 ]
 
@@ -74,7 +74,7 @@ def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for name, tip in repo.branches().items():
-        said = said_of(name)
+        said = purpose_text(name)
         start = None if said else sub_agent(event_store, name)
         is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
         if start is not None and not is_theirs:
@@ -86,10 +86,10 @@ def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
 
 def is_aside(branch: str) -> bool:
     """Whether its name alone says that it is such a branch."""
-    return bool(said_of(branch))
+    return bool(purpose_text(branch))
 
 
-def said_of(branch: str) -> str:
+def purpose_text(branch: str) -> str:
     """What such a branch is, in words; "" of any other, and of those of sub-agents, which no name tells from others."""
     race, number = candidate(branch)
     if number:

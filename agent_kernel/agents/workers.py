@@ -50,7 +50,7 @@ __all__ = [
     "Candidate",
     "Changed",
     "Job",
-    "Named",
+    "NotebookType",
     "Processes",
     "Task",
     "ended_by",
@@ -204,7 +204,7 @@ _OVER = "the race that it belonged to is over"
 _LOOK_S = 0.2  # how often a worker looks whether it is to stop
 
 
-class Named(msgspec.Struct, frozen=True):
+class NotebookType(msgspec.Struct, frozen=True):
     """A type of the notebook, by its name there: a worker has a class of its own that is the same."""
 
     name: str
@@ -356,7 +356,7 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
             _here[wanted.run] = session
         session.checkout(partial=True, keep_random=job.home.is_this_process())
         asked = cast("Task", cloudpickle.loads(job.task))
-        returns = namespace.get(asked.returns.name) if isinstance(asked.returns, Named) else asked.returns
+        returns = namespace.get(asked.returns.name) if isinstance(asked.returns, NotebookType) else asked.returns
         run = started(
             asked.agent,
             asked.task,

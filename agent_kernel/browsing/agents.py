@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.approval import asked_by, waiting
+from agent_kernel.agents.approval import open_request, request_text
 from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
@@ -26,7 +26,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.racing.standings import data_of, told
+from agent_kernel.agents.racing.standings import data_of, race_table
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.listing import (
     cells_took,
@@ -40,7 +40,7 @@ from agent_kernel.browsing.listing import (
 from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.reader import Book, OfRun
 from agent_kernel.browsing.text_diff import html_of, pieces_of
-from agent_kernel.browsing.wording import Author, Ref, Sign, Stopped, called, cleaned, prompts, subject_of
+from agent_kernel.browsing.wording import Author, Ref, Sign, Stopped, cleaned, commit_text, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries
@@ -252,7 +252,7 @@ def _called(book: Book, before: ObjectId | None) -> str:
     if before is None:
         return ""
     commit = book.repo.commit_at(before)
-    prompt = called(commit)
+    prompt = commit_text(commit)
     return f"{prompt[:-1]}.{commit.step}]" if commit.run and commit.step and prompt.startswith("[") else prompt
 
 
@@ -566,7 +566,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
     commits = [book.repo.commit_at(record.id) for record in records]
     start = events[0] if events else None
     usage = usage_of(events)
-    asked = asked_by(events)
+    asked = request_text(events)
     steps = _steps(events, records, commits)
     changed = changed_by(reversed(commits))
     base = next(iter(commits[-1].parents), None) if commits else None
@@ -643,7 +643,7 @@ def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence
     if not numbers:
         pairs = zip(records, commits, strict=True)
         return [_of_commit(record, commit) for record, commit in reversed(list(pairs))]
-    waits = waiting(events)  # a step that asks in words has run
+    waits = open_request(events)  # a step that asks in words has run
     return [
         _of_events([event for event in events if event.step == number], made.get(number))
         for number in numbers
@@ -732,5 +732,5 @@ def race(book: Book, args: OfRun) -> RaceStanding:
         RunNotFoundError: no run has this id.
     """
     head = book.spread().view.head.commit
-    found = told(book.repo, EventStore(book.repo.store), args.id, head)
+    found = race_table(book.repo, EventStore(book.repo.store), args.id, head)
     return msgspec.convert(data_of(found, book.repo), RaceStanding)

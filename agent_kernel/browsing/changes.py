@@ -16,7 +16,7 @@ from agent_kernel.browsing.listing import sign_of
 from agent_kernel.browsing.memory import Numbers, elements_of, is_hidden
 from agent_kernel.browsing.reader import At, Between, Book
 from agent_kernel.browsing.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
-from agent_kernel.browsing.wording import Author, Ref, Sign, called, cleaned, step_called, subject_of, text_of
+from agent_kernel.browsing.wording import Author, Ref, Sign, cleaned, commit_text, step_called, subject_of, text_of
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
@@ -38,7 +38,7 @@ from agent_kernel.verbs.comparing import (
 from agent_kernel.verbs.contents import ARRAY, Stored, integers, items_of, same, stored
 from agent_kernel.verbs.describe import most_interesting_first
 from agent_kernel.verbs.text import clean_lines
-from agent_kernel.verbs.timeline import Record, reached
+from agent_kernel.verbs.timeline import Record, reachable_commits
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -449,14 +449,16 @@ def code(book: Book, args: At) -> CodeDiff:
     id, commit = book.resolve(args.id)
     if args.against:
         before = book.resolve(args.against)[1]
-        return _diff(f"{_cell(commit)} against {called(before)}", _source_of(before), _source_of(commit), Budget())
+        return _diff(f"{_cell(commit)} against {commit_text(before)}", _source_of(before), _source_of(commit), Budget())
     if commit.cell is None:
         return CodeDiff("No cell made this commit", ())
     budget = Budget()
     last = _last_run(book, id, commit, budget)
     if last is None:
         return _diff(f"{_cell(commit)}, its first run", "", _source_of(commit), budget)
-    return _diff(f"{_cell(commit)} against its last run, {called(last)}", _source_of(last), _source_of(commit), budget)
+    return _diff(
+        f"{_cell(commit)} against its last run, {commit_text(last)}", _source_of(last), _source_of(commit), budget
+    )
 
 
 def _diff(about: str, old: str, new: str, budget: Budget) -> CodeDiff:
@@ -521,7 +523,7 @@ def _words(commit: Commit) -> list[str]:
 
 
 def _cell(commit: Commit) -> str:
-    return f"Cell {called(commit)}" if commit.cell is not None else called(commit)
+    return f"Cell {commit_text(commit)}" if commit.cell is not None else commit_text(commit)
 
 
 # -- `commit`: one commit against its first parent, or against another one
@@ -603,7 +605,7 @@ def commit(book: Book, args: At) -> Details:
         labels=tuple(cleaned(label) for label in found.labels[:20]),
         parents=tuple(map(hex_of, found.parents[:20])),
         refs=book.spread().refs.get(id, ()),
-        against=None if before is None else Against(hex_of(before[0]), called(before[1])),
+        against=None if before is None else Against(hex_of(before[0]), commit_text(before[1])),
         changes=changes,
         more_changes=more,
         unsaved=tuple(
@@ -684,16 +686,18 @@ def between(book: Book, before: Commit | None, after: Commit) -> EnvironmentDiff
     """What `after` ran on, and what of it is not as it was."""
     found = environment_of(book.repo, after)
     if found is None:
-        return EnvironmentDiff(f"The environment of {called(after)} was not recorded", (), 0, (), ())
+        return EnvironmentDiff(f"The environment of {commit_text(after)} was not recorded", (), 0, (), ())
     facts = tuple((name, cleaned(value)) for name, value in environment_facts(found).items() if value)
     parted = (cleaned(one).partition("==") for one in found.packages[:_MOST_PACKAGES])
     installed = tuple((name, version) for name, _, version in parted)
     old = environment_of(book.repo, before)
     if before is None or old is None:
-        about = f"Environment of {called(after)}" + (f"; that of {called(before)} was not recorded" if before else "")
+        about = f"Environment of {commit_text(after)}" + (
+            f"; that of {commit_text(before)} was not recorded" if before else ""
+        )
         return EnvironmentDiff(about, facts, len(found.packages), installed, ())
     rows = environment_changes(old, found)
-    about = f"Environment of {called(after)}, {'against that of' if rows else 'the same as'} {called(before)}"
+    about = f"Environment of {commit_text(after)}, {'against that of' if rows else 'the same as'} {commit_text(before)}"
     changed = tuple(Version(sign_of(how), cleaned(name), cleaned(was), cleaned(now)) for how, name, was, now in rows)
     return EnvironmentDiff(about, facts, len(found.packages), installed, changed[:_MOST_PACKAGES])
 
@@ -739,7 +743,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def side_of(book: Book, id: ObjectId, commit: Commit) -> Side:
-    return Side(hex_of(id), short(id), prompt(commit), called(commit), book.spread().refs.get(id, ()))
+    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), book.spread().refs.get(id, ()))
 
 
 def compare(book: Book, args: Between) -> Comparison:
@@ -778,8 +782,8 @@ def _code(book: Book, a: ObjectId, b: ObjectId) -> tuple[CellDiff, ...]:
             "" if before is not None and after is not None else f"only on the {'left' if after is None else 'right'}"
         )
         if before is not None and after is not None:
-            about = f"{called(before)} and {called(after)}"
-        found.append(CellDiff(called(told), diff_lines(old, new, budget), about))
+            about = f"{commit_text(before)} and {commit_text(after)}"
+        found.append(CellDiff(commit_text(told), diff_lines(old, new, budget), about))
     return tuple(found)
 
 
@@ -789,7 +793,7 @@ def _cells_since(book: Book, tip: ObjectId, other: ObjectId) -> dict[str, Commit
     if tip not in view.places or other not in view.places:
         own = book.repo.history.missing_from(tip, [other])
     else:
-        own = sorted(reached(view, [tip], reached(view, [other])), key=view.places.__getitem__)
+        own = sorted(reachable_commits(view, [tip], reachable_commits(view, [other])), key=view.places.__getitem__)
     found: dict[str, Commit] = {}
     for start in range(0, min(len(own), _MOST_RUNS), _BATCH):
         for id, commit in _read(book, own[start : start + _BATCH]):

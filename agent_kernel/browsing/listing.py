@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import elsewhere
-from agent_kernel.agents.approval import standing
+from agent_kernel.agents.approval import run_status
 from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
@@ -29,7 +29,7 @@ from agent_kernel.agents.events import (
     StepStart,
     TaskStart,
 )
-from agent_kernel.agents.messages import begun, open_action
+from agent_kernel.agents.messages import open_action, start_event
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.wording import (
     Author,
@@ -663,7 +663,7 @@ def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
         done=sum(event.status not in _NOT_DONE for event in done),
         refused="" if away is None else f"{away.lies}: {away.way}",
         at=events[-1].seq,
-        died=standing(EventStore(book.repo.store), events) == "stopped",
+        died=run_status(EventStore(book.repo.store), events) == "stopped",
     )
 
 
@@ -671,7 +671,7 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
     """Where a run stopped, in words, and in which step; "": it is done, waits, goes on, or belongs to one that can go on."""
     if not events or events[0].parent_run or is_race(events[0]):
         return "", None
-    state = standing(event_store, events)
+    state = run_status(event_store, events)
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
         said = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
@@ -699,7 +699,7 @@ def _end_of_process(event_store: EventStore, start: Event) -> str:
 
 def _moment(last: Cancelled, step: int | None, since: Sequence[Event]) -> str:
     if step is not None:
-        return f"{'in' if begun(since) is not None else 'before'} step {step}"
+        return f"{'in' if start_event(since) is not None else 'before'} step {step}"
     if last.step is not None:
         return f"in step {last.step}"
     return "while the model answered" if last.during == "model" else "between two steps"
@@ -719,7 +719,7 @@ def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) ->
     """How a run stands. One that is not done and that nobody drives was interrupted: its process died, if nothing else."""
     if not events:
         return "completed"  # they were forgotten, its commits were not
-    found = standing(EventStore(store), events, undone)
+    found = run_status(EventStore(store), events, undone)
     return "interrupted" if found == "stopped" else found
 
 

@@ -40,8 +40,8 @@ from agent_kernel.browsing.wording import (
     Ref,
     Row,
     State,
-    called,
     cleaned,
+    commit_text,
     prompts,
     step_called,
     subject_of,
@@ -53,7 +53,7 @@ from agent_kernel.verbs.describe import by_name, grown, ranks_of
 from agent_kernel.verbs.output import Table, table_lines
 from agent_kernel.verbs.showing import page_of
 from agent_kernel.verbs.text import cut, duration, exact_time, pad, plural, size_text, width_of
-from agent_kernel.verbs.timeline import reached
+from agent_kernel.verbs.timeline import reachable_commits
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -213,7 +213,7 @@ def _head_of(book: Book, spread: Spread) -> Head:
     if head.commit is None:
         return Head(branch, None, "", "", lane)
     commit = book.repo.commit_at(head.commit)
-    return Head(branch, hex_of(head.commit), prompt(commit), called(commit), lane)
+    return Head(branch, hex_of(head.commit), prompt(commit), commit_text(commit), lane)
 
 
 def _title_of(book: Book, spread: Spread) -> str:
@@ -253,7 +253,7 @@ def _note(spread: Spread, name: str) -> str:
     into = view.head.branch if view.head.branch in view.branches else spread.colours.first
     if into is None or into == name:
         return ""
-    own = len(reached(view, [view.branches[name]], reached(view, [view.branches[into]])))
+    own = len(reachable_commits(view, [view.branches[name]], reachable_commits(view, [view.branches[into]])))
     return f"{plural(own, 'commit')} of its own" if own else f"merged into {cleaned(into, 200)}"
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "UNREAD",
     "Categories",
     "Chained",
+    "ColumnSample",
     "Elements",
     "Frame",
     "Joined",
@@ -46,7 +47,6 @@ __all__ = [
     "Memory",
     "Moment",
     "Numbers",
-    "Picked",
     "Steps",
     "Texts",
     "Things",
@@ -316,7 +316,7 @@ class Things:
         return _plain(one) if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
 
 
-class Picked:
+class ColumnSample:
     """Some of the elements of another column, in steps."""
 
     def __init__(self, values: Elements, places: range) -> None:
@@ -594,7 +594,7 @@ def _picked_objects(stored: Stored, view: Call, row: int) -> Elements | None:
     places, all_objects = range(first, first + shape[0] * step, step), _in_memory_order(stored, owner)
     if all_objects is None or (places and not 0 <= min(places) <= max(places) < all_objects.count):
         return None
-    return Picked(all_objects, places)
+    return ColumnSample(all_objects, places)
 
 
 def _in_memory_order(stored: Stored, owner: Call) -> Elements | None:

@@ -21,7 +21,7 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.live_objects import is_of_session, remedy_for, told_now
+from agent_kernel.session.live_objects import is_of_session, loss_text, remedy_for
 from agent_kernel.session.load_failures import commits_of_cells
 from agent_kernel.session.merge import described, start
 from agent_kernel.values import summaries
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
     from agent_kernel.values.dump import Loss
 
-__all__ = ["Plan", "plan", "told_changes"]
+__all__ = ["Plan", "change_fields", "plan"]
 
 _MOST = 1_000  # names of a kind
 _FEW = 3  # differences of one value
@@ -116,7 +116,7 @@ def plan(book: Book, args: Planned) -> Plan:
     )
 
 
-def told_changes(repo: Repository, target: Tree, changes: Collection[Change]) -> dict[str, object]:
+def change_fields(repo: Repository, target: Tree, changes: Collection[Change]) -> dict[str, object]:
     """The fields of a plan that are about what changes, for whoever knows better than the store what is there now."""
     return {
         "changes": [*_names(changes, "~")],
@@ -257,7 +257,7 @@ def _cannot(book: Book, here: Tree, target: Mapping[str, Entry]) -> Iterator[Can
         reason = summaries.mask_text(lost.reason)
         losses = losses_of(decode_layout(manifest.layout))
         lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
-        (lost,) = told_now([lost], losses, partial(_remedy, repo, session))
+        (lost,) = loss_text([lost], losses, partial(_remedy, repo, session))
         yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
 
 

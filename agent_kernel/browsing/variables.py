@@ -39,7 +39,7 @@ from agent_kernel.browsing.memory import (
 from agent_kernel.browsing.reader import Book, OfVariable, One
 from agent_kernel.browsing.tables import series_face, summary_face, table_face
 from agent_kernel.browsing.text_diff import diff_lines
-from agent_kernel.browsing.wording import Sign, called, cleaned
+from agent_kernel.browsing.wording import Sign, cleaned, commit_text
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
 from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
 from agent_kernel.values import summaries
@@ -415,7 +415,7 @@ def variable(book: Book, args: OfVariable) -> VariableDiff:
     sides = [None if before is None else before[0], id]
     name = _name(book, sides, args.name)
     if name is None:
-        raise NameNotFoundError(args.name, called(commit), describe.names_close_to(book.repo, commit, args.name))
+        raise NameNotFoundError(args.name, commit_text(commit), describe.names_close_to(book.repo, commit, args.name))
     old, new = (_version(book, at, name) for at in sides)
     hows = {one.name: one.how for one in differing(book.repo, sides[0], id)}
     how: Sign = sign_of(hows[name]) if hows.get(name, "=") != "=" else "="
@@ -585,4 +585,4 @@ def _picture(book: Book, side: _Version, name: str) -> tuple[str | None, str]:
         return None, ""
     last = next(iter(book.repo.log_of_name(side.at, name)), None)
     picture = None if last is None else picture_of(book, last[1])
-    return picture, called(last[1]) if last is not None and picture is not None else ""
+    return picture, commit_text(last[1]) if last is not None and picture is not None else ""

@@ -15,7 +15,7 @@ from agent_kernel.values.summaries.arrays import number_text
 from agent_kernel.values.summaries.model import MORE
 from agent_kernel.verbs.text import clean, cut
 
-__all__ = ["PLAIN", "Style", "called", "cleaned", "prompts", "step_called", "style_of", "subject_of", "text_of"]
+__all__ = ["PLAIN", "Style", "cleaned", "commit_text", "prompts", "step_called", "style_of", "subject_of", "text_of"]
 
 
 _SUBJECT = 200  # characters; a panel is narrower
@@ -34,7 +34,7 @@ def subject_of(commit: Commit) -> tuple[str, bool]:
     return cut(title(commit), _SUBJECT, middle=code), code
 
 
-def called(commit: Commit) -> str:
+def commit_text(commit: Commit) -> str:
     """The commit inside a sentence: `[7]`, `step 2 of analyst [7]`, or, where no cell made it, its subject in quotes."""
     return step_called(commit) or prompt(commit) or f"“{cut(title(commit), _CALLED)}”"
 

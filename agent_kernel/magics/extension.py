@@ -111,9 +111,9 @@ class AgentMagics(Magics):
             vars(shown).update(vars(conflict))
             raise shown from None
         except Question as question:
-            from agent_kernel.verbs.output import Said
+            from agent_kernel.verbs.output import Lines
 
-            self._show(Said((str(question),)))
+            self._show(Lines((str(question),)))
             raise AlreadyTold(str(question)) from None
         except KeyboardInterrupt as interrupt:
             if cell is not None or isinstance(interrupt, CommandInterrupted):
@@ -146,9 +146,9 @@ class AgentMagics(Magics):
         else:
             self._show(result)
             if stays:
-                from agent_kernel.verbs.output import Said
+                from agent_kernel.verbs.output import Lines
 
-                self._show(Said((stays,)))
+                self._show(Lines((stays,)))
         return None
 
     def _show(self, result: Result) -> None:
@@ -178,9 +178,9 @@ class AgentMagics(Magics):
         try:
             parsed = read_header(line, cell)
         except Helped as told:
-            from agent_kernel.verbs.output import Said
+            from agent_kernel.verbs.output import Lines
 
-            self._show(Said((str(told),)))
+            self._show(Lines((str(told),)))
             return None
         if not cell.strip():
             raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")

@@ -42,7 +42,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.execution import Executed, PlainExecutor, Settled, is_raised_by_code
+from agent_kernel.agents.execution import Executed, PlainExecutor, TaskEnd, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.messages import open_action
@@ -206,7 +206,7 @@ def _called_by_its_step(shell: Shell) -> Generator[None]:
         vars(compiler)["cache"] = cache
 
 
-_ENDINGS = (Settled, EffectStopped, Unheeded)  # what ends a step and is no error of its code
+_ENDINGS = (TaskEnd, EffectStopped, Unheeded)  # what ends a step and is no error of its code
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json")
 
 
@@ -245,7 +245,7 @@ class ShellExecutor(_ShowsUnderTheCell):
         began = time.perf_counter()
         error: BaseException | None = None
 
-        ended: list[Settled] = []
+        ended: list[TaskEnd] = []
 
         def run_cell() -> BaseException | None:
             try:
@@ -253,7 +253,7 @@ class ShellExecutor(_ShowsUnderTheCell):
             except EffectStopped as stopped:  # what it had called after the cell
                 return stopped
             found = result.error_before_exec or result.error_in_exec
-            ended.extend([found] if isinstance(found, Settled) else [])
+            ended.extend([found] if isinstance(found, TaskEnd) else [])
             return found
 
         self._outputs.begin_step()
@@ -264,7 +264,7 @@ class ShellExecutor(_ShowsUnderTheCell):
             error = next(iter(ended), raised)
         finally:
             kept = self._outputs.end_step()
-        settled = error if isinstance(error, Settled) else None
+        settled = error if isinstance(error, TaskEnd) else None
         parts = _parts(kept)
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began

@@ -17,7 +17,7 @@ from IPython.core.error import UsageError
 
 from agent_kernel.agents import approval, elsewhere
 from agent_kernel.agents.agent import Agent, reopened, started
-from agent_kernel.agents.approval import said_of
+from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
@@ -38,7 +38,7 @@ from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.steps import Notebook, OwnNamespace, ShellExecutor, Shown, Terminal, left_open, shown
 from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.verbs.output import Result, Said
+from agent_kernel.verbs.output import Lines, Result
 from agent_kernel.verbs.scope import UsageProblem
 from agent_kernel.verbs.text import plural
 
@@ -391,7 +391,7 @@ class Tasks:
         """Answer for the step that waits, and let the run go on, if it is here that it acts."""
         noted = self._noted(run, decision, reason, code)
         if noted:
-            return Said((noted,), {"run": run, "status": "decided"})
+            return Lines((noted,), {"run": run, "status": "decided"})
         return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
 
     def check_code(self, code: str) -> None:
@@ -497,7 +497,7 @@ class Tasks:
             driven = self._drive(run)
             if has_cell:
                 self._told(driven)
-        return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
+        return f"The run of {run.agent} is {'done' if run.status == 'completed' else status_text(run.status)}."
 
     def resume(self, run: str, answer: str, *, force: bool = False, model: str = "", says: str = "") -> Result:
         """Let a run go on.
@@ -625,7 +625,7 @@ class Tasks:
         value = _shown_value(run)
         if run.status == "completed" and value is not None:
             self._shell.displayhook(value)
-        return Said((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
+        return Lines((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
 
     def _type(self, text: str) -> object:
         """What stands after `--returns`: an expression in the notebook's namespace."""

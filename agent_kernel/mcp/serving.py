@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from agent_kernel.agents.approval import MODES
 from agent_kernel.errors import AgentKernelError, MissingExtraError
-from agent_kernel.mcp.tools import TOOLS, Told, Tools, about
+from agent_kernel.mcp.tools import TOOLS, ToolAnswer, Tools, about
 from agent_kernel.repository.refs import check_ref_name
 from agent_kernel.verbs.scope import Helped, Parser, UsageProblem
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Hands", "guarded", "main", "over_http", "over_stdio", "server_of"]
 
 
-Call: typing.TypeAlias = Callable[[str, dict[str, object], str], Awaitable[Told]]
+Call: typing.TypeAlias = Callable[[str, dict[str, object], str], Awaitable[ToolAnswer]]
 
 _READS: Final = frozenset({"list_variables", "preview", "history", "show", "diff"})
 _INSTRUCTIONS: Final = """\
@@ -227,7 +227,7 @@ _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 class Served(Protocol):
     """What stands behind the tools."""
 
-    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> ToolAnswer:
         """Use a tool by its name, as this agent."""
         ...
 
@@ -316,11 +316,11 @@ def _serve(options: Namespace) -> None:
 
         agents: defaultdict[str, str] = defaultdict(lambda: options.agent or f"{_AGENT}-{secrets.token_hex(2)}")
 
-        def used(tool: str, arguments: dict[str, object], client: str) -> Told:
+        def used(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
             with without_input():
                 return served.call(tool, arguments, agents[client])
 
-        async def call(tool: str, arguments: dict[str, object], client: str) -> Told:
+        async def call(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
             return await hands.do(lambda: used(tool, arguments, client))
 
         server = server_of(call, _version())
@@ -338,9 +338,9 @@ def _namespace(options: Namespace) -> AbstractContextManager[Served]:
 
         begin = partial(connected, options.kernel, wait_s=options.wait_s)
     else:
-        from agent_kernel.mcp.tools import opened
+        from agent_kernel.mcp.tools import open_store
 
-        begin = partial(opened, options.store, branch=options.branch)
+        begin = partial(open_store, options.store, branch=options.branch)
     return begin(agent=options.agent or _AGENT, approve=options.approve, step_s=options.step_s)
 
 

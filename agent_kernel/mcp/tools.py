@@ -58,15 +58,15 @@ if TYPE_CHECKING:
 __all__ = [
     "TOOLS",
     "Answer",
-    "Asked",
     "Kernel",
     "Steps",
     "Stored",
-    "Told",
+    "ToolAnswer",
+    "ToolCall",
     "Tools",
     "answered",
     "connected",
-    "opened",
+    "open_store",
     "without_input",
 ]
 
@@ -76,7 +76,7 @@ _MOST_NAMES: Final = 500
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-class Told(msgspec.Struct, frozen=True):
+class ToolAnswer(msgspec.Struct, frozen=True):
     """The answer of a tool."""
 
     text: str
@@ -102,15 +102,15 @@ class Tools:
         self._steps = steps
         self._hidden = HideList(repo) if repo is not None else None
 
-    def call(self, tool: str, arguments: dict[str, object]) -> Told:
+    def call(self, tool: str, arguments: dict[str, object]) -> ToolAnswer:
         """Use a tool by its name. What goes wrong on purpose is an answer too."""
         if tool not in TOOLS:
-            return Told(f"there is no tool {tool!r}; the tools are {', '.join(TOOLS)}", failed=True)
+            return ToolAnswer(f"there is no tool {tool!r}; the tools are {', '.join(TOOLS)}", failed=True)
         use: Callable[..., str] = getattr(self, tool)
         try:
-            return Told(self._clean(use(**arguments)))
+            return ToolAnswer(self._clean(use(**arguments)))
         except (AgentKernelError, UsageProblem) as error:
-            return Told(self._clean(str(error)), failed=True)
+            return ToolAnswer(self._clean(str(error)), failed=True)
 
     # -- looking
 
@@ -391,7 +391,7 @@ class Steps:
 
     def _told(self, events: Sequence[Event]) -> str:
         """The last step: what it showed and changed, and what it did that going back does not cover."""
-        asked = approval.waiting(events)
+        asked = approval.open_request(events)
         if asked is not None:
             return self._asks(asked)
         output = next((event for event in reversed(events) if isinstance(event, Output)), None)
@@ -453,7 +453,7 @@ _DECIDES = (
 _UNBOUND = "No notebook is bound in this kernel: the person runs %load_ext agent_kernel there first."
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True):
     """A call of a tool.
 
     Attributes:
@@ -481,7 +481,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def answered(request: str) -> Answer:
     """Do what is asked, in the notebook of this kernel."""
-    asked = msgspec.json.decode(request, type=Asked)
+    asked = msgspec.json.decode(request, type=ToolCall)
     if time.time() > asked.until:
         return Answer(late=True)
     try:
@@ -493,7 +493,7 @@ def answered(request: str) -> Answer:
     steps = Steps(lambda: place, agent=asked.agent, approve=asked.approve, step_s=asked.step_s, decides=_DECIDES)
     repo = place.session.repo if place.session is not None else None
     try:
-        told: Told = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+        told: ToolAnswer = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
     finally:
         place.moved()  # this was no cell, at the end of which panels are told
     return Answer(told.text, told.failed)
@@ -548,12 +548,12 @@ class Kernel:
         self._wait_s = wait_s
         self._is_ready = False
 
-    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> ToolAnswer:
         """Use a tool in the kernel, or say that it is busy: then nothing of it happens later either."""
         if not self._ready():
-            return Told(_BUSY, failed=True)
+            return ToolAnswer(_BUSY, failed=True)
         until = time.time() + self._wait_s
-        asked = Asked(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
+        asked = ToolCall(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
         request = msgspec.json.encode(asked).decode()
         message = self._client.execute(
             "",
@@ -564,7 +564,7 @@ class Kernel:
             stop_on_error=False,
         )
         reply = self._reply(message, until)
-        return Told(_BUSY if reply is None else _GONE, failed=True) if not reply else _told(reply)
+        return ToolAnswer(_BUSY if reply is None else _GONE, failed=True) if not reply else _told(reply)
 
     def stop(self) -> None:
         """Interrupt what runs there; from any thread."""
@@ -608,23 +608,23 @@ class Kernel:
                 return True
 
 
-def _told(reply: dict[str, Any]) -> Told:
+def _told(reply: dict[str, Any]) -> ToolAnswer:
     content = reply["content"]
     shown = content.get("user_expressions", {}).get("answer", {})
     if shown.get("status") != "ok":
         about = shown or content
-        return Told(
+        return ToolAnswer(
             f"The kernel could not do it: {about.get('ename', 'error')}: {about.get('evalue', '')}", failed=True
         )
     answer = msgspec.json.decode(shown["data"]["text/plain"], type=Answer)
-    return Told(_BUSY, failed=True) if answer.late else Told(answer.text, answer.failed)
+    return ToolAnswer(_BUSY, failed=True) if answer.late else ToolAnswer(answer.text, answer.failed)
 
 
 # -- A store as a namespace for an agent outside: a branch of it, whose values are loaded when something first acts on them
 
 
 @contextmanager
-def opened(store: str, *, agent: str, approve: str, step_s: float | None, branch: str | None) -> Generator[Stored]:
+def open_store(store: str, *, agent: str, approve: str, step_s: float | None, branch: str | None) -> Generator[Stored]:
     """The store, closed at the end.
 
     Raises:
@@ -658,13 +658,13 @@ class Stored:
         self._begin = partial(Steps, self.open, approve=approve, step_s=step_s, decides=decides)
         self._steps: dict[str, Steps] = {}  # of each agent
 
-    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> ToolAnswer:
         """Use a tool by its name."""
         name = agent or self._agent
         steps = self._steps[name] = self._steps.get(name) or self._begin(agent=name)
         told = Tools(self._repo, lambda: self._place, steps).call(tool, arguments)
         notes, self._notes = self._notes, []
-        return Told("\n\n".join([told.text, *notes]), told.failed) if notes else told
+        return ToolAnswer("\n\n".join([told.text, *notes]), told.failed) if notes else told
 
     def stop(self) -> None:
         """Interrupt the code that runs; from any thread."""

@@ -76,7 +76,7 @@ class Publisher(Protocol):
     ) -> None: ...
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """Something to close."""
 
     def close(self) -> None: ...
@@ -113,7 +113,7 @@ class Panels:
         self._turns = Turns(self._wake)
         self._hub: Hub | None = None
         self._lock = threading.Lock()
-        self._channels: list[Closing] = []
+        self._channels: list[Closable] = []
         self._panels: list[HistoryPanel] = []
         self._cards: dict[str, Card] = {}  # of steps and questions that wait, by their runs
 
@@ -349,7 +349,7 @@ class Panels:
     def _panel_closed(self, panel: HistoryPanel) -> None:
         self._panels = [one for one in self._panels if one is not panel]
 
-    def _hung_up(self, channel: Closing) -> None:
+    def _hung_up(self, channel: Closable) -> None:
         self._channels = [one for one in self._channels if one is not channel]
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 
 import msgspec
 
-from agent_kernel.agents.approval import is_decided, waiting
+from agent_kernel.agents.approval import is_decided, open_request
 from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
-from agent_kernel.browsing.plans import told_changes
+from agent_kernel.browsing.plans import change_fields
 from agent_kernel.browsing.reader import in_words
-from agent_kernel.browsing.wording import called, cleaned
+from agent_kernel.browsing.wording import cleaned, commit_text
 from agent_kernel.errors import (
     AgentKernelError,
     DamagedObjectError,
@@ -33,7 +33,7 @@ from agent_kernel.panels.desk import GoneError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.checkout import redo, told, undo
+from agent_kernel.verbs.checkout import move_report, redo, undo
 from agent_kernel.verbs.scope import UsageProblem
 from agent_kernel.verbs.text import clean, plural, spelled
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Change
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
-    from agent_kernel.verbs.checkout import Moved
+    from agent_kernel.verbs.checkout import MoveReport
     from agent_kernel.verbs.scope import Scope
 
 __all__ = [
@@ -290,7 +290,7 @@ def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
     with desk.inside() as (repo, _):
         events = tuple(EventStore(repo.store).of(args.run))
-    asked = waiting(events)
+    asked = open_request(events)
     if asked is None or asked.step != args.step:
         raise RequestError("", _why_not(events, args.step))
     return asked
@@ -324,7 +324,9 @@ def _aim(desk: Desk, rev: str) -> _Aim:
         commit = repo.commit_at(found)
         # A kernel counts its cells anew: the same number is that of another cell now.
         is_older = session_of(commit) not in ("", session.id)
-        return _Aim(branch or own, hex_of(found), f"{called(commit)} ({short(found)})" if is_older else called(commit))
+        return _Aim(
+            branch or own, hex_of(found), f"{commit_text(commit)} ({short(found)})" if is_older else commit_text(commit)
+        )
 
 
 def _names(repo: Repository, rev: str, commit: ObjectId) -> bool:
@@ -655,7 +657,7 @@ def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)  # before anything moves: it may be damaged
     before = scope.live().head
-    report = told(scope, before, scope.live().checkout(args.to))
+    report = move_report(scope, before, scope.live().checkout(args.to))
     return _with_cells(desk, _moved(desk, scope, f"Checked out {act.label}", report, page))
 
 
@@ -663,7 +665,7 @@ def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)
     before = scope.live().head
-    report = told(scope, before, scope.live().rollback(args.to))
+    report = move_report(scope, before, scope.live().rollback(args.to))
     return _with_cells(desk, _moved(desk, scope, f"Rolled back to {act.label}", report, page))
 
 
@@ -681,7 +683,7 @@ def _page(desk: Desk, args: Aimed) -> object:
 
 def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
     before = scope.live().head
-    report = told(scope, before, scope.live().switch(_args(act, Switched).branch))
+    report = move_report(scope, before, scope.live().switch(_args(act, Switched).branch))
     return _moved(desk, scope, f"Switched to {act.label}", report)
 
 
@@ -704,7 +706,7 @@ def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
         return
     is_other = bool(meant.of) and meant.of != name_of(operation)
     if is_other or (meant.head is not None and hex_of(head) != meant.head):
-        raise UsageProblem(f"HEAD is at {called(scope.repo.commit_at(head))} by now")
+        raise UsageProblem(f"HEAD is at {commit_text(scope.repo.commit_at(head))} by now")
 
 
 def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
@@ -754,7 +756,7 @@ def _branch(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Branched)
     scope.repo.create_branch(args.name, scope.resolve(args.at))
     if not args.go:
-        return _done(desk, scope, f"Branch {act.label} starts at {called(scope.commit(args.at)[1])}.")
+        return _done(desk, scope, f"Branch {act.label} starts at {commit_text(scope.commit(args.at)[1])}.")
     try:
         report = scope.live().switch(args.name)
     except BaseException:
@@ -872,7 +874,7 @@ _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
 
 
 def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
-    moved: Moved = result
+    moved: MoveReport = result
     assert moved.report is not None
     return _moved(desk, scope, cleaned(moved.said, 200), moved.report)
 
@@ -948,7 +950,7 @@ def tag(desk: Desk, notebook: Notebook, act: Act) -> Answer:
     with desk.inside() as (repo, session):
         at = repo.resolve(act.args.at, session.id)
         repo.create_tag(act.args.name, at)
-        said = f"Tagged {called(repo.commit_at(at))} as {act.label}."
+        said = f"Tagged {commit_text(repo.commit_at(at))} as {act.label}."
     return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
 
 
@@ -1048,7 +1050,7 @@ def _compared(repo: Repository, session: Session, args: Mapping[str, object], to
         return {}
     branch = repo.branch_meant(str(args["to"]), session.id) if args["op"] == "checkout" else None
     changes = session.foreseen(to, is_here=branch is not None and branch == session.branch)
-    return told_changes(repo, repo.tree_at(to), changes)
+    return change_fields(repo, repo.tree_at(to), changes)
 
 
 def _first(names: Sequence[str]) -> list[str]:

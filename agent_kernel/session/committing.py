@@ -445,11 +445,11 @@ class Committing:
         carried = self._carried
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
-            entries, carried = not_loaded.beside(
+            entries, carried = not_loaded.tree_edits(
                 self.repo, self._tree, carried, staged.entries, self.ignoring.among(carried)
             )
         # Before the tree is edited: its nodes are at hand until then.
-        draft.changed = not_loaded.told(self._tree, self._carried, entries, staged.changes)
+        draft.changed = not_loaded.compare_not_loaded(self._tree, self._carried, entries, staged.changes)
         tree = self._tree.edit(writer, entries) if entries else self._tree
         unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)

@@ -17,16 +17,16 @@ from agent_kernel.values.summaries.model import clean, cut
 __all__ = [
     "Kernels",
     "about",
+    "commit_in_message",
+    "commit_in_undo",
     "error_kind",
     "is_code",
     "label",
-    "named",
     "prompt",
     "session_of",
     "shown",
     "subject",
     "title",
-    "undone",
     "what_ran",
     "without_code",
 ]
@@ -96,7 +96,7 @@ def label(found: ObjectId, commit: Commit, *, longest: int = 0) -> str:
     return " ".join(part for part in (short(found), prompt(commit), said) if part)
 
 
-def named(found: ObjectId, commit: Commit, rev: str = "") -> str:
+def commit_in_message(found: ObjectId, commit: Commit, rev: str = "") -> str:
     """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
     said = label(found, commit, longest=_LONGEST)
     return f"{rev}: {said}" if rev and not said.startswith(rev) else said
@@ -131,10 +131,10 @@ def session_of(commit: Commit) -> str:
     return commit.session if is_numbered and not commit.session.startswith(ASIDE) else ""
 
 
-def undone(found: ObjectId, commit: Commit) -> str:
+def commit_in_undo(found: ObjectId, commit: Commit) -> str:
     """The commit inside the message of an undo: `3f2a91c4 [7] x = 1`, and of another move `3f2a91c4 (roll back to HEAD~2)`."""
     if commit.cell is not None:
-        return named(found, commit)
+        return commit_in_message(found, commit)
     said = title(commit)
     if commit.kind not in _WRITTEN:
         said = said.partition(": ")[0]  # behind it stands what the move went to, in as many words again

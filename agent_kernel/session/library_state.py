@@ -146,9 +146,9 @@ def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: b
     except StoreUnavailableError:
         raise
     except Exception as error:
-        from agent_kernel.session.load_failures import told
+        from agent_kernel.session.load_failures import error_line
 
-        reason = told(error)
+        reason = error_line(error)
         if not partial:
             what, way = (GENERATORS,), "--keep-random leaves them as they are, and so does --partial"
             raise LoadError((), reason, ((what, reason),), way) from error

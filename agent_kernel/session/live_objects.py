@@ -91,7 +91,7 @@ def _numbers(cell: str) -> list[int]:
     return [int(number) for number in re.findall(r"\[(\d+)\]", cell)]
 
 
-def told_now(
+def loss_text(
     lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss, Collection[str]], str]
 ) -> list[Unsaved]:
     """What to say of what could not be saved, with the remedies that hold now.
@@ -235,7 +235,7 @@ class Living:
 
     def told_now(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
         """What to say of what could not be saved, with the remedies that hold now."""
-        return told_now(lost, losses, self.remedy_now)
+        return loss_text(lost, losses, self.remedy_now)
 
     def _with_makers(self, remedy: str, names: Collection[str]) -> str:
         """The remedy with the later cells that gave an object its names: what made the object gives it no second name."""

@@ -53,7 +53,7 @@ class Failed(msgspec.Struct, frozen=True):
         packages = self.manifest.packages if self.manifest is not None else {}
         others = [_other(package, saved) for package, saved in sorted(packages.items())]
         differ = "; ".join(filter(None, others))
-        said = of_class + told(self.error) + (f" (saved with {differ})" if differ else "")
+        said = of_class + error_line(self.error) + (f" (saved with {differ})" if differ else "")
         if not self.folder:
             return said
         if not Path(self.folder).is_dir():
@@ -95,7 +95,7 @@ def _folders(repo: Repository, source: ObjectId) -> list[str]:
 _LATEST = 1_000  # commits to look through for the folder of a module
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error in one line. Its `str` is not asked unless it is ours: that would be the notebook's code."""
     if isinstance(error, AgentKernelError):
         return str(error)

@@ -196,7 +196,7 @@ class Sides(NamedTuple):
     theirs: ObjectId | None
 
 
-class Settled(msgspec.Struct, frozen=True):
+class PartialMerge(msgspec.Struct, frozen=True):
     """What could be settled, and which keys clash in the dicts that could not."""
 
     entries: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
@@ -212,13 +212,13 @@ def settle(
     sides: Sides,
     conflicts: Mapping[str, Conflict],
     choices: Choices,
-) -> Settled:
+) -> PartialMerge:
     """Settle the conflicts that can be; a variable that one side is chosen for is not asked about.
 
     Raises:
         LoadError: a value that is needed cannot be loaded, and the choices are not `partial`.
     """
-    settled = Settled()
+    settled = PartialMerge()
     snapshots = [_snapshot(repo, workspace, commit) for commit in sides]
     mine = repo.tree_at(sides.ours)
     for name, conflict in conflicts.items():
@@ -277,7 +277,7 @@ def _resolved(resolvers: Mapping[type, Resolver], base: object, ours: object, th
 
 
 def _by_key(
-    workspace: Workspace, settled: Settled, name: str, values: tuple[object, object, object], choices: Choices
+    workspace: Workspace, settled: PartialMerge, name: str, values: tuple[object, object, object], choices: Choices
 ) -> object:
     prefer: Preference = "ours" if name in choices.ours else "theirs" if name in choices.theirs else ""
     was, ours, theirs = values

@@ -65,7 +65,7 @@ def variables(carried: Iterable[str]) -> list[str]:
     return sorted(name for name in carried if not name.startswith("\0"))
 
 
-def beside(
+def tree_edits(
     repo: Repository,
     tree: Tree,
     carried: frozenset[str],
@@ -79,14 +79,14 @@ def beside(
     for name in kept:  # nothing in memory needs this class, but what is carried does
         del entries[name]
     entries |= dict.fromkeys(ignored)
-    entries |= left_over(repo, tree, carried, entries)
+    entries |= further_edits(repo, tree, carried, entries)
     gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
     if carried.isdisjoint(gone) and carried.issuperset(kept):
         return entries, carried  # the same object: nothing has to find out again that it is equal
     return entries, (carried - gone) | kept
 
 
-def told(
+def compare_not_loaded(
     tree: Tree, carried: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
 ) -> tuple[Change, ...]:
     """The changes, with names that were carried compared with what the branch holds of them."""
@@ -102,7 +102,7 @@ def told(
     return sorted_changes(found.values())
 
 
-def left_over(
+def further_edits(
     repo: Repository, tree: Tree, carried: frozenset[str], replaced: Collection[str]
 ) -> dict[str, Entry | None]:
     """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was carried."""

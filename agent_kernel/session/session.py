@@ -16,7 +16,7 @@ from agent_kernel.session import library_state, not_loaded, trust
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.session.labels import named, title, undone
+from agent_kernel.session.labels import commit_in_message, commit_in_undo, title
 from agent_kernel.session.operations import Operation, Operations, Position, Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
@@ -213,7 +213,7 @@ class Session(Committing):
         commit = self.repo.commit_at(at)
         # A run is undone as a whole, and not the step that was its last.
         run = f"the run of {self._agent_of(operation.run, at)} ({operation.run[-5:]})" if operation.run else ""
-        return f" of {run or undone(at, commit)}"
+        return f" of {run or commit_in_undo(at, commit)}"
 
     def _agent_of(self, run: str, tip: ObjectId) -> str:
         """Whose run it is. The commit that it ended with may be somebody's who took on what it did."""
@@ -691,7 +691,7 @@ class Session(Committing):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, carried = not_loaded.beside(
+        edits, carried = not_loaded.tree_edits(
             self.repo, self._tree, self._carried, live, self.ignoring.among(self._carried)
         )
         tree = self._tree.edit(writer, edits)
@@ -741,7 +741,7 @@ class Session(Committing):
             return self.workspace.load(self._tree, target, rest, sources=(source,)), rest, notes
 
     def _named(self, commit: ObjectId, rev: str = "") -> str:
-        return named(commit, self.repo.commit_at(commit), rev)
+        return commit_in_message(commit, self.repo.commit_at(commit), rev)
 
     def _go(self, head: Head, message: str) -> None:
         """Move HEAD, holding the lease of the branch that it goes to."""

@@ -11,11 +11,11 @@ from agent_kernel.agents import approval, cleanup, elsewhere
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
 from agent_kernel.agents.moves import DENIED, is_outside, undone_since
-from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
+from agent_kernel.agents.racing.raced import RaceOutcome, candidate_of, is_race, race_outcome
 from agent_kernel.errors import ModelError
 from agent_kernel.session.history import person
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Code, Json, Line, Lines, Result, Table
 from agent_kernel.verbs.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.verbs.text import clean, clean_lines, clock, cut
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
 
 __all__ = [
-    "Asked",
-    "Decided",
+    "DecisionReport",
+    "Question",
     "Runs",
     "approve",
     "approve_arguments",
@@ -50,7 +50,7 @@ _MOST_TEXT = 500
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question to a person. What looks like a secret is masked in it.
 
     Attributes:
@@ -66,9 +66,9 @@ class Asked:
     is_outside: bool = False
 
     @classmethod
-    def of(cls, events: Sequence[Event]) -> Asked | None:
+    def of(cls, events: Sequence[Event]) -> Question | None:
         """What a run asks, if it waits."""
-        asked, start = approval.asked_by(events), events[0]
+        asked, start = approval.request_text(events), events[0]
         if asked is None:
             return None
         comes = isinstance(start, TaskStart) and is_outside(start.model)
@@ -108,10 +108,10 @@ def preview_lines(asked: ApprovalRequested) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Decided(Result):
+class DecisionReport(Result):
     """A decision about a step, behind what was decided about."""
 
-    asked: Asked
+    asked: Question
     decision: str
 
     def blocks(self) -> Sequence[Block]:
@@ -157,7 +157,7 @@ def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
         events = tuple(event_store.of(run))
         if not events or events[0].parent_run or is_race(events[0]):
             continue
-        state = approval.standing(event_store, events)
+        state = approval.run_status(event_store, events)
         if state in _WAYS:
             named = _named(event_store, run)
             found.append((run, state, f"{named[:1].upper()}{named[1:]} {_WAYS[state]}"))
@@ -193,10 +193,10 @@ def edit(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     run = _waiting(scope, options.run)
-    asked = approval.waiting(tuple(EventStore(scope.repo.store).of(run)))
+    asked = approval.open_request(tuple(EventStore(scope.repo.store).of(run)))
     assert asked is not None
     notebook.tasks.offer_edit(run, asked.code)
-    return Said((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
+    return Lines((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
 
 
 def _waiting(scope: Scope, run: str) -> str:
@@ -224,8 +224,8 @@ def _only(event_store: EventStore, runs: Sequence[str], what: str) -> str:
     raise UsageProblem(f"{len(runs)} runs {what}: {', '.join(each[:_MOST])}{more}; --run RUN says which one")
 
 
-def _asked(event_store: EventStore, run: str) -> Asked | None:
-    return Asked.of(tuple(event_store.of(run)))
+def _asked(event_store: EventStore, run: str) -> Question | None:
+    return Question.of(tuple(event_store.of(run)))
 
 
 def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
@@ -233,10 +233,10 @@ def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
     log = approval.log_of(EventStore(scope.repo.store), found)
-    asked = Asked.of(log.events)
+    asked = Question.of(log.events)
     approval.decide(log, decision, reason=reason, by=person().name)
     assert asked is not None  # else there was nothing to decide
-    return Decided(asked, decision)
+    return DecisionReport(asked, decision)
 
 
 def resume_arguments(parser: Parser) -> None:
@@ -261,9 +261,9 @@ def _resting(event_store: EventStore) -> str:
     failed = approval.newest(event_store, ["failed"])
     newer = approval.newest(event_store, ["pending", "running", "completed"])
     if failed and newer > failed:  # the ids of runs are in the order in which they began
-        state = approval.standing(event_store, tuple(event_store.of(newer)))
-        ended = approval.said_of("failed", tuple(event_store.of(failed)))
-        what = "is done" if state == "completed" else f"is {approval.said_of(state)}"
+        state = approval.run_status(event_store, tuple(event_store.of(newer)))
+        ended = approval.status_text("failed", tuple(event_store.of(failed)))
+        what = "is done" if state == "completed" else f"is {approval.status_text(state)}"
         raise UsageProblem(
             f"{_named(event_store, failed)} {ended}, and behind it {_named(event_store, newer)} {what}: "
             f"%agent resume --run {short_run(failed)} tries it once more"
@@ -314,11 +314,11 @@ def model(scope: Scope, options: Namespace) -> Result:
     assert notebook is not None
     if options.name is None:
         name = notebook.tasks.model
-        return Said(
+        return Lines(
             (f"The model is {name}" if name else "No model is named: %agent model openai:NAME",), {"model": name}
         )
     notebook.tasks.choose(options.name)
-    return Said((f"Tasks go to {options.name} from now on",), {"model": options.name})
+    return Lines((f"Tasks go to {options.name} from now on",), {"model": options.name})
 
 
 # -- `runs`: what agents did, how each run stands, and which of them waits for somebody
@@ -349,16 +349,16 @@ class _Listed:
     run: str
     agent: str
     task: str
-    state: approval.Standing
+    state: approval.RunStatus
     steps: int
     tokens: int
     cost: float | None
     time_ns: int
-    asked: Asked | None = None
+    asked: Question | None = None
     candidate: int = 0  # of the race `parent`
     parent: str = ""
     model: str = ""
-    raced: Raced | None = None
+    raced: RaceOutcome | None = None
     picked: int = 0  # the candidate of it from which the variables go on
     left: tuple[cleanup.Partial, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
@@ -374,7 +374,7 @@ class _Listed:
         head: ObjectId | None,
     ) -> _Listed:
         start = events[0]
-        race = raced(events) if is_race(start) else None
+        race = race_outcome(events) if is_race(start) else None
         # A race has taken what its candidates have.
         taken = [*events, *(event for run in race.runs.values() for event in event_store.of(run))] if race else events
         usage = usage_of(taken)
@@ -382,7 +382,7 @@ class _Listed:
         task, model = (start.task, start.model) if isinstance(start, TaskStart) else ("", "")
         number = candidate_of(event_store, start)
         took = usage.tokens, usage.cost
-        state = approval.standing(event_store, events, undone)
+        state = approval.run_status(event_store, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
         left = tuple(one for one in cleanup.partial(repo, event_store, events) if one.has_work) if rests else ()
         return cls(
@@ -393,7 +393,7 @@ class _Listed:
             steps,
             *took,
             start.time_ns,
-            Asked.of(events),
+            Question.of(events),
             number,
             start.parent_run,
             model,
@@ -401,7 +401,7 @@ class _Listed:
             race.picked(repo, head) if race else 0,
             left,
             _denied(events) if state == "cancelled" else "",
-            approval.said_of(state, events),
+            approval.status_text(state, events),
         )
 
     @property

@@ -14,9 +14,9 @@ from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.checkout import Moved
+from agent_kernel.verbs.checkout import MoveReport
 from agent_kernel.verbs.describe import by_name, chip_line, live_ranks
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said
+from agent_kernel.verbs.output import Block, Json, Line, Lines, Result
 from agent_kernel.verbs.scope import Notebook, Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, place_text, plural, size_text, spelled
 
@@ -57,7 +57,7 @@ def bind_arguments(parser: Parser) -> None:
 def bind(scope: Scope, options: Namespace) -> Result:
     source: str | None = vars(options)["from"]
     said = _notebook(scope).bind(options.place, source=source, branch=options.branch)
-    return Said(tuple(map(clean, said)))
+    return Lines(tuple(map(clean, said)))
 
 
 def _notebook(scope: Scope) -> Notebook:
@@ -201,9 +201,9 @@ def commit(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem("one message is enough: in quotation marks, or with -m")
     report = scope.live().commit(said or options.message or "", full=options.full)
     if report.commit is None:
-        return Moved("Nothing to commit", scope.live().head, report.branch)
+        return MoveReport("Nothing to commit", scope.live().head, report.branch)
     made = describe.label(report.commit, scope.repo.commit_at(report.commit))
-    return Moved.of(f"Committed {made}", scope, report)
+    return MoveReport.of(f"Committed {made}", scope, report)
 
 
 def trust_arguments(parser: Parser) -> None:
@@ -212,7 +212,7 @@ def trust_arguments(parser: Parser) -> None:
 
 def trust(scope: Scope, options: Namespace) -> Result:
     scope.repo.trust()
-    return Said((f"{place_text(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
+    return Lines((f"{place_text(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
 
 
 def on_arguments(parser: Parser) -> None:
@@ -221,7 +221,7 @@ def on_arguments(parser: Parser) -> None:
 
 def on(scope: Scope, options: Namespace) -> Result:
     _notebook(scope).record(True)
-    return Said(("Every cell is a commit again.",))
+    return Lines(("Every cell is a commit again.",))
 
 
 def off_arguments(parser: Parser) -> None:
@@ -230,7 +230,7 @@ def off_arguments(parser: Parser) -> None:
 
 def off(scope: Scope, options: Namespace) -> Result:
     _notebook(scope).record(False)
-    return Said(("Automatic commits are off. Turn them on with %agent on, or make one commit with %agent commit.",))
+    return Lines(("Automatic commits are off. Turn them on with %agent on, or make one commit with %agent commit.",))
 
 
 # -- `ignore`: the variables that are never stored, by name or by pattern
@@ -254,7 +254,7 @@ def ignore(scope: Scope, options: Namespace) -> Result:
         if options.remove:
             raise UsageProblem("say which variables")
         listed = sorted(ignored)
-        return Said((f"Ignored: {spelled(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
+        return Lines((f"Ignored: {spelled(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
     if options.remove:
         return _remove(scope, ignored, names)
     known = _known_names(scope)
@@ -262,17 +262,17 @@ def ignore(scope: Scope, options: Namespace) -> Result:
         _check_entry(name, known)
     for name in names:
         (ignored.add if scope.session is None else scope.session.ignore)(name)
-    return Said(tuple(line for name in names for line in _said_of_ignoring(scope, name, known)), {"ignored": names})
+    return Lines(tuple(line for name in names for line in _said_of_ignoring(scope, name, known)), {"ignored": names})
 
 
-def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Said:
+def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Lines:
     unknown = [name for name in names if name not in set(ignored)]
     if unknown:
         listed = spelled(sorted(ignored)) or "nothing"
         raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is ignored ({listed})")
     for name in names:
         (ignored.remove if scope.session is None else scope.session.unignore)(name)
-    return Said(tuple(f"{clean(name)} is stored again, from the next commit on" for name in names), {"stored": names})
+    return Lines(tuple(f"{clean(name)} is stored again, from the next commit on" for name in names), {"stored": names})
 
 
 def _known_names(scope: Scope) -> set[str]:
@@ -327,7 +327,7 @@ def hide(scope: Scope, options: Namespace) -> Result:
         if options.remove:
             raise UsageProblem("say which variables")
         listed = sorted(hidden)
-        return Said(
+        return Lines(
             (f"Hidden: {', '.join(map(clean, listed))}" if listed else "No variable is hidden.",), {"hidden": listed}
         )
     if options.remove:
@@ -336,13 +336,13 @@ def hide(scope: Scope, options: Namespace) -> Result:
             raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is hidden")
         for name in names:
             hidden.remove(name)
-        return Said(tuple(f"Models may be told of {clean(name)} again" for name in names), {"shown": names})
+        return Lines(tuple(f"Models may be told of {clean(name)} again" for name in names), {"shown": names})
     for name in names:
         _check_entry(name)
     for name in names:
         hidden.add(name)
     known = _known_names(scope)
-    return Said(tuple(line for name in names for line in _said_of_hiding(name, known)), {"hidden": names})
+    return Lines(tuple(line for name in names for line in _said_of_hiding(name, known)), {"hidden": names})
 
 
 def _said_of_hiding(name: str, known: Collection[str]) -> list[str]:

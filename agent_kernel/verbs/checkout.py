@@ -17,16 +17,16 @@ import msgspec
 from agent_kernel.agents import moves
 from agent_kernel.agents.event_log import EventStore, steps_in
 from agent_kernel.agents.events import Cancelled, Fail
-from agent_kernel.agents.messages import begun_at
+from agent_kernel.agents.messages import stepless_runs
 from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
 from agent_kernel.session.history import changes_between, person
-from agent_kernel.session.labels import named
+from agent_kernel.session.labels import commit_in_message
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.describe import by_name, ranks
-from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Said
+from agent_kernel.verbs.output import Block, Json, Line, Lines, Opens, Result
 from agent_kernel.verbs.scope import Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, spelled
 
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from agent_kernel.session.session import Only
 
 __all__ = [
-    "Moved",
+    "MoveReport",
     "ToChoose",
     "checkout",
     "checkout_arguments",
     "merge",
     "merge_arguments",
+    "move_report",
     "only_argument",
     "only_asked",
     "partial_argument",
@@ -57,7 +58,6 @@ __all__ = [
     "steps_between",
     "switch",
     "switch_arguments",
-    "told",
     "undo",
     "undo_arguments",
 ]
@@ -71,7 +71,7 @@ def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
     return moves.apart(scope.repo, before, scope.live().head)
 
 
-def told(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
+def move_report(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
     notes = moves.uncovered_notes(EventStore(scope.repo.store), found)
@@ -110,7 +110,7 @@ def only_asked(options: Namespace) -> Only:
 
 
 @dataclass(frozen=True)
-class Moved(Result):
+class MoveReport(Result):
     """What a verb did to the variables, or to HEAD."""
 
     said: str  # the sentence up to the counts
@@ -121,7 +121,7 @@ class Moved(Result):
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @classmethod
-    def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> Moved:
+    def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> MoveReport:
         """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
         at = at or report.commit
         if at is None:
@@ -184,14 +184,14 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
     )
     if not options.names and only != "chat":
-        report = told(scope, before, report)
+        report = move_report(scope, before, report)
     if only:
         said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
-        return Moved.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
+        return MoveReport.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
     if options.names:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
-        return Moved.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
+        return MoveReport.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
     return _arrived("Checked out", scope, report)
 
 
@@ -207,7 +207,7 @@ def _start_fresh(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem("--fresh is for a running notebook: only there a restart leaves variables unloaded")
     report = scope.live().leave_behind()
     said = "Nothing to leave behind" if report.commit is None else "Started fresh"
-    return Moved(said, report.commit, report.branch, report if report.commit is not None else None)
+    return MoveReport(said, report.commit, report.branch, report if report.commit is not None else None)
 
 
 def switch_arguments(parser: Parser) -> None:
@@ -224,9 +224,9 @@ def switch(scope: Scope, options: Namespace) -> Result:
         report = scope.session.switch(
             branch, create=options.create, keep_random=options.keep_random, partial=options.partial
         )
-        report = told(scope, before, report)
+        report = move_report(scope, before, report)
         if options.create:
-            return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
+            return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)
     head = scope.head()
     if options.create:
@@ -260,14 +260,14 @@ def _branch(scope: Scope, text: str) -> str:
     raise UsageProblem(f"{clean(text)} is not a branch; {scope.typed('checkout', text)} goes to that commit")
 
 
-def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
+def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> MoveReport:
     branch = scope.branch_meant(rev)
     if names:
         raise UsageProblem("there are no live variables here; single ones are checked out in a notebook")
     found, commit = scope.commit(rev if branch is None else f"refs/heads/{branch}")
     scope.repo.move_head("", Head(branch, found), f"checkout: moving to {branch or rev}")
     where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
-    return Moved(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
+    return MoveReport(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
 
 
 def _how_to_name(scope: Scope) -> str:
@@ -293,12 +293,12 @@ def rollback(scope: Scope, options: Namespace) -> Result:
             options.rev, keep_random=options.keep_random, partial=options.partial, only=only
         )
         if only != "chat":
-            report = told(scope, before, report)
-        return Moved.of(said, scope, report)
+            report = move_report(scope, before, report)
+        return MoveReport.of(said, scope, report)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
-    return Moved(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)
+    return MoveReport(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)
 
 
 def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) -> ObjectId:
@@ -313,7 +313,7 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
         author=person(),
         time_ns=time.time_ns(),
         utc_offset_s=time.localtime().tm_gmtoff,
-        message=f"roll back to {named(found, commit, rev)}",
+        message=f"roll back to {commit_in_message(found, commit, rev)}",
         kind="rollback",
         status="ok",
         cell=None,
@@ -328,12 +328,12 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
 
 
-def _arrived(said: str, scope: Scope, report: Report) -> Moved:
+def _arrived(said: str, scope: Scope, report: Report) -> MoveReport:
     at = report.commit if report.commit is not None else scope.live().head
     if at is not None and said == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
         said = f"{said} {describe.label(at, scope.repo.commit_at(at)).removesuffix(':')}, on {branch}"
-    return Moved.of(said, scope, report, at)
+    return MoveReport.of(said, scope, report, at)
 
 
 # -- `undo` and `redo`: back and forth through what this session did
@@ -368,7 +368,7 @@ def _idle_task(scope: Scope) -> Result | None:
     session.passed_over = last.run
     said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
     next_one = operation_text(scope.repo, operation, session.id)
-    return Said((said, f"{scope.typed('undo')} again takes back {next_one}"))
+    return Lines((said, f"{scope.typed('undo')} again takes back {next_one}"))
 
 
 def redo_arguments(parser: Parser) -> None:
@@ -385,12 +385,12 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     if options.count != "1":
         raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
     session, event_store = scope.live(), EventStore(scope.repo.store)
-    begun = begun_at(scope.repo, event_store, session.head)
+    begun = stepless_runs(scope.repo, event_store, session.head)
     talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
     said = f"The conversation went back to before {run_text(event_store, talk.run)}"
-    return Moved.of(said, scope, report)
+    return MoveReport.of(said, scope, report)
 
 
 _CHECKOUT_OF: Final = "the checkout of "
@@ -401,7 +401,7 @@ def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> R
     count = options.count.lstrip("0") if options.count.isascii() else ""
     if not count.isdecimal():
         raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
-    done: list[Moved] = [_once(verb, scope, only, partial=options.partial)]
+    done: list[MoveReport] = [_once(verb, scope, only, partial=options.partial)]
     for _ in range(int(count[:9]) - 1):
         try:
             done.append(_once(verb, scope, only, partial=options.partial))
@@ -410,7 +410,7 @@ def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> R
     return done[0] if len(done) == 1 else Steps(tuple(done))
 
 
-def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
+def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
     session = scope.live()
     before, absent = session.head, set(session.carried())
     brings_back = verb == "redo" and session.next_redo is session.next_undo
@@ -421,7 +421,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     at = report.commit if report.commit is not None else session.head
     if brings_back or (what is not None and what.chat):
         where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
-        return Moved.of(f"The conversation {where}", scope, report, at)
+        return MoveReport.of(f"The conversation {where}", scope, report, at)
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
@@ -435,7 +435,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     said = f"C{about[5:]} {said.lower()}" if about.startswith(_CHECKOUT_OF) else f"{said} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
-    return Moved.of(said, scope, told(scope, before, report, found), at)
+    return MoveReport.of(said, scope, move_report(scope, before, report, found), at)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
@@ -448,7 +448,7 @@ def _is_back(scope: Scope) -> str:
     session, event_store = scope.live(), EventStore(scope.repo.store)
     if session.next_undo is None or not session.next_undo.chat:
         return "is back where it was"
-    talk = session.last_talk(begun_at(scope.repo, event_store, session.head))
+    talk = session.last_talk(stepless_runs(scope.repo, event_store, session.head))
     return "is back by one run" if talk is None else f"is back up to {run_text(event_store, talk.run)}"
 
 
@@ -470,12 +470,12 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
 class Steps(Result):
     """Several operations, one after the other."""
 
-    each: tuple[Moved, ...]
+    each: tuple[MoveReport, ...]
     last: tuple[Line, ...] = ()
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
-        return [told for one in self.each for told in one.unsaved]
+        return [lost for one in self.each for lost in one.unsaved]
 
     def to_json(self) -> Json:
         return [one.to_json() for one in self.each]
@@ -517,7 +517,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
     if head is not None:
         _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
         if start(scope.repo, head, found).up_to_date:
-            return Moved(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
+            return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
         report = scope.session.merge(
@@ -527,7 +527,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
             message=options.message,
             partial=options.partial,
         )
-        return Moved.of(said, scope, report)
+        return MoveReport.of(said, scope, report)
     return _merge_stored(scope, found, options, said)
 
 
@@ -568,7 +568,7 @@ def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iter
             raise NameNotFoundError(name, "either side", describe.names_close_to(repo, sides[1], name))
 
 
-def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> Moved:
+def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> MoveReport:
     head = scope.head()
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be merged into")
@@ -576,8 +576,8 @@ def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str)
     if begin.fast_forward and head.branch:
         scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
         scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
-        return Moved(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
-    return Moved(said, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
+        return MoveReport(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
+    return MoveReport(said, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
 
 
 def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: ObjectId, options: Namespace) -> ObjectId:

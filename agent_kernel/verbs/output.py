@@ -38,10 +38,10 @@ __all__ = [
     "Block",
     "Code",
     "Line",
+    "Lines",
     "Opens",
     "Piece",
     "Result",
-    "Said",
     "Style",
     "Table",
     "clean",
@@ -243,7 +243,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Said(Result):
+class Lines(Result):
     """A few lines, where there is nothing to tabulate."""
 
     lines: tuple[str, ...]

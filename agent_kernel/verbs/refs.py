@@ -11,7 +11,7 @@ from agent_kernel.agents.temporary_branches import among
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.verbs.scope import Parser, Scope, UsageProblem
 from agent_kernel.verbs.text import clean, clock, plural
 
@@ -53,7 +53,7 @@ def branch(scope: Scope, options: Namespace) -> Result:
         raise RefExistsError(name, _remedy(scope, "branch", options))
     at, commit = scope.commit(options.at or "HEAD")
     scope.repo.create_branch(name, at, force=options.force)
-    return Said((f"Branch {name} starts at {describe.label(at, commit)}",), {"branch": name, "commit": hex_of(at)})
+    return Lines((f"Branch {name} starts at {describe.label(at, commit)}",), {"branch": name, "commit": hex_of(at)})
 
 
 def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
@@ -61,24 +61,24 @@ def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
     return f"choose another name, or move it with {scope.typed(verb, '-f', options.name, *at)}"
 
 
-def _delete_branch(scope: Scope, name: str, options: Namespace) -> Said:
+def _delete_branch(scope: Scope, name: str, options: Namespace) -> Lines:
     if options.at is not None:
         raise UsageProblem("one branch at a time")
     if name == scope.head().branch:
         raise UsageProblem(f"you are on branch {name}; switch to another one first")
     at = scope.repo.branches().get(name)
     scope.repo.delete_branch(name, force=options.delete_anyway)
-    return Said((f"Deleted branch {name} (was {short(at) if at else '?'})",), {"deleted": name})
+    return Lines((f"Deleted branch {name} (was {short(at) if at else '?'})",), {"deleted": name})
 
 
-def _release(scope: Scope, name: str) -> Said:
+def _release(scope: Scope, name: str) -> Lines:
     holder = scope.repo.take_lease_away(name)
     if holder is None:
-        return Said((f"Nobody uses branch {name}",), {"branch": name, "was_used_by": None})
-    return Said((f"Branch {name} is free; {holder} used it",), {"branch": name, "was_used_by": str(holder)})
+        return Lines((f"Nobody uses branch {name}",), {"branch": name, "was_used_by": None})
+    return Lines((f"Branch {name} is free; {holder} used it",), {"branch": name, "was_used_by": str(holder)})
 
 
-def _rename(scope: Scope, name: str, new: str | None) -> Said:
+def _rename(scope: Scope, name: str, new: str | None) -> Lines:
     old = name if new is not None else scope.head().branch
     if old is None:
         raise UsageProblem("you are on no branch; say -m OLD NEW")
@@ -86,7 +86,7 @@ def _rename(scope: Scope, name: str, new: str | None) -> Said:
         scope.session.rename_branch(new or name)
     else:
         scope.repo.rename_branch(old, new or name)
-    return Said((f"Renamed branch {old} to {new or name}",), {"branch": new or name, "was": old})
+    return Lines((f"Renamed branch {old} to {new or name}",), {"branch": new or name, "was": old})
 
 
 def _branches(scope: Scope, *, is_all: bool) -> RefList:
@@ -118,11 +118,13 @@ def tag(scope: Scope, options: Namespace) -> Result:
         if options.at is not None:
             raise UsageProblem("one tag at a time")
         scope.repo.delete_tag(name)
-        return Said((f"Deleted tag {name}",), {"deleted": name})
+        return Lines((f"Deleted tag {name}",), {"deleted": name})
     was = scope.repo.tags().get(name)
     at, commit = scope.commit(options.at or "HEAD")
     if was == at:
-        return Said((f"{describe.label(at, commit)} is tagged as {name} already",), {"tag": name, "commit": hex_of(at)})
+        return Lines(
+            (f"{describe.label(at, commit)} is tagged as {name} already",), {"tag": name, "commit": hex_of(at)}
+        )
     # A notebook is run from its top again: its line means the state that is there now, and no other one.
     is_again = scope.session is not None and options.at is None
     if was is not None and not options.force and not is_again:
@@ -133,7 +135,7 @@ def tag(scope: Scope, options: Namespace) -> Result:
     said = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
     if name in scope.repo.branches():
         said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
-    return Said(tuple(said), {"tag": name, "commit": hex_of(at)})
+    return Lines(tuple(said), {"tag": name, "commit": hex_of(at)})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import cast
 
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.verbs.output import Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Json, Line, Lines, Result, Table
 from agent_kernel.verbs.scope import Helped, Parser, Scope, UsageProblem, Verb
 
 __all__ = [
@@ -168,14 +168,14 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
     if not words or words[0] in ("--help", "-h", "help"):
         return Overview(scope.command), False
     if words[0] == "--version":
-        return Said((f"agent-kernel {_version()}",)), False
+        return Lines((f"agent-kernel {_version()}",)), False
     if list(words) == ["--json"]:
         return Overview(scope.command), True
     verb = verb_named(words[0])
     try:
         options = parser_of(verb, scope.command).read(words[1:])
     except Helped as help_text:
-        return Said((str(help_text),)), False
+        return Lines((str(help_text),)), False
     return run(verb, scope, options), bool(options.json)
 
 

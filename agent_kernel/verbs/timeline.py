@@ -30,7 +30,7 @@ from agent_kernel.values.summaries import clean
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["NOTHING", "Finder", "Record", "Timeline", "View", "forms_for", "reached"]
+__all__ = ["NOTHING", "Finder", "Record", "Timeline", "View", "forms_for", "reachable_commits"]
 
 
 NOTHING = 1  # the mark of a cell that changed nothing
@@ -197,7 +197,7 @@ class Timeline:
                 continue  # each is read by itself when it is reached, and only then it matters
 
 
-def reached(view: View, tips: Iterable[ObjectId], but: Container[ObjectId] = frozenset()) -> set[ObjectId]:
+def reachable_commits(view: View, tips: Iterable[ObjectId], but: Container[ObjectId] = frozenset()) -> set[ObjectId]:
     """All commits that these lead to. `but`: those that others lead to."""
     found = {tip for tip in tips if tip not in but}
     waiting = list(found)
@@ -338,7 +338,7 @@ class Finder:
                 tagged = {at for name, at in view.tags.items() if folded in name.casefold()}
                 return lambda record, digest: record.id in tagged
             case "branch":
-                on = reached(view, [at for name, at in view.branches.items() if name == value])
+                on = reachable_commits(view, [at for name, at in view.branches.items() if name == value])
                 return lambda record, digest: record.id in on
             case "is":
                 return _is(folded, _named(view))

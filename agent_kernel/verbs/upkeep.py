@@ -10,7 +10,7 @@ import msgspec
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.verbs.scope import Parser, Question, UsageProblem, count, days
 from agent_kernel.verbs.text import clean, plural, size_text
 
@@ -102,7 +102,7 @@ def gc(scope: Scope, options: Namespace) -> Result:
         if left
         else []
     )
-    return Said((*gone, collected(report, dry_run=options.dry_run)), gc_json(report))
+    return Lines((*gone, collected(report, dry_run=options.dry_run)), gc_json(report))
 
 
 def _tidied(scope: Scope) -> tuple[str, ...]:
@@ -203,16 +203,16 @@ def prune(scope: Scope, options: Namespace) -> Result:
         report = scope.repo.prune(policy, dry_run=True)
         would = f"would drop {plural(report.dropped, 'commit')} and keep {_kept(report, policy)}"
         if options.dry_run:
-            return Said((would[0].upper() + would[1:],), _prune_facts(report))
+            return Lines((would[0].upper() + would[1:],), _prune_facts(report))
         if report.dropped:
             asked = scope.typed("prune", *_policy_words(options), "--yes")
             raise Question(
                 f"Really prune? It {would}; that rewrites the history and cannot be undone; to do it: {asked}"
             )
-        return Said((f"Nothing to prune: every commit is kept, {_kept(report, policy)}",), _prune_facts(report))
+        return Lines((f"Nothing to prune: every commit is kept, {_kept(report, policy)}",), _prune_facts(report))
     report = scope.repo.prune(policy) if scope.session is None else scope.session.prune(policy)
     dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_kept(report, policy)}"
-    return Said((f"{dropped}; freed {size_text(report.bytes_freed)}",), _prune_facts(report))
+    return Lines((f"{dropped}; freed {size_text(report.bytes_freed)}",), _prune_facts(report))
 
 
 def _policy_words(options: Namespace) -> list[str]:
@@ -341,7 +341,7 @@ def _from_now_on(scope: Scope) -> list[str]:
     ]
 
 
-def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
+def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Lines:
     lines = [f"Forgot {meant.said}; freed {size_text(report.bytes_freed)}"]
     if report.shared_with:
         others = clean(", ".join(report.shared_with[:5]))
@@ -391,4 +391,4 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         "also_in": list(report.also_in),
         "in_memory": list(report.in_memory),
     }
-    return Said(tuple(lines), facts)
+    return Lines(tuple(lines), facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.agents.events import Action, Event, Output, Success, TaskStart
-from agent_kernel.agents.messages import messages_of, told_later
+from agent_kernel.agents.messages import messages_for_later_runs, messages_of
 from agent_kernel.agents.models import AssistantMessage, UserMessage
 from agent_kernel.agents.models.fencing import Fenced, split
 
@@ -69,8 +69,11 @@ class TestTheConversation:
 
     def test_a_step_that_came_to_nothing_is_not_told_later(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP]
-        assert told_later(events) == [UserMessage("Do it."), AssistantMessage("(stopped before it was done)")]
+        assert messages_for_later_runs(events) == [
+            UserMessage("Do it."),
+            AssistantMessage("(stopped before it was done)"),
+        ]
 
     def test_words_at_the_end_are_the_last_thing_that_is_told_later(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP, Output(sent="1"), Action(text="One."), Success()]
-        assert told_later(events)[-1] == AssistantMessage("One.")
+        assert messages_for_later_runs(events)[-1] == AssistantMessage("One.")

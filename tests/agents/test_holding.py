@@ -106,12 +106,12 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
     with driving(tmp_path) as (child, id):
         with closing(LmdbStore(tmp_path / "store")) as store:
             event_store = EventStore(store)
-            assert approval.standing(event_store, tuple(event_store.of(id))) == "running"
+            assert approval.run_status(event_store, tuple(event_store.of(id))) == "running"
         child.send_signal(signal.SIGKILL)
         child.wait()
     with ak.Versioned(tmp_path / "store") as state:
         event_store = EventStore(state.repo.store)
-        assert approval.standing(event_store, tuple(event_store.of(id))) == "stopped"
+        assert approval.run_status(event_store, tuple(event_store.of(id))) == "stopped"
         assert approval.newest(event_store, ("interrupted", "stopped")) == id
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
             approval.decide(approval.log_of(event_store, id), "approve")
@@ -338,7 +338,7 @@ def test_a_copy_of_the_store_does_not_know_who_drives_a_run(tmp_path: Path) -> N
         copy_store(state.repo.store.url, copy)
         assert list(EventStore(copy).of(run.id)) == list(run.events)
         assert copy.keys(b"a/") == []
-        assert approval.standing(EventStore(copy), run.events) == "stopped"
+        assert approval.run_status(EventStore(copy), run.events) == "stopped"
         list(loop)
 
 

@@ -78,19 +78,19 @@ def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
 )
 def test_a_type_is_found_by_its_text(wanted: object) -> None:
     text = return_types.type_text(wanted)
-    assert return_types.type_text(return_types.named(text, {})) == text
-    assert not isinstance(return_types.named(text, {}), return_types.Called)
+    assert return_types.type_text(return_types.type_of_text(text, {})) == text
+    assert not isinstance(return_types.type_of_text(text, {}), return_types.TypeText)
 
 
 def test_a_type_that_is_not_to_be_found_is_held_to_its_name() -> None:
     Own = type("Own", (), {"__module__": "__main__"})
-    wanted = return_types.named("Own", {})
+    wanted = return_types.type_of_text("Own", {})
     value = Own()
     assert return_types.fitted(value, wanted) is value
     with pytest.raises(return_types.Misfit):
         return_types.fitted(1, wanted)
-    assert return_types.named("Own", {"Own": Own}) is Own
-    assert isinstance(return_types.named("print('run')", {}), return_types.Called)
+    assert return_types.type_of_text("Own", {"Own": Own}) is Own
+    assert isinstance(return_types.type_of_text("print('run')", {}), return_types.TypeText)
 
 
 def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:

@@ -14,7 +14,7 @@ from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.browsing.agents import card_faces, keeps, note_of
-from agent_kernel.verbs.agents import Asked
+from agent_kernel.verbs.agents import Question
 from tests.browsing.histories import Notebook, notebook
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -63,7 +63,7 @@ def test_a_step_that_ends_the_run_shows_its_result_before_it_is_accepted(nb: Not
     run = give(nb, "task.success(len(df))")
     asks = nb.ask("run", id=run.id)["asks"]
     assert [tuple(one) for one in asks["tried"]] == [("Returned", "", "int 3", "ends the run")]
-    listed = Asked.of(tuple(EventStore(nb.repo.store).of(run.id)))
+    listed = Question.of(tuple(EventStore(nb.repo.store).of(run.id)))
     assert listed is not None
     assert listed.findings[-1] == "ended the run on a fork (success): int 3"
     for _ in run.approve():
@@ -103,7 +103,7 @@ def test_a_step_that_was_stopped_as_it_ran_says_what_it_was_about_to_do(nb: Note
     assert first["word"] == "Deletes"
     assert first["items"] == [f"deletes {tmp_path / 'dear'}"]
     assert asks["note"].startswith("It was stopped before this happened, and its variables were taken back")
-    listed = Asked.of(tuple(EventStore(nb.repo.store).of(run.id)))
+    listed = Question.of(tuple(EventStore(nb.repo.store).of(run.id)))
     assert listed is not None
     assert f"files: deletes {tmp_path / 'dear'}" in listed.findings
     assert (tmp_path / "dear").exists()

@@ -15,7 +15,7 @@ import agent_kernel as ak
 from agent_kernel.agents.moves import Move
 from agent_kernel.cli import main
 from agent_kernel.errors import MoveNotMadeError
-from agent_kernel.mcp.tools import Asked, answered, opened
+from agent_kernel.mcp.tools import ToolCall, answered, open_store
 from tests.panels.fronts import Front
 
 
@@ -30,7 +30,7 @@ def front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 def use(tool: str, approve: str = "risky", **arguments: object) -> str:
     """The answer to a call of the agent `visitor` in this kernel."""
-    asked = Asked(tool, arguments, "visitor", approve, None, time.time() + 60)
+    asked = ToolCall(tool, arguments, "visitor", approve, None, time.time() + 60)
     return answered(msgspec.json.encode(asked).decode()).text
 
 
@@ -55,7 +55,7 @@ def test_its_own_work_it_takes_back_unasked_and_in_its_own_name(front: Front) ->
 @pytest.mark.parametrize("run", ["", "  "])
 def test_a_result_without_a_run_is_an_error(front: Front, run: str) -> None:
     use("run_python", code="theirs = 2")
-    asked = Asked("result", {"run": run}, "visitor", "risky", None, time.time() + 60)
+    asked = ToolCall("result", {"run": run}, "visitor", "risky", None, time.time() + 60)
     answer = answered(msgspec.json.encode(asked).decode())
     assert answer.failed
     assert "the id of a run" in answer.text
@@ -186,7 +186,7 @@ def test_what_a_person_allows_in_a_panel_runs_at_once(front: Front, tmp_path: Pa
 def test_what_an_agent_asks_for_on_a_branch_of_its_own_is_allowed_here_and_runs_there(front: Front) -> None:
     session = front.extension.notebook.session
     assert session is not None
-    with opened(str(front.notebook), agent="visitor", approve="always", step_s=None, branch=None) as served:
+    with open_store(str(front.notebook), agent="visitor", approve="always", step_s=None, branch=None) as served:
         told = served.call("run_python", {"code": "theirs = mine + 1"}).text
         said = front.show(f"%agent approve --run {run_of(told)}")["text/plain"]
         assert "Noted. visitor goes on with it on branch main-2" in said
@@ -205,7 +205,7 @@ def test_what_was_allowed_and_nobody_went_on_with_says_so(
     with ak.Versioned(store) as state:
         state["x"] = 1
         state.commit("x")
-    with opened(store, agent="visitor", approve="always", step_s=None, branch=None) as served:
+    with open_store(store, agent="visitor", approve="always", step_s=None, branch=None) as served:
         waiting = run_of(served.call("run_python", {"code": "y = 1"}).text)
         assert main(["approve", store, "--run", waiting]) == 0
         assert main(["runs", store]) == 0

@@ -11,7 +11,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.__main__ import main
 from agent_kernel.agents import Agent
-from agent_kernel.mcp.tools import opened, without_input
+from agent_kernel.mcp.tools import open_store, without_input
 from tests.outside.clients import over_stdio, run, take_back_once_it_runs
 
 pytest.importorskip("mcp")
@@ -74,7 +74,7 @@ READS = {
 
 def test_code_that_reads_input_finds_its_end(store: str) -> None:
     before = sys.stdin
-    with opened(store, agent="visitor", approve="auto", step_s=None, branch=None) as served:
+    with open_store(store, agent="visitor", approve="auto", step_s=None, branch=None) as served:
         served.call("run_python", {"code": "import subprocess, sys"})
         for code, said in READS.items():
             with without_input():

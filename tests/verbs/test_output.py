@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
+from agent_kernel.verbs.output import Block, Code, Json, Line, Lines, Result, Table
 
 
 class Everything(Result):
@@ -58,5 +58,5 @@ def test_a_notebook_gets_text_and_html() -> None:
 
 
 def test_what_is_said_is_json_too() -> None:
-    assert Said(("a", "b")).to_json() == {"message": "a\nb"}
-    assert Said(("a",), {"branch": "x"}).to_json() == {"branch": "x"}
+    assert Lines(("a", "b")).to_json() == {"message": "a\nb"}
+    assert Lines(("a",), {"branch": "x"}).to_json() == {"branch": "x"}

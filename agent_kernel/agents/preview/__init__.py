@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.agents.execution import Executed, Settled
+from agent_kernel.agents.execution import Executed, TaskEnd
 from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import masked
 from agent_kernel.agents.preview import seeing
@@ -303,8 +303,8 @@ def _raised(seen: Seen) -> BaseException | None:
             return cast("BaseException", type(name, (Exception,), {})(said))
 
 
-def _settled(seen: Seen) -> Settled | None:
+def _settled(seen: Seen) -> TaskEnd | None:
     if not seen.settled:
         return None
     value: Any = seen.said if seen.value is None else pickle.loads(seen.value)
-    return Settled(seen.settled, value)
+    return TaskEnd(seen.settled, value)

@@ -25,7 +25,7 @@ import msgspec
 
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part, packed
-from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, Settled, offered
+from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, TaskEnd, offered
 from agent_kernel.agents.gate import Allowed, Gate, given_codes
 from agent_kernel.agents.workers import Changed, changed_between, pickled
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
@@ -482,7 +482,7 @@ def _changed(place: ExecutionContext, start: str, changes: list[Change]) -> tupl
     return changed_between(session.repo, session.repo.resolve(start) if start else None, session.head)
 
 
-def _with_end(seen: Seen, settled: Settled | None, place: ExecutionContext) -> Seen:
+def _with_end(seen: Seen, settled: TaskEnd | None, place: ExecutionContext) -> Seen:
     """With how the code ended its run, and why its changes could not be taken on as they are, if so."""
     lost = sorted({one.name for one in seen.unsaved} & {one.name for one in seen.changed})
     again = f"{', '.join(lost)} cannot be saved: approving runs the code again" if lost else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.executor import RunExecutor
 
-__all__ = ["dropped", "refusal", "taken", "tried"]
+__all__ = ["drop_try", "refusal", "take_on", "try_step"]
 
 _STEP_S = 60.0  # that a step has on the fork where no limit says anything
 _MOST_HELD = 4 << 20
@@ -36,7 +36,7 @@ def refusal(asked: ApprovalRequested, place: ExecutionContext) -> str:
     return preview.refusal(asked.code, place)
 
 
-def tried(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> ApprovalRequested:
+def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> ApprovalRequested:
     """What is asked, with what the step did on a fork; where there can be none, why."""
     log = run_executor.log
     seconds = run_executor.step_s()
@@ -79,7 +79,7 @@ def tried(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> App
 Taken = tuple[Executed, list[Change], list[Unsaved], dict[tuple[str, str], int]]
 
 
-def taken(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken | None:
+def take_on(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken | None:
     """Merge what a step did on a fork, and say what it came to; None: what is here now does not go with it."""
     seen = Preview.restored(place, asked.code, asked.held, asked.branch)
     try:
@@ -94,7 +94,7 @@ def taken(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken 
     return seen.executed(), list(report.changed), list(seen.seen.unsaved), effects
 
 
-def dropped(place: ExecutionContext, asked: ApprovalRequested) -> None:
+def drop_try(place: ExecutionContext, asked: ApprovalRequested) -> None:
     """Let go of what a step did on a fork."""
     if asked.branch and place.session is not None:
         with suppress(RefNotFoundError):

@@ -40,13 +40,13 @@ from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskSta
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.racing import standings
-from agent_kernel.agents.racing.raced import Raced, is_race, raced
+from agent_kernel.agents.racing.raced import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.racing.standings import candidates_of, lacks
 from agent_kernel.agents.workers import (
     GRACE_S,
     Candidate,
     Job,
-    Named,
+    NotebookType,
     Processes,
     Task,
     give_up,
@@ -202,7 +202,7 @@ def _entry(
 def _sent(returns: object, place: ExecutionContext) -> object:
     """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
     if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
-        return Named(returns.__name__)
+        return NotebookType(returns.__name__)
     return returns
 
 
@@ -660,10 +660,10 @@ class Race:
         """The number of the candidate that was picked and that the variables go on from; None also where that was undone."""
         return self._known().picked(self._repo, self._session.head) or None
 
-    def _known(self) -> Raced:
+    def _known(self) -> RaceOutcome:
         """What became of it, also from other notebooks."""
         self._log.catch_up()
-        return raced(self._log.events)
+        return race_outcome(self._log.events)
 
     def _note(self, told: SubRun, *, before: str, after: str) -> None:
         """Note what was done with a candidate, behind what others have noted meanwhile."""

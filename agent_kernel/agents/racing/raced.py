@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Raced", "candidate_of", "is_race", "raced"]
+__all__ = ["RaceOutcome", "candidate_of", "is_race", "race_outcome"]
 
 
-class Raced(msgspec.Struct, frozen=True):
+class RaceOutcome(msgspec.Struct, frozen=True):
     """`runs`: the run of each candidate, by its number; `discarded`: the branches are gone.
 
     `picks`: which were picked, the last first, each with the commit that its variables came here with.
@@ -49,12 +49,12 @@ def is_race(start: Event) -> bool:
     return isinstance(start, TaskStart) and start.namespace == "race" and not start.prompt
 
 
-def raced(events: Sequence[Event]) -> Raced:
+def race_outcome(events: Sequence[Event]) -> RaceOutcome:
     """What the events of a race tell."""
     told = [event for event in events if isinstance(event, SubRun)]
     runs = {number: one.child for one in told if (number := candidate(one.branch)[1])}
     picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(told) if one.status == "picked"]
-    return Raced(runs, tuple(picks), any(one.status == "discarded" for one in told))
+    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in told))
 
 
 def candidate_of(event_store: EventStore, start: Event) -> int:
@@ -67,4 +67,4 @@ def candidate_of(event_store: EventStore, start: Event) -> int:
         return 0
     if not is_race(events[0]):
         return 0
-    return next((number for number, run in raced(events).runs.items() if run == start.run), 0)
+    return next((number for number, run in race_outcome(events).runs.items() if run == start.run), 0)

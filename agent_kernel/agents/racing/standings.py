@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
-from agent_kernel.agents.approval import standing
+from agent_kernel.agents.approval import run_status
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import Event, SubRun, TaskStart, Usage
 from agent_kernel.agents.execution import is_raised_by_code
 from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.agents.messages import masked
-from agent_kernel.agents.racing.raced import is_race, raced
+from agent_kernel.agents.racing.raced import is_race, race_outcome
 from agent_kernel.agents.workers import Candidate, changed_between, looked_up
 from agent_kernel.errors import DamagedObjectError, RunNotFoundError
 from agent_kernel.repository import ObjectId, hex_of
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Judging",
+    "RaceTable",
     "Shown",
-    "Told",
     "best",
     "candidates_of",
     "data_of",
@@ -44,9 +44,9 @@ __all__ = [
     "failure",
     "html_of",
     "lacks",
+    "race_table",
     "text_of",
     "tie",
-    "told",
     "unjudged",
 ]
 
@@ -523,7 +523,7 @@ class Shown(Protocol):
     def is_discarded(self) -> bool: ...
 
 
-class Told(msgspec.Struct, frozen=True):
+class RaceTable(msgspec.Struct, frozen=True):
     """A race as it stands at one moment, to be looked at."""
 
     id: str
@@ -545,7 +545,7 @@ class Told(msgspec.Struct, frozen=True):
         return best(self.candidates, is_judged=any(one.score is not None for one in self.candidates))
 
 
-def told(repo: Repository, event_store: EventStore, run: str, head: ObjectId | None) -> Told:
+def race_table(repo: Repository, event_store: EventStore, run: str, head: ObjectId | None) -> RaceTable:
     """A race, as it stands for whoever is at a commit.
 
     Raises:
@@ -555,13 +555,13 @@ def told(repo: Repository, event_store: EventStore, run: str, head: ObjectId | N
     if not is_race(events[0]):
         raise RunNotFoundError(run)
     start = cast("TaskStart", events[0])
-    found = raced(events)
-    return Told(
+    found = race_outcome(events)
+    return RaceTable(
         start.run,
         start.task,
         tuple(lacks(start.left_out)),
         tuple(candidates_of(repo, event_store, events)),
-        standing(event_store, events) != "running",
+        run_status(event_store, events) != "running",
         found.picked(repo, head) or None,
         found.discarded,
     )
@@ -581,8 +581,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def candidates_of(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Candidate]:
     """The candidates of a race in order, from its events and theirs."""
-    is_over = standing(event_store, events) != "running"
-    by_number = raced(events).runs
+    is_over = run_status(event_store, events) != "running"
+    by_number = race_outcome(events).runs
     subs = [event for event in events if isinstance(event, SubRun)]
     return [
         _candidate(repo, event_store, number, [one for one in subs if one.child == run], is_over=is_over)

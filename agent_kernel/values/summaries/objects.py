@@ -40,7 +40,7 @@ from agent_kernel.values.summaries.reading import (
 )
 from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
-__all__ = ["is_model", "made_with", "with_attributes"]
+__all__ = ["constructor_text", "is_model", "with_attributes"]
 
 
 # -- summaries of functions, classes, modules and exceptions: what they are called, never what they would say
@@ -262,7 +262,7 @@ def is_model(kind: type) -> bool:
     return any(base is not None and derives_from(kind, base) for base in (loaded(*place) for place in _BASES))
 
 
-def made_with(value: object) -> str:
+def constructor_text(value: object) -> str:
     """`Ridge(alpha=3.0)` for an estimator of scikit-learn; nothing for anything else."""
     return _written(value, _DEPTH, LONGEST_TEXT) if _is_estimator(value) else ""
 
@@ -361,7 +361,7 @@ def foreign(value: object, hide: bool) -> Summary:
         base = loaded(module, name)
         if base is not None and derives_from(kind, base):
             return summarize_as(value, hide)
-    text = "" if hide else made_with(value)
+    text = "" if hide else constructor_text(value)
     summary = Summary(
         "object",
         type_text(kind),
