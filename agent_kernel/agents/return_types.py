@@ -69,7 +69,7 @@ def check(wanted: object) -> None:
 def type_of_text(text: str, namespace: Mapping[str, object]) -> object:
     """The type that `type_text` wrote. Nothing is run to find it; what is not to be found is known by its text.
 
-    >>> named("list[int] | None", {})
+    >>> type_of_text("list[int] | None", {})
     list[int] | None
     """
     if not text:
