@@ -14,7 +14,7 @@ OLDEST := $(VENV)-oldest
 # What the tests of the JavaScript need, where npm is: without it they are left out, and say so.
 NODE_MODULES := widgets/node_modules/.made
 NODE_TESTS := $(if $(shell command -v npm),$(NODE_MODULES))
-# Compiling all of what is installed takes as long as installing it; what is imported is compiled then.
+# Compiling all that is installed takes two fifths of the time; what is imported is compiled then.
 PIP := $(RUN) -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)

@@ -68,11 +68,11 @@ __all__ = [
     "is_forbidden",
     "log_of",
     "newest",
+    "open_question",
     "open_request",
     "outcome_events",
     "outcome_text",
     "refuse_driven",
-    "request_text",
     "run_status",
     "setup_failed",
     "status_text",
@@ -499,7 +499,7 @@ def open_request(events: Sequence[Event]) -> ApprovalRequested | None:
     return next((event for event in reversed(events) if isinstance(event, ApprovalRequested)), None)
 
 
-def request_text(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
+def open_question(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
     """What a run asks a person, if it waits: for approval, or for an answer."""
     if state_of(events) == "clarify":
         return next((event for event in reversed(events) if isinstance(event, Clarify)), None)

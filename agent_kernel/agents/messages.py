@@ -126,7 +126,7 @@ def _behind(messages: list[Message], said: AssistantMessage) -> int:
     return next(found, len(messages))
 
 
-def closing_message(events: Sequence[Event]) -> list[Message]:
+def closing_messages(events: Sequence[Event]) -> list[Message]:
     """How a run ended, in one message, for the runs that come after it."""
     last = events[-1] if events else None
     match last:
@@ -148,7 +148,7 @@ def messages_for_later_runs(events: Sequence[Event]) -> list[Message]:
     if isinstance(last, AssistantMessage) and (last.code is not None or open_action(events)[0] is not None):
         found.pop()  # nothing came of it, and a call must not stay open
     answered = isinstance(events[-1], Success) and isinstance(found[-1], AssistantMessage) and found[-1].code is None
-    return found if answered else [*found, *closing_message(events)]
+    return found if answered else [*found, *closing_messages(events)]
 
 
 def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
@@ -177,7 +177,10 @@ def newest_within(messages: Sequence[Message], most_chars: int) -> tuple[list[Me
     kept: list[Message] = []
     room = most_chars
     for message in reversed(messages):
-        room -= len(message.text) + len(getattr(message, "code", None) or "")
+        # A signed answer is sent as it came, with what was thought.
+        room -= max(
+            len(message.text) + len(getattr(message, "code", None) or ""), len(getattr(message, "response", ""))
+        )
         if room < 0:
             break
         kept.insert(0, message)

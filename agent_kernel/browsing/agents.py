@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.approval import open_request, request_text
+from agent_kernel.agents.approval import open_question, open_request
 from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
@@ -566,7 +566,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
     commits = [book.repo.commit_at(record.id) for record in records]
     start = events[0] if events else None
     usage = usage_of(events)
-    asked = request_text(events)
+    asked = open_question(events)
     steps = _steps(events, records, commits)
     changed = changed_by(reversed(commits))
     base = next(iter(commits[-1].parents), None) if commits else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.approval import request_text
+from agent_kernel.agents.approval import open_question
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among, candidate
 from agent_kernel.browsing.listing import Colours, Listing, colours_of, listing_of, where_stopped
@@ -354,7 +354,7 @@ class Book:
                 yield run, events[-1].time_ns
 
     def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
-        found = request_text(tuple(EventStore(self.repo.store).of(run)))
+        found = open_question(tuple(EventStore(self.repo.store).of(run)))
         return None if found is None else (run, found)
 
     def listing(self, query: Query) -> tuple[Spread, Listing]:

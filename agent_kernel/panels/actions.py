@@ -33,7 +33,7 @@ from agent_kernel.panels.desk import GoneError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.checkout import move_report, redo, undo
+from agent_kernel.verbs.checkout import add_uncovered, redo, undo
 from agent_kernel.verbs.scope import UsageProblem
 from agent_kernel.verbs.text import clean, plural, spelled
 
@@ -657,7 +657,7 @@ def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)  # before anything moves: it may be damaged
     before = scope.live().head
-    report = move_report(scope, before, scope.live().checkout(args.to))
+    report = add_uncovered(scope, before, scope.live().checkout(args.to))
     return _with_cells(desk, _moved(desk, scope, f"Checked out {act.label}", report, page))
 
 
@@ -665,7 +665,7 @@ def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)
     before = scope.live().head
-    report = move_report(scope, before, scope.live().rollback(args.to))
+    report = add_uncovered(scope, before, scope.live().rollback(args.to))
     return _with_cells(desk, _moved(desk, scope, f"Rolled back to {act.label}", report, page))
 
 
@@ -683,7 +683,7 @@ def _page(desk: Desk, args: Aimed) -> object:
 
 def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
     before = scope.live().head
-    report = move_report(scope, before, scope.live().switch(_args(act, Switched).branch))
+    report = add_uncovered(scope, before, scope.live().switch(_args(act, Switched).branch))
     return _moved(desk, scope, f"Switched to {act.label}", report)
 
 

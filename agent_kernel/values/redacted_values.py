@@ -1294,36 +1294,36 @@ _words_of: dict[int, tuple[weakref.ref[type], frozenset[str]]] = {}  # by identi
 
 
 def _said_by(kind: type) -> frozenset[str]:
-    """The short words in the code of a library's class: `auto`, `solid`. An attribute that is one of them tells nothing."""
-    if _is_of_the_notebook(kind, type(kind)) or not is_library(module_name(kind).partition(".")[0]):
-        return frozenset()
+    """The short words in the code of a library's class: `auto`, `solid`. An attribute that is one of them tells nothing.
+
+    Only what code was compiled with: what a class holds in attributes, or in a list, somebody may have put there.
+    """
     known, words = _words_of.get(id(kind), (None, frozenset[str]()))
     if known is None or known() is not kind:
         held = [
             one for base in bases_of(kind) if is_library(module_name(base)) for one in list(class_dict(base).values())
         ]
-        words = frozenset(word for one in held for word in _words_in(one, 2))
+        words = frozenset(word for one in held if type(one) not in (str, tuple, frozenset) for word in _words_in(one))
         _words_of[id(kind)] = weakref.ref(kind), words
     return words
 
 
-def _words_in(held: object, depth: int) -> Iterator[str]:
-    """The short words that a class's member says: a default, a choice, a constant of a method's code."""
+def _words_in(held: object) -> Iterator[str]:
+    """The short words that a method's code says: a default, a choice, a constant."""
     kind = type(held)
     if kind is str:
         yield from [cast("str", held)] if len(cast("str", held)) <= _LONG_BEGINNING else []
     elif kind is property:
-        yield from _words_in(cast("property", held).fset, depth)
+        yield from _words_in(cast("property", held).fset)
     elif kind is staticmethod or kind is classmethod:
-        yield from _words_in(cast("Any", held).__func__, depth)
-    elif kind is types.FunctionType:
-        function = cast("types.FunctionType", held)
+        yield from _words_in(cast("Any", held).__func__)
+    elif kind is types.FunctionType and not _is_written(function := cast("types.FunctionType", held)):
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for one in (*defaults, *function.__code__.co_consts, instance_dict(function).get("__wrapped__")):
-            yield from _words_in(one, depth)
-    elif depth and kind in (tuple, frozenset, list, set, dict):
-        for one in list(cast("Iterable[object]", held)):
-            yield from _words_in(one, depth - 1)
+            yield from _words_in(one)
+    elif kind is tuple or kind is frozenset:
+        for one in cast("Iterable[object]", held):
+            yield from _words_in(one)
 
 
 def _hides_its_dict(kind: type) -> bool:

@@ -68,7 +68,7 @@ class Question:
     @classmethod
     def of(cls, events: Sequence[Event]) -> Question | None:
         """What a run asks, if it waits."""
-        asked, start = approval.request_text(events), events[0]
+        asked, start = approval.open_question(events), events[0]
         if asked is None:
             return None
         comes = isinstance(start, TaskStart) and is_outside(start.model)

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MoveReport",
     "ToChoose",
+    "add_uncovered",
     "checkout",
     "checkout_arguments",
     "merge",
     "merge_arguments",
-    "move_report",
     "only_argument",
     "only_asked",
     "partial_argument",
@@ -71,7 +71,7 @@ def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
     return moves.apart(scope.repo, before, scope.live().head)
 
 
-def move_report(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
+def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
     notes = moves.uncovered_notes(EventStore(scope.repo.store), found)
@@ -184,7 +184,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
     )
     if not options.names and only != "chat":
-        report = move_report(scope, before, report)
+        report = add_uncovered(scope, before, report)
     if only:
         said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
         return MoveReport.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
@@ -224,7 +224,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
         report = scope.session.switch(
             branch, create=options.create, keep_random=options.keep_random, partial=options.partial
         )
-        report = move_report(scope, before, report)
+        report = add_uncovered(scope, before, report)
         if options.create:
             return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)
@@ -293,7 +293,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
             options.rev, keep_random=options.keep_random, partial=options.partial, only=only
         )
         if only != "chat":
-            report = move_report(scope, before, report)
+            report = add_uncovered(scope, before, report)
         return MoveReport.of(said, scope, report)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
@@ -435,7 +435,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
     said = f"C{about[5:]} {said.lower()}" if about.startswith(_CHECKOUT_OF) else f"{said} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
-    return MoveReport.of(said, scope, move_report(scope, before, report, found), at)
+    return MoveReport.of(said, scope, add_uncovered(scope, before, report, found), at)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:

@@ -177,6 +177,23 @@ def test_what_the_code_of_a_library_puts_into_its_objects_is_not_masked(held: st
     assert f"\n\n{shown}\n" in told
 
 
+@pytest.mark.parametrize("given", ["the value", "in a list", "of a method"])
+def test_what_somebody_puts_into_a_class_of_a_library_is_masked(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    from sklearn import linear_model
+
+    ways: dict[str, tuple[type, object]] = {
+        "the value": (linear_model.Lasso, CANARY),
+        "in a list": (linear_model.ElasticNet, [CANARY]),
+        "of a method": (linear_model.Lars, eval(f"lambda self: {CANARY!r}", {"__name__": "__main__"})),
+    }
+    kind, value = ways[given]
+    monkeypatch.setattr(kind, "key", value, raising=False)
+    held = kind()
+    held.__dict__["note"] = CANARY
+    told, _ = sent({"held": held}, f"print({CANARY!r})", hide=("held",))
+    assert CANARY not in told
+
+
 @pytest.mark.parametrize("attribute", ["solver", "note"])
 def test_what_somebody_puts_into_an_object_of_a_library_is_masked(attribute: str) -> None:
     from sklearn.linear_model import Ridge
