@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,12 +16,25 @@ from tests.e2e.programs import chromium
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install 'agent-kernel[e2e]'")
 
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Response,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 from playwright.sync_api import TimeoutError as TooLateError
 
 __all__ = [
+    "SIZE",
     "Browser",
     "BrowserContext",
+    "ConsoleMessage",
     "Error",
     "Locator",
     "Page",
@@ -38,6 +52,7 @@ if _PROGRAM is None:
         allow_module_level=True,
     )
 
+SIZE: Final[ViewportSize] = {"width": 1300, "height": 1200}
 # As root in a container, with a small /dev/shm and no graphics.
 _FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
@@ -64,7 +79,7 @@ def opened_with_profile(folder: Path) -> Generator[BrowserContext]:
             executable_path=_PROGRAM,
             headless=True,
             args=_FLAGS,
-            viewport={"width": 1300, "height": 1200},
+            viewport=SIZE,
         )
         try:
             yield context

@@ -20,7 +20,7 @@ import pytest
 from tests.e2e.study import STUDY
 
 if TYPE_CHECKING:
-    from tests.e2e.browser import BrowserContext, Locator, Page
+    from tests.e2e.browser import BrowserContext, ConsoleMessage, Error, Locator, Page
     from tests.e2e.documents import Document, Panel
     from tests.e2e.jupyter import App, Jupyter
 
@@ -65,17 +65,37 @@ def context(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @contextmanager
 def watched(context: BrowserContext, jupyter: Jupyter) -> Generator[Page]:
-    """A page that reports no error, and no kernel behind it when it is over."""
-    page = context.new_page()
+    """A page that reports no error, and no kernel behind it when it is over.
+
+    JupyterLab takes seconds to load, so the page stays for the next test where it holds nothing of this one.
+    """
+    from tests.e2e.browser import SIZE
+    from tests.e2e.documents import closed
+
+    page = context.pages[0] if context.pages else context.new_page()
     page.set_default_timeout(20_000)
+    page.set_viewport_size(SIZE)
     reported: list[str] = []
-    page.on("pageerror", lambda error: reported.append(f"{error.message}\n{error.stack}"))
-    page.on("console", lambda said: reported.append(f"{said.text} {said.location}") if said.type == "error" else None)
+
+    def hear_error(error: Error) -> None:
+        reported.append(f"{error.message}\n{error.stack}")
+
+    def hear_console(said: ConsoleMessage) -> None:
+        if said.type == "error":
+            reported.append(f"{said.text} {said.location}")
+
+    page.on("pageerror", hear_error)
+    page.on("console", hear_console)
+    stays = False
     try:
         yield page
+        stays = closed(page)
     finally:
-        page.close()
+        if not stays:
+            page.close()
         jupyter.end_kernels()
+        page.remove_listener("pageerror", hear_error)
+        page.remove_listener("console", hear_console)
     assert not [error for error in reported if not KNOWN.search(error)]
 
 

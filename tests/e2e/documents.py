@@ -7,14 +7,35 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 from tests.e2e.browser import Locator, Page, TooLateError, expect
 from tests.e2e.jupyter import Jupyter
 
-__all__ = ["Document", "Panel"]
+__all__ = ["Document", "Panel", "closed"]
 
 _DONE = re.compile(r"\[\d+\]:")
 _RUN_MS = 30_000
+# JupyterLab is there already: this page stayed open after another test.
+_OPEN: Final = """async path => {
+  if (!window.jupyterapp) return false;
+  await window.jupyterapp.commands.execute("docmanager:open", {path, factory: "Notebook"});
+  return true;
+}"""
+# Without a question about what was not saved. What a test left beside its notebook, the next one would see.
+_CLOSE: Final = """() => {
+  const app = window.jupyterapp;
+  if (!app) return false;
+  for (const widget of [...app.shell.widgets("main")]) widget.dispose();
+  app.shell.collapseRight();
+  const left = document.querySelector(".Toastify__toast, .jp-Dialog, .jp-Notebook, .ak-panel:not(.ak-fill)");
+  return !left;
+}"""
+
+
+def closed(page: Page) -> bool:
+    """Close what is open in JupyterLab; whether the page is then as a new one would be."""
+    return bool(page.evaluate(_CLOSE))
 
 
 class Document:
@@ -27,7 +48,8 @@ class Document:
 
     def open(self) -> None:
         """Open it in the page, with its kernel."""
-        self.page.goto(self.jupyter.address(self.name))
+        if not self.page.evaluate(_OPEN, self.name):
+            self.page.goto(self.jupyter.address(self.name))
         expect(self.cell(1)).to_be_visible(timeout=_RUN_MS)
         self.jupyter.wait_idle(self.name)
         self.page.wait_for_timeout(300)  # the page hears of its kernel a little later than the server

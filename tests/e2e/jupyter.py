@@ -85,6 +85,7 @@ class Jupyter:
             *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0"),
             *(f"--ServerApp.root_dir={self.folder}", f"--ServerApp.base_url={_BASE}/"),
             *(f"--IdentityProvider.token={_TOKEN}", "--AgentKernelServer.idle_s=1"),
+            *(["--LabApp.expose_app_in_browser=True"] if self.app == "lab" else []),
         ]
 
     def environment(self) -> dict[str, str]:

@@ -20,10 +20,12 @@ AXE = """async within => (await axe.run(within, {resultTypes: ["violations"], if
 
 
 @pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest, jupyter: Jupyter) -> Generator[Theme]:
+def theme(request: pytest.FixtureRequest, jupyter: Jupyter, page: Page) -> Generator[Theme]:
     jupyter.theme(request.param)
+    page.goto("about:blank")  # a page that is loaded already keeps its theme
     yield request.param
     jupyter.theme("light")
+    page.goto("about:blank")
 
 
 def problems(page: Page, within: str = ".ak-panel") -> list[str]:

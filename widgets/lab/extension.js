@@ -88,8 +88,7 @@ function addSide(app, tracker, notebooks, side, icon) {
 
 /** @param {RenderMime} registry @param {{ Panel: any, Widget: any }} lumino @param {Notebooks} notebooks @param {ShowSide} showSide */
 function addRenderers(registry, { Panel, Widget }, notebooks, showSide) {
-  const attach = (/** @type {Renderer} */ child, /** @type {HTMLElement} */ host) => Widget.attach(child, host);
-  const Saved = savedPanel(Widget, attach, () => notebooks, (mime) => registry.createRenderer(mime));
+  const Saved = savedPanel(Panel, () => notebooks, (mime) => registry.createRenderer(mime));
   const Card = savedCard(Panel, () => notebooks, (mime) => registry.createRenderer(mime));
   const Line = footerLine(Widget, () => notebooks, showSide);
   registry.addFactory({ safe: true, mimeTypes: [HISTORY], createRenderer: () => new Saved() }, BEFORE_WIDGETS);

@@ -11,7 +11,7 @@ import { el, fill } from "../shared/dom.js";
 import { WIDGET, isAlive } from "./models.js";
 
 /** @import { Host } from "../history/protocol.js" */
-/** @import { MimeModel, Renderer, WidgetClass } from "./jupyter.js" */
+/** @import { MimeModel, PanelClass, Renderer } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { NotebookTransport } from "./transport.js" */
 
@@ -20,11 +20,11 @@ const PATIENCE_MS = 2_000; // for which a kernel may think about which widgets i
 const FORMAT = 1;
 
 /**
- * @param {WidgetClass} Widget @param {(child: Renderer, host: HTMLElement) => void} attach @param {() => Notebooks} notebooks
+ * @param {PanelClass} Panel @param {() => Notebooks} notebooks
  * @param {(mime: string) => Renderer} standard renderers of the application's own
  */
-export function savedPanel(Widget, attach, notebooks, standard) {
-  return class SavedPanel extends Widget {
+export function savedPanel(Panel, notebooks, standard) {
+  return class SavedPanel extends Panel {
     constructor() {
       super();
       this.addClass("ak-saved");
@@ -103,7 +103,7 @@ export function savedPanel(Widget, attach, notebooks, standard) {
 
     /** @param {Renderer} renderer @param {MimeModel} model */
     #delegate(renderer, model) {
-      attach(renderer, this.node);
+      this.addWidget(renderer);
       this.undo.push(() => renderer.dispose());
       void renderer.renderModel(model);
     }
