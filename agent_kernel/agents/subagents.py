@@ -97,7 +97,7 @@ class Fork:
         for name in given:
             del namespace[name]
         namespace.update({name: self._before[name] for name in given if name in self._before})
-        self.session.commit(f"put away {', '.join(given)}" if given else "", full=True)
+        self.session.commit(f"removed the arguments {', '.join(given)}" if given else "", full=True)
         self.leave()
         if self.session.head == self._at:
             return

@@ -86,8 +86,8 @@ _READ: Final = (
     "This is what the code shows. It may do more when it runs. Undo brings back variables, not files or mail."
 )
 _KEEPS: Final = (
-    "Accepting takes on what it changed there, and does not run it again, unless the same variables are changed here "
-    "meanwhile. Files and mail are real already."
+    "Accepting brings its changes here without running it again. If the same variables change here first, the step runs "
+    "again. What it wrote or sent outside is done already."
 )
 _ENDED: Final = {
     "ok": "ran to its end",
@@ -118,7 +118,7 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
         return _READ
     if asked.preview == "refused":
         return f"Not tried. {told} {_READ}"
-    seen = f"It {_ENDED.get(asked.preview, 'ended')} in a process of its own."
+    seen = f"It {_ENDED.get(asked.preview, 'ended')} in a separate process."
     if keeps(asked):
         return f"{seen} {_KEEPS}"
     return f"{seen} {told} {_READ}"

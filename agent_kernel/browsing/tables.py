@@ -71,9 +71,11 @@ _BLOCK: Final = 16_384  # rows that are put together at once
 _VISITS: Final = 12  # looks at each row, all in all
 _MOST_EDITS: Final = 256  # rows that differ among some that repeat themselves
 _MOST_PAIRS: Final = 10_000  # of a rest whose rows are compared with each other
+_MOST_TRIED: Final = 2_000_000  # rows, times columns, times columns that are left out in turn
 _ALIKE: Final = 0.5  # share of the cells by which a row is taken for the same row, changed
 
 Read: TypeAlias = Callable[[int, int], bytes]
+Columns: TypeAlias = dict[str, tuple[int, Read, Read]]  # bytes of an item, and what reads them on either side
 
 
 class MovedRows(msgspec.Struct):
@@ -107,24 +109,65 @@ def match_rows(before: Frame, after: Frame) -> MovedRows | None:
     columns = dict(_columns_of_rows(before, after))
     if not columns:
         return None
+    found = _match(before, after, columns)
+    fewer = min(before.rows, after.rows)
+    few = (found.kept + found.moved) * 2 <= fewer
+    if len(columns) > 1 and few and (before.rows + after.rows) * len(columns) ** 2 <= _MOST_TRIED:
+        best = max((_match(before, after, part) for part in _parts(columns)), key=lambda one: one.kept)
+        found = best if best.kept * 2 > fewer else found
+    return _with_changes(before, after, columns, found)
+
+
+class _Matched(msgspec.Struct):
+    """What `columns` tell of the rows: those that are the same there, and what lies between them."""
+
+    columns: Columns
+    mates: list[int]
+    gaps: list[tuple[range, range]]
+    moved: int
+    kept: int  # stayed in order
+
+
+def _parts(columns: Columns) -> Iterator[Columns]:
+    """Columns that may tell rows apart where another one changed from top to bottom: all but one, and each alone."""
+    for name in columns:
+        yield {other: column for other, column in columns.items() if other != name}
+    if len(columns) > 2:
+        yield from ({name: column} for name, column in columns.items())
+
+
+def _match(before: Frame, after: Frame, columns: Columns) -> _Matched:
     ids: dict[bytes, int] = {}
     old = _rows([(width, read) for width, read, _ in columns.values()], before.rows, ids)
     new = _rows([(width, read) for width, _, read in columns.values()], after.rows, ids)
     mates = _Patience(old, new).mates()
     gaps = list(_gaps(mates, before.rows))
-    moved = _move(old, new, mates)
-    taken = set(mates)
+    kept = sum(mate >= 0 for mate in mates)
+    return _Matched(columns, mates, gaps, _move(old, new, mates), kept)
+
+
+def _with_changes(before: Frame, after: Frame, columns: Columns, found: _Matched) -> MovedRows:
+    """Add rows that are the same ones with other cells, in those columns or beside them."""
+    mates, taken = found.mates, set(found.mates)
     changed: list[tuple[int, int]] = []
-    for gone, come in gaps:
+    for gone, come in found.gaps:
         left = [place for place in gone if place not in taken], [place for place in come if mates[place] < 0]
-        changed += _alike(before, after, sorted(columns), *left)
+        changed += _alike(before, after, sorted(found.columns), *left)
     for was, now in changed:
         mates[now] = was
+    others = [name for name in columns if name not in found.columns]
+    if others:
+        known = set(changed)
+        pairs = ((mate, place) for place, mate in enumerate(mates) if mate >= 0)
+        changed = [pair for pair in pairs if pair in known or _differs(before, after, others, *pair)]
     taken = set(mates)
     removed = [place for place in range(before.rows) if place not in taken]
-    return MovedRows(
-        mates, changed, moved, removed, [at for at, was in enumerate(mates) if was < 0], frozenset(columns)
-    )
+    added = [at for at, was in enumerate(mates) if was < 0]
+    return MovedRows(mates, changed, found.moved, removed, added, frozenset(columns))
+
+
+def _differs(before: Frame, after: Frame, names: Sequence[str], was: int, now: int) -> bool:
+    return any(differ(_at(before, name, was), _at(after, name, now)) for name in names)
 
 
 # Rows as numbers ------------------------------------------------------------------------------------------------------
@@ -373,6 +416,7 @@ class Rows(msgspec.Struct):
     why_not: str = ""  # they cannot be compared
     many: int = 0  # rows that changed, in all
     matched: MovedRows | None = None  # where they were told apart by what they hold
+    moved: int = 0  # where they were told apart by their labels: how many stand on another side of others
 
 
 def rows_of(before: Frame | None, after: Frame | None) -> Rows:
@@ -414,7 +458,7 @@ def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
     """Rows are told apart by what they hold, if that leaves less to say than their labels do."""
     match = match_rows(before, after)
     said = found.many + found.added + found.removed
-    if match is None or (not found.why_not and match.cost >= said):
+    if match is None:
         return found
     names = [name for name in after.names if name in before.parts]
     cells: dict[str, int] = {}
@@ -422,6 +466,11 @@ def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
         many = _cells_of(before, after, name, match)
         if many:
             cells[name] = many
+    if not found.why_not and match.cost >= said:
+        # As many rows, but fewer of their cells: rows went, and one column changed from top to bottom.
+        by_content = _cells_said(cells, match.cost, len(match.removed) + len(match.added) + match.moved / 2, names)
+        if by_content >= _cells_said(found.cells, found.many, found.added + found.removed, names):
+            return found
     half, changed = SHOWN // 3, set(match.changed)
     first = [
         *match.changed[:half],
@@ -432,6 +481,11 @@ def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
     others = list(islice((pair for pair in pairs if pair not in changed), SHOWN + FEWEST))
     gone, come, many = len(match.removed), len(match.added), len(match.changed)
     return Rows(first, others, cells, come, gone, many=many, matched=match)
+
+
+def _cells_said(cells: dict[str, int], rows: float, whole: float, names: Sequence[str]) -> float:
+    """How many cells there are to say something of: those that changed, and all of the rows that came, went and moved."""
+    return sum(count if count > 0 else rows for count in cells.values()) + whole * len(names)
 
 
 def _cells_of(before: Frame, after: Frame, name: str, match: MovedRows) -> int:
@@ -511,7 +565,8 @@ def _by_label(before: Frame, after: Frame) -> Rows:
     half = SHOWN // 3
     first = [*islice(changed, half), *added[:half], *removed[:half]]
     rest = [pair for pair in shared[: SHOWN + FEWEST] if pair not in changed]
-    return Rows(first, rest, cells, len(added), len(removed), many=len(changed))
+    moved = len(shared) - len(_in_order(shared))
+    return Rows(first, rest, cells, len(added), len(removed), many=len(changed), moved=moved)
 
 
 def _places(frame: Frame) -> dict[object, int] | None:
@@ -637,6 +692,8 @@ def _sentences(
         yield rows.why_not
     if rows.matched is not None:
         yield row_moves(rows.matched)
+    elif rows.moved and after is not None:
+        yield f"{_sentence(_moved(rows.moved, after.rows))}."
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
     told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
     told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
@@ -664,19 +721,23 @@ def row_moves(found: MovedRows) -> str:
     said = [f"{plural(gone, 'row')} removed"] if gone else []
     said += [f"{plural(come, 'row')} added"] if come else []
     if found.moved:
-        all_over = found.moved * 2 > len(found.mates)
-        rest = (
-            f"{'the rest' if said else 'the rows'} are in another order"
-            if all_over
-            else f"{plural(found.moved, 'row')} stand{'s' * (found.moved == 1)} elsewhere"
-        )
+        rest = _moved(found.moved, len(found.mates), "the rest" if said else "the rows")
     elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
         way = "" if gone and come else " up" if gone else " down" if come else ""
         rest = f"the rest moved{way}"
     else:
         rest = "" if said else "the rows have other labels"
-    text = "; ".join(filter(None, (", ".join(said), rest)))
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{_sentence('; '.join(filter(None, (', '.join(said), rest))))}."
+
+
+def _moved(moved: int, rows: int, which: str = "the rows") -> str:
+    if moved * 2 > rows:
+        return f"{which} are in another order"
+    return f"{plural(moved, 'row')} stand{'s' * (moved == 1)} elsewhere"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 # -- rows in a few lines of text, for a terminal
@@ -706,7 +767,7 @@ def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | Non
 
 def _row_lines(before: Frame, after: Frame) -> tuple[str, ...] | None:
     rows = rows_of(before, after)
-    if rows.why_not or not (rows.added or rows.removed or rows.matched):
+    if rows.why_not or not (rows.added or rows.removed or rows.matched or rows.moved):
         return None
     found = _columns(before, after, rows)
     columns = [column for column in found if column in sorted(found, key=lambda one: not one.how)[:_COLUMNS]]
@@ -714,6 +775,7 @@ def _row_lines(before: Frame, after: Frame) -> tuple[str, ...] | None:
     places = order[:_MOST_LINES]
     cells = [_column_cells(before, after, column, places) for column in columns]
     lines = [row_moves(rows.matched).rstrip(".")] if rows.matched is not None else []
+    lines += [_sentence(_moved(rows.moved, after.rows))] if rows.moved else []
     for place, row in zip(places, zip(*cells, strict=True), strict=True):
         lines.append(_row_line(_row(before, after, columns, place, row), columns))
     more = rows.many + rows.added + rows.removed - len(places)

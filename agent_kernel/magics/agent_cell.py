@@ -283,6 +283,9 @@ def _is_asked_about(body: str, known: Collection[str]) -> bool:
     return "\n" not in bare and bare.isprintable() and "(" not in bare and _speaks(bare, known)
 
 
+_NAME_IN_TWO: Final = re.compile(
+    r"(?:an?|the|my|our|this|that|one|new|old)\s+\w+\s*[-+*/]?=(?!=)"
+)  # `my var = 3`: no verb
 _COMPOUND: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _IN_WORDS: Final = (
     ast.Module | ast.Expr | ast.Name | ast.Tuple | ast.BoolOp | ast.boolop | ast.Compare | ast.Is | ast.IsNot | ast.In
@@ -336,7 +339,7 @@ def _read_lines(body: str, known: frozenset[str]) -> Reading:
 
 
 def _read_line(line: str, known: Collection[str]) -> Reading:
-    if _SIGNS.match(line) or _TRACEBACK.match(line) or _MAGICS.match(line):
+    if _SIGNS.match(line) or _NAME_IN_TWO.match(line) or _TRACEBACK.match(line) or _MAGICS.match(line):
         return "code"
     if _speaks(line, known):
         return "task"

@@ -686,7 +686,7 @@ def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
 def followed(race: Race, place: Shown) -> None:
     """Wait until all candidates have ended; an interrupt ends the race, and keeps what they did."""
     many = plural(len(race.candidates), "candidate")
-    place.progress(f"{many} on the way")
+    place.progress(f"{many} running")
     for ended, _ in enumerate(race, 1):
         done = sum(one.is_done for one in race.candidates)
         place.progress(f"{ended} of {many} ended, {done} with a result")

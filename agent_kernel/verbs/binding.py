@@ -128,7 +128,7 @@ class Where(Result):
             chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
-            lines.append(f"Not looked at since their last commit: {spelled(status.unverified)}")
+            lines.append(f"Not checked for changes since their last commit: {spelled(status.unverified)}")
         lines += describe.unsaved_lines(status.lost, self.holders)
         if status.ignored:
             lines.append(f"Ignored: {spelled(status.ignored)}")

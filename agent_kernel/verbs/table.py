@@ -73,9 +73,9 @@ _ALL = (
     Verb("runs", "what agents did here, and which of it waits for you", "agents"),
     Verb(
         "approve",
-        "let the step of an agent run that waits for you",
+        "run the step that waits for you",
         "agents",
-        alone="let the step that waits run when its notebook resumes it",
+        alone="have the step that waits run when its notebook resumes it",
     ),
     Verb(
         "deny",
@@ -128,8 +128,8 @@ def verb_named(name: str, verbs: Iterable[str] = VERBS) -> Verb:
 
     known = list(verbs)
     close = get_close_matches(name.lower(), known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"the verbs are {' '.join(known)}"
-    raise UsageProblem(f"there is no verb {name!r}; {_ELSEWHERE.get(name, hint)}")
+    hint = f"did you mean {close[0]}?" if close else f"the commands are {' '.join(known)}"
+    raise UsageProblem(f"there is no command {name!r}; {_ELSEWHERE.get(name, hint)}")
 
 
 def parser_of(verb: Verb, command: str = "%agent", *, names_store: bool = False) -> Parser:

@@ -251,6 +251,15 @@ def test_among_rows_that_moved_the_cells_that_changed_are_found(nb: Notebook) ->
             "2 rows added; the rest moved down.",
         ),
         ("df['area'] = df.area * 2", "1,381 cells changed in area."),
+        ("df = df.sort_values('area', ascending=False)", "The rows are in another order."),
+        (
+            "df = df.dropna(subset=['area']).reset_index(drop=True)\ndf['rooms'] += 1",
+            "40 rows removed; the rest moved up. 1,382 cells changed in rooms.",
+        ),
+        (
+            "df = df.dropna(subset=['area']).reset_index(drop=True)\ndf['rooms'] += 1\ndf['kind'] = df.kind.str.upper()",
+            "40 rows removed; the rest moved up. 1,382 cells changed in rooms, 1,382 cells changed in kind.",
+        ),
     ],
 )
 def test_what_leaves_the_least_to_say_is_said(nb: Notebook, change: str, note: str) -> None:

@@ -47,13 +47,13 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     ]
     assert asks["keeps"]
     assert asks["note"].startswith(
-        "It ran to its end in a process of its own. Accepting takes on what it changed there"
+        "It ran to its end in a separate process. Accepting brings its changes here without running it again"
     )
     faces = card_faces(told, 1)
     for face in faces.values():
         assert "analyst tried step 1 beforehand" in face
         assert "→ list of 2 int" in face
-        assert "does not run it again" in face
+        assert "without running it again" in face
     for _ in run.approve():
         pass
 
@@ -84,7 +84,7 @@ def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepti
     )
     assert not keeps(again)
     assert note_of(again).startswith(
-        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. This is what"
+        "It ran to its end in a separate process. Lock cannot be saved: approving runs the code again. This is what"
     )
     refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
     assert note_of(refused).startswith("Not tried. Jax is loaded. This is what the code shows")

@@ -446,7 +446,7 @@ def test_what_the_store_has_already_is_not_called_uncommitted_after_binding_it_a
     status = shell.run("%agent status --json").json
     assert [change["name"] for change in status["changed"]] == ["z"]
     assert status["unverified"] == ["x", "y"]
-    assert "Not looked at since their last commit: x, y" in shell.run("%agent status").out
+    assert "Not checked for changes since their last commit: x, y" in shell.run("%agent status").out
     shell.ns["x"].append(2)
     assert "+z, ~x" in shell.run("%agent commit both").out
 

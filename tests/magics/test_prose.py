@@ -9,6 +9,10 @@ from agent_kernel.magics.agent_cell import reads_as_words
 NAMES = ["df", "prices", "sales", "customers", "model", "plots", "total", "In", "Out", "_ih", "get_ipython"]
 
 SLIPS = """
+a b = 3
+my var = 3
+the total += 5
+new list = [1, 2]
 impot os sys time
 form x import y
 retrun the value

@@ -64,7 +64,7 @@ class TestLostValues:
         with Notebook() as nb:
             made = nb.run("import threading\nlock = threading.RLock()\nbox = {'lock': lock, 'n': 0}")
             (told,) = {(lost.reason, lost.remedy) for lost in made.unsaved}
-            assert told == ("a lock cannot be saved", "after a restart you get a new, unlocked one")  # no cell to run
+            assert told == ("a lock cannot be saved", "after a restart you get a new, unlocked lock")  # no cell to run
             nb.run("del lock, box")
             nb.session.undo()
             assert nb.look("box['lock'] is lock and lock.acquire()") is True

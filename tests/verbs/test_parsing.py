@@ -51,7 +51,7 @@ def test_exclusive_options_exclude_each_other() -> None:
 def test_a_misspelled_verb_gets_a_suggestion() -> None:
     with pytest.raises(UsageProblem, match="did you mean checkout"):
         verb_named("chekout")
-    with pytest.raises(UsageProblem, match="the verbs are bind status"):
+    with pytest.raises(UsageProblem, match="the commands are bind status"):
         verb_named("zzz")
 
 

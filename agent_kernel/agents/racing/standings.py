@@ -383,7 +383,7 @@ def _counts(race: Shown) -> str:
     done = sum(one.is_done for one in race.candidates)
     failed = sum(one.status not in ("completed", "running") for one in race.candidates)
     going = sum(one.status == "running" for one in race.candidates)
-    counts = [f"{done} done", *([f"{failed} failed"] if failed else []), *([f"{going} on the way"] if going else [])]
+    counts = [f"{done} done", *([f"{failed} failed"] if failed else []), *([f"{going} running"] if going else [])]
     cost = _dollars(race.usage.cost)
     return ", ".join(counts) + (f" · {cost}" if cost else "")
 

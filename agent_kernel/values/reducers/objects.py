@@ -216,7 +216,7 @@ def reduce_lock(pickler: Pickler, lock: Any) -> Any:
     # careful dump. A library object that holds one stays what it is: something that cannot be saved.
     if not pickler.careful:
         raise TypeError(f"cannot pickle {type(lock).__name__!r} object")
-    pickler.lose(lock, "a lock cannot be saved", again="after a restart you get a new, unlocked one")
+    pickler.lose(lock, "a lock cannot be saved", again="after a restart you get a new, unlocked lock")
     return restore.lock, (pickler.names.token_of(lock), type(lock).__name__)
 
 
