@@ -356,7 +356,9 @@ _Facts = tuple[list[Piece], list[Piece], list[Piece]]
 
 def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
-    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank, grew=grew)
+    not_saved = {name for one in commit.unsaved for name in one.name.split(", ")}
+    saved = (change for change in commit.changed if change.name not in not_saved)
+    chips = chip_pieces(((change.how, change.name, change.size) for change in saved), rank=rank, grew=grew)
     for one in commit.unsaved[:2]:
         if chips:
             chips.append(SPACE)
