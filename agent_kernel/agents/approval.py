@@ -40,7 +40,7 @@ from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.moves import DENIED, is_outside
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.agents.review.report import is_risky, review
-from agent_kernel.errors import AgentKernelError, RunBusyError, RunStateError
+from agent_kernel.errors import RunBusyError, RunStateError
 from agent_kernel.repository import Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.values import summaries
@@ -187,11 +187,8 @@ def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
             for one in ran.changed
         )
         yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
-    error = ran.done.error
-    if error is not None and ran.done.status != "interrupted":
-        yield Error(
-            source="code", message=run_executor.place.shown(f"{type(error).__name__}: {_first_line(error)}", 500)
-        )
+    if ran.done.error is not None and ran.done.status != "interrupted":
+        yield Error(source="code", message=run_executor.place.shown(ran.done.error_text, 500))
     for (what, target), count in ran.effects.items():
         yield Effect(what=what, target=run_executor.place.masked(target, 300), count=count)
 
@@ -252,15 +249,8 @@ def _success(run_executor: RunExecutor) -> Success:
 def setup_failed(done: Executed, place: ExecutionContext) -> list[Event]:
     if done.status in ("ok", "interrupted"):
         return []
-    said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
+    said = done.error_text or done.status
     return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
-
-
-def _first_line(error: BaseException) -> str:
-    if isinstance(error, AgentKernelError):  # its arguments are no sentence
-        return str(error).partition("\n")[0]
-    found = [argument for argument in error.args[:1] if type(argument) is str]
-    return found[0].partition("\n")[0] if found else ""
 
 
 _STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"

@@ -16,6 +16,7 @@ import functools
 import inspect
 import io
 import os
+import signal
 import sys
 import threading
 import weakref
@@ -796,6 +797,17 @@ def _started(args: Args) -> Told:
     return "runs", _command(cast("list[object]", command) if isinstance(command, list) else [command])
 
 
+def _handled(args: Args) -> Told:
+    """A handler of a signal, but for those that this package and `asyncio.run` set for themselves, and take back."""
+    frame = _caller()
+    if frame is not None and frame.f_globals is vars(signal):
+        frame = frame.f_back
+    own = (vars(sys.modules[name]) for name in _HANDLING if name in sys.modules)
+    if frame is not None and any(frame.f_globals is one for one in own):
+        return "", ""
+    return "hooks", f"signal {_text(args[0]) if args else ''}"
+
+
 def _bare_process(args: Args) -> Told:
     """A process that begins without `Popen`, which tells by itself of those that it begins."""
     frame = _caller()
@@ -970,6 +982,19 @@ _RIGHTS: Final = (
 )
 # Up to Python 3.12 and from 3.13. One ends the process when its audit event raises, the other has none.
 _INTERPRETERS: Final = ("_xxsubinterpreters", "_interpreters")
+_CRASHING: Final = (
+    "dump_traceback_later",
+    "_sigsegv",
+    "_sigabrt",
+    "_sigfpe",
+    "_fatal_error_c_thread",
+    "_stack_overflow",
+)
+_HANDLING: Final = (
+    "asyncio.runners",
+    "agent_kernel.session.interrupts",
+    *(f"agent_kernel.agents.{name}" for name in ("limits", "run")),
+)
 _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
@@ -1024,6 +1049,10 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "signal.raise_signal": lambda args: ("signals", "this process"),
     "signal.alarm": lambda args: ("signals", "this process later"),
     "signal.setitimer": lambda args: ("signals", "this process later"),
+    "_signal.signal": _handled,
+    "_signal.pthread_sigmask": lambda args: ("hooks", "signals") if len(args) > 1 and args[1] else ("", ""),
+    "os.register_at_fork": lambda args: ("hooks", "forks of this process"),
+    **{f"faulthandler.{name}": lambda args: ("ends", "this process") for name in _CRASHING},
     "readline.write_history_file": _first("writes"),
     "readline.append_history_file": lambda args: ("writes", _text(args[1]) if len(args) > 1 else ""),
     "os.mkfifo": _first("makes"),
@@ -1043,6 +1072,9 @@ _UNAUDITED: Final = (
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     ("os", "posix_fallocate"),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
+    *(("_signal", name) for name in ("signal", "pthread_sigmask")),
+    *(("faulthandler", name) for name in _CRASHING),
+    ("os", "register_at_fork"),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
 _METHODS: Final = (

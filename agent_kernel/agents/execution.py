@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
@@ -23,8 +23,9 @@ import msgspec
 
 from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.gate import EffectStopped
+from agent_kernel.agents.gate import SPEAKING_CODES, EffectStopped
 from agent_kernel.agents.limits import StepTimeout, within
+from agent_kernel.errors import AgentKernelError
 from agent_kernel.session.history import written
 from agent_kernel.session.interrupts import sent_by_code
 
@@ -44,6 +45,7 @@ __all__ = [
     "captured",
     "is_raised_by_code",
     "offered",
+    "with_error_text",
 ]
 
 
@@ -249,6 +251,8 @@ class Executed(msgspec.Struct, frozen=True):
         outputs: the same as the history keeps it, where the notebook knows it.
         error: what it raised, if it did; None also where it ended its run.
         settled: how it ended its run, if it did.
+        error_text: what the error says of itself in a line. To ask it runs code of its class, so it is asked once,
+            while what that does is still the step's.
     """
 
     text: str = ""
@@ -257,6 +261,7 @@ class Executed(msgspec.Struct, frozen=True):
     error: BaseException | None = None
     settled: TaskEnd | None = None
     seconds: float = 0.0
+    error_text: str = ""
 
     @property
     def status(self) -> Status:
@@ -360,8 +365,58 @@ def _traceback(error: BaseException, filename: str) -> str:
         frames = frames.tb_next
     try:
         return "".join(traceback.format_exception(type(error), error, frames))
-    except Exception as broken:  # noqa: BLE001 - an error of the code's own class says of itself what it likes
-        return f"{type(error).__qualname__}, of which no traceback can be written: {type(broken).__name__}\n"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - an error of the code's own class says of itself what it likes
+        return f"{_name_of(error)}, of which no traceback can be written: {_name_of(broken)}\n"
+
+
+def with_error_text(ran: Executed, *, is_guarded: bool = False) -> Executed:
+    """Ask the error what it says; of a step that is guarded drop what the calls that it ended had, so that it ends now, too."""
+    error = ran.error
+    if error is None:
+        return ran
+    said = _name_of(error)
+    with suppress(Exception, EffectStopped):
+        said = f"{said}: {_first_line(error)}"
+    if is_guarded:
+        _drop_locals(error)
+    return msgspec.structs.replace(ran, error_text=said)
+
+
+def _name_of(error: BaseException) -> str:
+    return str(type.__dict__["__name__"].__get__(type(error)))  # a metaclass may say something else, and act
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, AgentKernelError):  # its arguments are no sentence
+        return str(error).partition("\n")[0]
+    found = [argument for argument in error.args[:1] if type(argument) is str]
+    return found[0].partition("\n")[0] if found else ""
+
+
+def _drop_locals(error: BaseException) -> None:
+    seen: dict[int, BaseException] = {}
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen[id(one)] = one
+        traceback.clear_frames(_TRACEBACK(one))
+        left += [_CAUSE(one), _CONTEXT(one)]
+
+
+# What an error has, whatever its class makes of these names.
+_TRACEBACK, _CAUSE, _CONTEXT = (
+    cast("Callable[[BaseException], Any]", vars(BaseException)[f"__{name}__"].__get__)
+    for name in ("traceback", "cause", "context")
+)
+
+
+SPEAKING_CODES.update(
+    function.__code__ for function in (_traceback, with_error_text, _drop_locals, PlainExecutor._evaluate)
+)
 
 
 class _Bounded(io.StringIO):

@@ -13,6 +13,7 @@ It is a gate in this process, no fence: code that opens files without Python (C+
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import site
@@ -48,6 +49,7 @@ from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event
 from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
 
 __all__ = [
+    "SPEAKING_CODES",
     "THAT",
     "Allowed",
     "EffectStopped",
@@ -207,6 +209,7 @@ class Gate:
         self.files: set[str] = set()  # what the code of the step is called
         self._made: set[str] = set()  # files and folders that were not there before the step
         self._process = os.getpid()
+        self._collection_hooks = list(gc.callbacks)
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
         self.interrupts = 0  # so many times
@@ -415,6 +418,8 @@ class Gate:
                 kind = _kind_of(_file_of_globals(frame))
             if kind in ("machinery", "storage") and not _is_of_its_module(frame):
                 kind = ""  # code that only says so
+            if code in SPEAKING_CODES or (kind == "machinery" and library and not code.co_filename.startswith(_MODELS)):
+                break  # it lets a value of the step say what it is: what that does is the step's
             if kind == "machinery" or (kind == "storage" and self._is_own_store(frame)):
                 return _Actor(is_free=True)
             if kind == "":
@@ -428,6 +433,13 @@ class Gate:
                 library, names = kind, frozenset(code.co_names)
             frame = frame.f_back
         return _Actor(library=library, names=names, says_command=says_command)
+
+    def drop_collection_hooks(self) -> None:
+        """Take back what the step would have called as garbage is collected, at any time and by whoever does something."""
+        for hook in [one for one in gc.callbacks if one not in self._collection_hooks]:
+            code = getattr(hook, "__code__", None)
+            if not isinstance(code, CodeType) or _kind_of(code.co_filename) == "":
+                gc.callbacks.remove(hook)
 
     def _is_named(self, frame: FrameType) -> bool:
         names = self._allowed.names
@@ -457,6 +469,8 @@ _MACHINERY: Final = tuple(
     os.path.join(_PACKAGE, "agents", name)  # noqa: PTH118 - to compare with file names as they are spelled
     for name in ("executor.py", "subagents.py", "run.py", "limits.py", "models")
 )
+_MODELS: Final = os.path.join(_PACKAGE, "agents", "models")  # noqa: PTH118
+SPEAKING_CODES: Final[set[CodeType]] = set()  # of functions that write what the step's own values say of themselves
 _STORAGE: Final = os.path.join(_PACKAGE, "storage") + os.sep  # noqa: PTH118
 _VALUES: Final = os.path.join(_PACKAGE, "values") + os.sep  # noqa: PTH118
 _CTYPES: Final = os.path.join(os.path.dirname(os.__file__), "ctypes") + os.sep  # noqa: PTH118, PTH120

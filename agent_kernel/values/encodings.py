@@ -15,6 +15,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
 
@@ -461,7 +462,7 @@ _STARTS: Final = tuple(start for start, _ in _FORMS)
 #
 # What a model is sent is text, so what it can read out of that without a tool is looked for in there, by whatever way it came:
 #
-# * A run in base64, base32 or hex is decoded, decompressed where it is compressed, and searched again.
+# * A run in base64, base32, base85 or hex is decoded, decompressed where it is compressed, and searched again.
 # * Escapes, numbers of characters, characters that stand apart, invisible ones between them, wide ones, text that is
 #   reversed or shifted by 13 letters: each is read as the characters that it stands for, which know where they stand.
 #
@@ -526,6 +527,7 @@ def _holds(text: str, search: Search, depth: int) -> bool:
 
 _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{60,}+(?:(?:\\n|\\r|\s)++[A-Za-z0-9+/_-]{4,}+)*+|[A-Za-z0-9+/_-]{6,}+")
 _BASE32_RUN: Final = re.compile(r"[A-Z2-7]{13,}")
+_BASE85_RUN: Final = re.compile(r"(?=\S{0,60}?[!-,;-@^`{-~])[!-~]{10,}")
 _HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{8,}+(?:(?:\\n|\s)++[0-9A-Fa-f]{16,}+)*+")
 _INTEGER: Final = re.compile(r"(?<![\d.])\d{20,}(?![\d.])")
 _LITERAL: Final = re.compile(r"""b(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
@@ -593,6 +595,21 @@ def _bytes_of_base32(run: str) -> Iterator[bytes]:
         yield base64.b32decode(part + "=" * (-len(part) % 8))
 
 
+def _bytes_of_base85(run: str) -> Iterator[bytes]:
+    """What a run gives in either alphabet, with and without the quotes around it."""
+    if len(set(run[:_MOST_DIGITS])) < 2 * _SHORTEST:
+        return  # a line under a heading, or the same once more
+    pieces = {piece for piece in re.split(r"[\"',./:\[\]\\]", run) if len(piece) > _SHORTEST}
+    if any(len(piece) > _MOST_DIGITS for piece in pieces):
+        raise TooLargeError
+    whole = {run, run.strip("'\"")} if len(run) <= _MOST_DIGITS else set[str]()
+    for texts, decode in ((pieces, base64.b85decode), (whole, base64.a85decode)):
+        for text in texts:
+            for at in range(5):
+                with suppress(ValueError):
+                    yield decode(text[at:])
+
+
 def _bytes_of_hex(run: str) -> Iterator[bytes]:
     plain = _LINE_END.sub("", run)
     for at in range(2):
@@ -620,6 +637,7 @@ _RUNS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Iterator[bytes]]], ...
     (_LITERAL, _literal),
     (_BASE64_RUN, _bytes_of_base64),
     (_BASE32_RUN, _bytes_of_base32),
+    (_BASE85_RUN, _bytes_of_base85),
     (_HEX_RUN, _bytes_of_hex),
     (_INTEGER, _integer),
 )

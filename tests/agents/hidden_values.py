@@ -378,6 +378,8 @@ ROUTES: Final[dict[str, tuple[str, str]]] = {
         "ZW1WaWNtRXRORGN4TVMxeGRXRm5aMkU9",
     ),
     "base32": ("import base64; print(base64.b32encode(held.encode()).decode())", "PJSWE4TBFU2DOMJRFVYXKYLHM5QQ===="),
+    "base85": ("import base64; print(base64.b85encode(held.encode()).decode())", "dSzmAVJ$Q_F)=N1bzx^`VE"),
+    "base85 of Adobe": ("import base64; print(base64.a85encode(held.encode()))", 'H=^Q+@4a;p0ek8"F^\\oq@/'),
     "base16": ("import base64; print(base64.b16encode(held.encode()).decode())", "7A656272612D343731312D717561676761"),
     "hex": ("print(held.encode().hex())", "7a656272612d343731312d717561676761"),
     "hex spaced": ("print(held.encode().hex(' '))", "7a 65 62 72 61 2d 34 37 31 31 2d 71 75 61 67 67 61"),

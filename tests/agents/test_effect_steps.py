@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -116,6 +118,67 @@ i.run_string(i.create(), "open('out', 'w').close()")
 def test_nor_does_another_interpreter_begin(folder: Path, approve: str) -> None:
     assert status(ANOTHER_INTERPRETER, approve) == ("denied" if approve == "never" else "pending")
     assert not (folder / "out").exists()
+
+
+# What code leaves to be called by whoever prints its error, drops it or collects garbage; each calls `w`.
+LEFT_TO_BE_CALLED = {
+    "arguments": "class E(Exception):\n    @property\n    def args(self): w(); return ()\nraise E()",
+    "notes": "class E(Exception):\n    @property\n    def __notes__(self): w(); return ['x']\nraise E()",
+    "text": "class E(Exception): __str__ = staticmethod(w)\nraise E()",
+    "value": "class H: __repr__ = staticmethod(w)\nH()",
+    "finalizer": "import weakref\nclass C: pass\ndef f():\n    c = C(); weakref.finalize(c, w); 1 / 0\nf()",
+    "weak reference": (
+        "import weakref\nclass C: pass\nk = []\n"
+        "def f():\n    c = C(); k.append(weakref.ref(c, functools.partial(lambda w, r: w(), w))); 1 / 0\nf()"
+    ),
+    "collection": "import gc\ngc.callbacks.append(lambda phase, info: w())",
+}
+WRITERS = {
+    "builtin": "import builtins, functools\nw = functools.partial(builtins.open, 'out', 'w')\n",
+    "library": "import functools, pandas.io.common as c\nw = functools.partial(c.get_handle, 'out', 'w')\n",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("way", LEFT_TO_BE_CALLED)
+def test_what_code_leaves_to_be_called_does_nothing_outside_either(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, writer: str
+) -> None:
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
+    status(WRITERS[writer] + LEFT_TO_BE_CALLED[way], "never")
+    gc.collect()
+    assert not (folder / "out").exists()
+
+
+def test_the_name_of_an_errors_class_is_read_past_what_its_own_class_makes_of_it(folder: Path) -> None:
+    named = "class M(type):\n    @property\n    def __name__(cls): w(); return 'x'\nclass E(Exception, metaclass=M): pass\nraise E()"
+    assert status(WRITERS["library"] + named, "never") == "completed"
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nos.register_at_fork(before=print)",
+        "import _signal\n_signal.signal(15, _signal.SIG_IGN)",
+        "import asyncio\nasyncio.new_event_loop().add_signal_handler(10, print)",
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [10])",
+        "import faulthandler\nfaulthandler._sigsegv()",
+        "import faulthandler\nfaulthandler.dump_traceback_later(0.01, exit=True)",
+    ],
+)
+def test_handlers_of_signals_and_forks_and_ends_of_the_process_are_stopped(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
+    handlers = [signal.getsignal(number) for number in (10, 15)]
+    assert status(code, "never") == "denied"
+    assert [signal.getsignal(number) for number in (10, 15)] == handlers
+
+
+def test_the_handler_that_asyncio_sets_for_itself_is_no_effect() -> None:
+    assert status("import asyncio\nasync def f(): return 3\nasyncio.run(f())", "never") == "completed"
 
 
 @pytest.mark.sampled
