@@ -800,9 +800,10 @@ def _started(args: Args) -> Told:
 def _handled(args: Args) -> Told:
     """A handler of a signal, but for those that this package and `asyncio.run` set for themselves, and take back."""
     frame = _caller()
-    if frame is not None and frame.f_globals is vars(signal):
+    wrapper: Any = vars(signal)
+    if frame is not None and frame.f_globals is wrapper:
         frame = frame.f_back
-    own = (vars(sys.modules[name]) for name in _HANDLING if name in sys.modules)
+    own: Iterator[Any] = (vars(sys.modules[name]) for name in _HANDLING if name in sys.modules)
     if frame is not None and any(frame.f_globals is one for one in own):
         return "", ""
     return "hooks", f"signal {_text(args[0]) if args else ''}"

@@ -415,7 +415,7 @@ _TRACEBACK, _CAUSE, _CONTEXT = (
 
 
 SPEAKING_CODES.update(
-    function.__code__ for function in (_traceback, with_error_text, _drop_locals, PlainExecutor._evaluate)
+    function.__code__ for function in (_traceback, with_error_text, _drop_locals, vars(PlainExecutor)["_evaluate"])
 )
 
 
