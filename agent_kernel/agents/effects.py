@@ -446,6 +446,8 @@ def _tell_of_the_unaudited() -> None:
         if not callable(act):
             continue
         telling = _telling(f"{module}.{name}", act)
+        if act in os.supports_dir_fd:
+            os.supports_dir_fd.add(telling)
         for place in (module, *_BELOW.get(module, ())):
             if place in sys.modules:
                 setattr(sys.modules[place], name, telling)
@@ -586,7 +588,11 @@ def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
 def _in_order(act: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Args:
     """The arguments in the order of the parameters, as audit events have them."""
     try:
-        return inspect.signature(act).bind(*args, **kwargs).args
+        given = inspect.signature(act).bind(*args, **kwargs)
+        if len(given.args) == len(given.arguments):
+            return given.args
+        given.apply_defaults()  # those that are given by name alone come last
+        return tuple(given.arguments.values())
     except (TypeError, ValueError):  # it has no signature, or refuses them
         return (*args, *kwargs.values())
 
@@ -767,6 +773,13 @@ def _opened(args: Args) -> Told:
         else bool(isinstance(flags, int) and flags & _WRITE_FLAGS)
     )
     return ("writes", _text(path)) if writes and not isinstance(path, int) else ("", "")
+
+
+def _opened_beside(args: Args) -> Told:
+    """A file in a folder that is open: the event for `open` has its path alone, which leads elsewhere from here."""
+    path, flags, _, folder = map(_exact, args) if len(args) == 4 else (None, 0, None, None)
+    writes = isinstance(flags, int) and bool(flags & _WRITE_FLAGS) and isinstance(folder, int)
+    return ("writes", _text(path)) if writes else ("", "")
 
 
 def _first(what: str) -> Callable[[Args], Told]:
@@ -1027,6 +1040,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
     "os.posix_fallocate": _written(0),
+    "os.open": _opened_beside,
     "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
     **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
@@ -1072,6 +1086,7 @@ _UNAUDITED: Final = (
     *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     ("os", "posix_fallocate"),
+    ("os", "open"),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("_signal", name) for name in ("signal", "pthread_sigmask")),
     *(("faulthandler", name) for name in _CRASHING),
@@ -1095,6 +1110,7 @@ _OWN_PLACES: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 # Where the paths stand in what an event tells, each with the open folder that it may be relative to.
 _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "open": ((0, None),),
+    "os.open": ((0, 3),),
     "os.remove": ((0, 1),),
     "os.rmdir": ((0, 1),),
     "os.rename": ((0, 2), (1, 3)),
@@ -1106,8 +1122,8 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "os.symlink": ((1, 2),),
     "os.utime": ((0, 3),),
     "os.setxattr": ((0, None),),
-    "os.mkfifo": ((0, None),),
-    "os.mknod": ((0, None),),
+    "os.mkfifo": ((0, 2),),
+    "os.mknod": ((0, 3),),
     "shutil.rmtree": ((0, 1),),
     "sqlite3.connect": ((0, None),),
     WRITES: ((0, None),),

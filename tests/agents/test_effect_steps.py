@@ -177,6 +177,24 @@ def test_handlers_of_signals_and_forks_and_ends_of_the_process_are_stopped(
     assert [signal.getsignal(number) for number in (10, 15)] == handlers
 
 
+def test_a_path_from_an_open_folder_is_read_from_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the working directory the same path leads into the step's own temporary folder."""
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
+    step = """
+import os, posix, tempfile
+own, here = tempfile.mkdtemp(), os.getcwd()
+up = "/".join([".."] * len(here.strip("/").split("/")))
+deep = own + "".join(f"/d{n}" for n in range(len(up.split("/"))))
+parent = own + os.path.dirname(own)
+os.makedirs(deep)
+os.makedirs(parent, exist_ok=True)
+os.symlink(here, parent + "/" + os.path.basename(own))
+posix.open(up + own + "/out", os.O_WRONLY | os.O_CREAT, dir_fd=posix.open(deep, os.O_RDONLY))
+"""
+    assert status(step, "never") == "denied"
+    assert not (folder / "out").exists()
+
+
 def test_the_handler_that_asyncio_sets_for_itself_is_no_effect() -> None:
     assert status("import asyncio\nasync def f(): return 3\nasyncio.run(f())", "never") == "completed"
 

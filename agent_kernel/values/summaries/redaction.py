@@ -135,6 +135,13 @@ _MEASURES = frozenset(
 )
 # These alone are of other things, too, so that a number or a short word under them may be shown elsewhere.
 _WEAK = frozenset(["pass", "bearer", "auth", "cookie", "cookies"])
+# Last words of a name that is more often about a secret than of one, as `password_changed = 2023`: as with those.
+_ABOUT = frozenset(
+    [
+        *("changed", "updated", "created", "expires", "expired", "modified", "rotated", "at", "since", "until", "age"),
+        *("attempts", "enabled", "required", "valid"),
+    ]
+)
 # In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
 NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
 
@@ -233,10 +240,13 @@ def is_secret_under(name: str, value: object) -> bool:
 
     >>> [is_secret_under("auth", value) for value in (0.95, "none", "x7-kk-2951")]
     [False, False, True]
+    >>> [is_secret_under("password_changed", value) for value in (2023, True, "x7-kk-2951")]
+    [False, False, True]
     """
     if not names_a_secret(name):
         return False
-    if name.lower() not in _WEAK:
+    last = _WORDS.findall(name)[-1:]
+    if name.lower() not in _WEAK and not (last and last[0].lower() in _ABOUT):
         return True
     if type(value) is str:
         return not _is_word(value)
