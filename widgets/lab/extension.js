@@ -12,7 +12,7 @@ import { RUN, runStep } from "./run-step.js";
 import { HISTORY, savedPanel } from "./saved.js";
 import { ID, sidePanel } from "./side.js";
 
-/** @import { App, ExecutedCell, NotebookActions, RenderMime, Renderer, Tracker } from "./jupyter.js" */
+/** @import { App, ExecutedCell, NotebookActions, RenderMime, Tracker } from "./jupyter.js" */
 /** @import { ShowSide } from "./footer.js" */
 /** @import { OpenNotebook } from "./notebooks.js" */
 
