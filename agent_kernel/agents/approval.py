@@ -33,7 +33,7 @@ from agent_kernel.agents.events import (
     Success,
     TryStart,
 )
-from agent_kernel.agents.execution import Executed
+from agent_kernel.agents.execution import Executed, error_line
 from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
@@ -188,7 +188,7 @@ def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
         )
         yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
     if ran.done.error is not None and ran.done.status != "interrupted":
-        yield Error(source="code", message=run_executor.place.shown(ran.done.error_text, 500))
+        yield Error(source="code", message=run_executor.place.shown(error_line(ran.done.error), 500))
     for (what, target), count in ran.effects.items():
         yield Effect(what=what, target=run_executor.place.masked(target, 300), count=count)
 
@@ -249,7 +249,7 @@ def _success(run_executor: RunExecutor) -> Success:
 def setup_failed(done: Executed, place: ExecutionContext) -> list[Event]:
     if done.status in ("ok", "interrupted"):
         return []
-    said = done.error_text or done.status
+    said = error_line(done.error) if done.error is not None else done.status
     return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
@@ -21,11 +21,12 @@ from weakref import WeakSet
 
 import msgspec
 
+from agent_kernel import errors
 from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import SPEAKING_CODES, EffectStopped
 from agent_kernel.agents.limits import StepTimeout, within
-from agent_kernel.errors import AgentKernelError
+from agent_kernel.errors import agents as agent_errors
 from agent_kernel.session.history import written
 from agent_kernel.session.interrupts import sent_by_code
 
@@ -43,9 +44,10 @@ __all__ = [
     "TaskEnd",
     "TaskHandle",
     "captured",
+    "drop_locals",
+    "error_line",
     "is_raised_by_code",
     "offered",
-    "with_error_text",
 ]
 
 
@@ -251,8 +253,6 @@ class Executed(msgspec.Struct, frozen=True):
         outputs: the same as the history keeps it, where the notebook knows it.
         error: what it raised, if it did; None also where it ended its run.
         settled: how it ended its run, if it did.
-        error_text: what the error says of itself in a line. To ask it runs code of its class, so it is asked once,
-            while what that does is still the step's.
     """
 
     text: str = ""
@@ -261,7 +261,6 @@ class Executed(msgspec.Struct, frozen=True):
     error: BaseException | None = None
     settled: TaskEnd | None = None
     seconds: float = 0.0
-    error_text: str = ""
 
     @property
     def status(self) -> Status:
@@ -371,31 +370,26 @@ def _traceback(error: BaseException, filename: str) -> str:
         return f"{_name_of(error)}, of which no traceback can be written: {_name_of(broken)}\n"
 
 
-def with_error_text(ran: Executed, *, is_guarded: bool = False) -> Executed:
-    """Ask the error what it says; of a step that is guarded drop what the calls that it ended had, so that it ends now, too."""
-    error = ran.error
-    if error is None:
-        return ran
-    said = _name_of(error)
-    with suppress(Exception, EffectStopped):
-        said = f"{said}: {_first_line(error)}"
-    if is_guarded:
-        _drop_locals(error)
-    return msgspec.structs.replace(ran, error_text=said)
+def error_line(error: BaseException) -> str:
+    """`ValueError: no such column`, read past what the class of the error makes of it: no code of a step runs."""
+    return f"{_name_of(error)}: {_first_line(error)}"
 
 
 def _name_of(error: BaseException) -> str:
-    return str(type.__dict__["__name__"].__get__(type(error)))  # a metaclass may say something else, and act
+    return str(vars(type)["__name__"].__get__(type(error)))
 
 
 def _first_line(error: BaseException) -> str:
-    if isinstance(error, AgentKernelError):  # its arguments are no sentence
+    if any(
+        vars(module).get(_name_of(error)) is type(error) for module in (errors, agent_errors)
+    ):  # its arguments are no sentence
         return str(error).partition("\n")[0]
-    found = [argument for argument in error.args[:1] if type(argument) is str]
+    found = [argument for argument in _ARGUMENTS(error)[:1] if type(argument) is str]
     return found[0].partition("\n")[0] if found else ""
 
 
-def _drop_locals(error: BaseException) -> None:
+def drop_locals(error: BaseException) -> None:
+    """Drop what the calls that an error ended had: what comes of that comes now."""
     seen: dict[int, BaseException] = {}
     left: list[BaseException | None] = [error]
     while left:
@@ -408,15 +402,13 @@ def _drop_locals(error: BaseException) -> None:
 
 
 # What an error has, whatever its class makes of these names.
-_TRACEBACK, _CAUSE, _CONTEXT = (
-    cast("Callable[[BaseException], Any]", vars(BaseException)[f"__{name}__"].__get__)
-    for name in ("traceback", "cause", "context")
+_ARGUMENTS, _TRACEBACK, _CAUSE, _CONTEXT = (
+    cast("Callable[[BaseException], Any]", vars(BaseException)[name].__get__)
+    for name in ("args", "__traceback__", "__cause__", "__context__")
 )
 
 
-SPEAKING_CODES.update(
-    function.__code__ for function in (_traceback, with_error_text, _drop_locals, vars(PlainExecutor)["_evaluate"])
-)
+SPEAKING_CODES.update(function.__code__ for function in (_traceback, drop_locals, vars(PlainExecutor)["_evaluate"]))
 
 
 class _Bounded(io.StringIO):

@@ -42,9 +42,9 @@ from agent_kernel.agents.execution import (
     Executed,
     RaisedInterrupt,
     TaskHandle,
+    drop_locals,
     is_raised_by_code,
     offered,
-    with_error_text,
 )
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
@@ -463,7 +463,9 @@ class RunExecutor:
         # Also as it is committed: to save a value runs code of its class.
         with recorded(self.place.quiet_paths(), gate) as effects, running_step.entered(self) as put_back:
             try:
-                ran = with_error_text(self._executed(code, gate), is_guarded=gate is not None)
+                ran = self._executed(code, gate)
+                if gate is not None and ran.error is not None:
+                    drop_locals(ran.error)
                 if put_back():
                     ran = _changed_an_agent(ran)
                 done = self.place.kept(_stopped(ran, gate))
@@ -510,14 +512,10 @@ def _changed_an_agent(ran: Executed) -> Executed:
     """What a step came to that changed what an agent may do, by a way that Python lets nobody refuse."""
     error = WithinStepError("change an agent")
     said = f"{ran.text}{type(error).__name__}: {error}. It was undone.\n"
-    return with_error_text(msgspec.structs.replace(ran, text=said, error=error, settled=None))
+    return msgspec.structs.replace(ran, text=said, error=error, settled=None)
 
 
 def _stopped(ran: Executed, gate: Gate | None) -> Executed:
     """What a step came to that was stopped, whatever its code made of that."""
     first = next(iter(gate.stopped), None) if gate is not None else None
-    return (
-        ran
-        if first is None
-        else with_error_text(msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None))
-    )
+    return ran if first is None else msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None)

@@ -283,9 +283,6 @@ def _is_asked_about(body: str, known: Collection[str]) -> bool:
     return "\n" not in bare and bare.isprintable() and "(" not in bare and _speaks(bare, known)
 
 
-_NAME_IN_TWO: Final = re.compile(
-    r"(?:an?|the|my|our|this|that|one|new|old)\s+\w+\s*[-+*/]?=(?!=)"
-)  # `my var = 3`: no verb
 _COMPOUND: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _IN_WORDS: Final = (
     ast.Module | ast.Expr | ast.Name | ast.Tuple | ast.BoolOp | ast.boolop | ast.Compare | ast.Is | ast.IsNot | ast.In
@@ -336,6 +333,10 @@ def _read_lines(body: str, known: frozenset[str]) -> Reading:
         if reading != "doubt":
             return reading
     return "doubt"
+
+
+# `my var = 3`: what is done to it would be a verb.
+_NAME_IN_TWO: Final = re.compile(r"(?:an?|the|my|our|this|that|one|new|old)\s+\w+\s*[-+*/]?=(?!=)")
 
 
 def _read_line(line: str, known: Collection[str]) -> Reading:

@@ -151,6 +151,13 @@ def test_what_code_leaves_to_be_called_does_nothing_outside_either(
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "SystemExit", "ValueError"])
+def test_what_an_error_raises_as_it_is_asked_is_nobodys_interrupt(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(approval, "review", lambda *_, **__: ())
+    asked = f"class E(Exception):\n    @property\n    def args(self): raise {kind}\nraise E('x')"
+    assert status(asked, "never") == "completed"
+
+
 def test_the_name_of_an_errors_class_is_read_past_what_its_own_class_makes_of_it(folder: Path) -> None:
     named = "class M(type):\n    @property\n    def __name__(cls): w(); return 'x'\nclass E(Exception, metaclass=M): pass\nraise E()"
     assert status(WRITERS["library"] + named, "never") == "completed"

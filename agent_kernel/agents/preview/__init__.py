@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.agents.execution import Executed, TaskEnd, with_error_text
+from agent_kernel.agents.execution import Executed, TaskEnd
 from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import masked
 from agent_kernel.agents.preview import seeing
@@ -249,9 +249,7 @@ class Preview:
     def executed(self) -> Executed:
         """What running it came to, as of code that ran here."""
         seen = self.seen
-        return with_error_text(
-            Executed(seen.text, seen.parts, seen.outputs, _raised(seen), _settled(seen), seen.seconds)
-        )
+        return Executed(seen.text, seen.parts, seen.outputs, _raised(seen), _settled(seen), seen.seconds)
 
     def held(self) -> bytes:
         """What somebody who accepts it elsewhere has to have."""
