@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import signal
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
@@ -28,8 +29,10 @@ def as_params(smalls: tuple[Small, ...]) -> list[object]:
 
 
 @pytest.fixture(autouse=True)
-def clean_builtins() -> Iterator[None]:
+def as_before() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGUSR1)
     yield
+    signal.signal(signal.SIGUSR1, handler)
     if hasattr(builtins, "shared_list"):
         delattr(builtins, "shared_list")
 
