@@ -57,7 +57,10 @@ def quick_collections() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_goes_on() -> Iterator[None]:
-    """No test leaves a step that runs, or another `__main__`: the next one would be told what it is not."""
+    """No test leaves a step that runs, or another `__main__`: the next one would be told what it is not.
+
+    Threads that steps left may live on, and are nobody's then: else what the next tests patch is put back.
+    """
     main = sys.modules["__main__"]
     yield
     assert sys.modules["__main__"] is main
@@ -68,6 +71,8 @@ def nothing_goes_on() -> Iterator[None]:
             time.sleep(0.01)
         frames = sys._current_frames()
         assert not going_on, [traceback.format_stack(frames.get(one.thread)) for one in going_on]
+        vars(effects)["_ear"].started.clear()
+        vars(effects)["_ear"].gated.clear()
 
 
 @pytest.fixture

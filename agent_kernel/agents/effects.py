@@ -48,6 +48,7 @@ __all__ = [
     "is_own",
     "is_steps_code",
     "lineage",
+    "may_act_later",
     "names_step",
     "names_temporary",
     "owns",
@@ -208,7 +209,8 @@ _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", "
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
 _LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_", "POLARS_")
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self")
+_COUNTING_CORES: Final = ("lscpu --parse", "sysctl -n hw.")  # joblib asks so before it starts processes, or none
+_QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self", *_COUNTING_CORES)
 
 Told: TypeAlias = tuple[str, str]
 Args: TypeAlias = tuple[Any, ...]
@@ -669,6 +671,11 @@ def is_on_a_steps_thread() -> bool:
     return any(one in _ear.recording for one in started)
 
 
+def may_act_later() -> bool:
+    """Whether something lives that a step left behind and that acts without it: a thread, a task, a callback."""
+    return any(thread.is_alive() for thread in tuple(_ear.started)) or len(_ear.gated) > len(_ear.recording)
+
+
 _files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
 _files_behind_gates: Final[set[str]] = set()  # of those that had a gate
 
@@ -877,6 +884,15 @@ def _written(at: int) -> Callable[[Args], Told]:
     return told
 
 
+def _replaced(args: Args) -> Told:
+    """A number of an open file gets another file: whoever writes by it writes there."""
+    number = args[1] if len(args) > 1 else None
+    if not isinstance(number, int) or number <= _LAST_STREAM:
+        return "", ""
+    path = real_path(number)
+    return ("closes", path) if path else ("", "")
+
+
 def _logged(args: Args) -> Told:
     """A record goes to a handler of `logging`, which has its file or connection open, or opens one."""
     handler = args[0]
@@ -1040,6 +1056,10 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
     "os.posix_fallocate": _written(0),
+    "os.dup2": _replaced,
+    "os.closerange": lambda args: ("closes", "files of this process"),
+    "time.clock_settime": lambda args: ("changes", "the clock of this computer"),
+    "time.clock_settime_ns": lambda args: ("changes", "the clock of this computer"),
     "os.open": _opened_beside,
     "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
@@ -1086,7 +1106,8 @@ _UNAUDITED: Final = (
     *((module, "create") for module in _INTERPRETERS),
     *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
-    ("os", "posix_fallocate"),
+    *(("os", name) for name in ("posix_fallocate", "dup2", "closerange")),
+    *(("time", name) for name in ("clock_settime", "clock_settime_ns")),
     ("os", "open"),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer", "set_wakeup_fd")),
     *(("_signal", name) for name in ("signal", "pthread_sigmask")),

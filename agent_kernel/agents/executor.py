@@ -290,6 +290,7 @@ class RunExecutor:
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
+                rights.put_back_between_steps()
                 if self.stopped:
                     yield self.log.note(Cancelled(during="pause", reason=self.stopped))
                     return

@@ -72,6 +72,7 @@ _NETWORK: Final = frozenset({"connects", "listens", "sends to", "requests", "sen
 _PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "starts", "ends"})
 _STATE: Final = frozenset(
     {"sets environment of", "unsets environment of", "changes folder to", "changes rights of", "hooks", "limits"}
+    | {"closes", "changes"}
 )
 _C_CODE: Final = frozenset({"loads", "calls"})
 # What a person allowed with a step, by the kind of what the review of its code had found.

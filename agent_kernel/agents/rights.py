@@ -2,7 +2,8 @@
 
 That code shares a process with the objects that say what it may do, and Python hides no attribute from it. So all of
 them are noted as the first step begins, compared as a sub-agent begins and as each step ends, and put back where they
-differ. What a person changes meanwhile, on another thread, is noted anew.
+differ. Where a step leaves a thread behind, which acts later, they are compared until it has ended as each run begins and
+goes on. What a person changes meanwhile is noted anew.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from agent_kernel.agents.effects import is_on_a_steps_thread
+from agent_kernel.agents.effects import is_on_a_steps_thread, may_act_later
 
-__all__ = ["PutBack", "changing", "held", "note_again", "put_back", "track"]
+__all__ = ["PutBack", "changing", "held", "note_again", "put_back", "put_back_between_steps", "track"]
 
 PutBack: TypeAlias = Callable[[], bool]  # puts one thing back as it was, and says whether it differed
 
@@ -34,10 +35,11 @@ _tracked: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by id: a clas
 
 
 class _Noted:
-    """What was noted as the first of the steps began that run now."""
+    """What was noted as the first of the steps began that run now, or that left something behind which may act."""
 
     def __init__(self) -> None:
         self.steps = 0
+        self.is_kept = False  # no step runs, and what one left behind may act
         self.code: _Code | None = None  # also between steps: mostly it is the same as the next one begins
         self.objects: dict[int, list[PutBack]] = {}
 
@@ -48,6 +50,23 @@ class _Noted:
         # Lists: each is compared, also behind one that differed.
         return True in [*found, *[one() for parts in tuple(self.objects.values()) for one in parts]]
 
+    def note(self) -> None:
+        """Note the code, and all agents and runs that are not noted yet."""
+        if not self.is_kept and (self.code is None or not self.code.is_same()):
+            self.code = _Code()
+        for key, value in tuple(_tracked.items()):
+            if key not in self.objects and _is_made(value):
+                self.objects[key] = list(_of_object(value))
+
+    def let_go(self) -> None:
+        """No step runs any more: forget what was noted, unless something may act that a step left behind."""
+        may_act = may_act_later()  # asked first: what acts between the two is put back the next time
+        if self.is_kept:
+            self.put_back()
+        self.is_kept = may_act
+        if not may_act:
+            self.objects = {}
+
 
 _noted = _Noted()
 
@@ -56,19 +75,26 @@ def track(value: object) -> None:
     """An agent or a run was made: note it with each step from now on."""
     with _lock:
         _tracked[id(value)] = value
+        if _noted.is_kept and _is_made(value):
+            _noted.note()
 
 
 def note_again(value: object) -> None:
     """A person made or changed this agent: no step that runs meanwhile takes it back."""
     with _lock:
-        if _noted.steps and not is_on_a_steps_thread():
+        if (_noted.steps or _noted.is_kept) and not is_on_a_steps_thread():
             _noted.objects[id(value)] = list(_of_object(value))
 
 
 @contextmanager
 def changing() -> Generator[None]:
-    """While a person changes an agent: no step that ends meanwhile takes it back before it is noted."""
+    """While a person changes an agent: no step that ends meanwhile takes it back before it is noted.
+
+    First goes what code of a step changed, so that it is not noted with what the person changes.
+    """
     with _lock:
+        if (_noted.steps or _noted.is_kept) and not is_on_a_steps_thread():
+            _noted.put_back()
         yield
 
 
@@ -76,6 +102,13 @@ def put_back() -> bool:
     """Put back what code of a step changed; whether there was anything."""
     with _lock:
         return _noted.put_back()
+
+
+def put_back_between_steps() -> None:
+    """Put back what was changed since the last step ended, by a thread that a step left behind."""
+    with _lock:
+        if _noted.is_kept and not _noted.steps:
+            _noted.let_go()
 
 
 @contextmanager
@@ -91,10 +124,10 @@ def held() -> Generator[PutBack]:
             return noted.put_back()
 
     with _lock:
+        put_back_between_steps()
         if not _noted.steps:
-            if _noted.code is None or not _noted.code.is_same():
-                _noted.code = _Code()
-            _noted.objects = {key: list(_of_object(value)) for key, value in tuple(_tracked.items()) if _is_made(value)}
+            _noted.note()
+            _noted.is_kept = False
         _noted.steps += 1
     try:
         yield compared
@@ -102,7 +135,7 @@ def held() -> Generator[PutBack]:
         with _lock:
             _noted.steps -= 1
             if not _noted.steps:
-                _noted.objects = {}
+                _noted.let_go()
 
 
 # -- agents and runs

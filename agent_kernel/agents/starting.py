@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from agent_kernel.agents import cleanup, messages, return_types
+from agent_kernel.agents import cleanup, messages, return_types, rights
 from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.current import Nowhere
@@ -217,6 +217,7 @@ def reopened(
         RunNotFoundError: no run has this id. UntrustedStoreError: its code, its model and what was allowed come from a store
             that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not available.
     """
+    rights.put_back_between_steps()
     run = place.event_store.find(run)
     start = place.event_store.first(run)
     if place.session is not None:
@@ -295,6 +296,7 @@ def _setup(
     *,
     can_ask: bool,
 ) -> Setup:
+    rights.put_back_between_steps()
     approve = options.get("approve", "") or agent.approve or "auto"
     if parent is not None and agent.approve:  # a step may ask for less than its helper's own, never for more
         approve = stricter(approve, agent.approve)

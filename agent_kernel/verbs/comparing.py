@@ -125,7 +125,7 @@ def _difference(scope: Scope, one: Differing) -> Difference:
         return Difference(one.name, "=", said, said)
     old, new = describe.entry_said(repo, one.name, one.old), describe.entry_said(repo, one.name, one.new)
     details = details_of(repo, one.old, one.new, f"{old} → {new}", scope.row_lines)
-    outlines = describe.entry_outline(repo, one.old), describe.entry_outline(repo, one.new)
+    outlines = describe.entry_outline(repo, one.name, one.old), describe.entry_outline(repo, one.name, one.new)
     return Difference(one.name, one.how, old, new, details, outlines)
 
 

@@ -127,10 +127,13 @@ def not_saved(repo: Repository, name: str, entry: Entry | None) -> NotSaved | No
     return NotSaved(is_whole, f"{'not saved' if is_whole else 'not all of it is saved'}: {reasons}")
 
 
-def entry_outline(repo: Repository, entry: Entry | None) -> str:
+def entry_outline(repo: Repository, name: str, entry: Entry | None) -> str:
     """The same without anything that the value holds, for what stays in a notebook's file."""
     summary = None if entry is None else summary_of(repo, entry)
-    return clean(summaries.outline(summary)) if summary is not None else ""
+    if summary is None:
+        return ""
+    line, missing = clean(summaries.outline(summary)), not_saved(repo, name, entry)
+    return f"{line} ({missing.said.partition(':')[0]})" if missing else line
 
 
 def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]:

@@ -188,7 +188,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
     tree = scope.repo.tree(commit.tree)
     entries = {change.name: tree.get(change.name) for change in commit.changed}
     lines = {name: describe.entry_line(scope.repo, entry) or "removed" for name, entry in entries.items()}
-    outlines = {name: describe.entry_outline(scope.repo, entry) for name, entry in entries.items()}
+    outlines = {name: describe.entry_outline(scope.repo, name, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.typed("show", short(found), "--outputs")
     return ShownCommit(

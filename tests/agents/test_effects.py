@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -121,6 +122,14 @@ def test_connections_are_recorded(address: str) -> None:
 def test_reading_is_no_effect(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
     assert found(lambda: ((tmp_path / "old").read_text(), list(tmp_path.iterdir()), (tmp_path / "no").exists())) == {}
+
+
+def test_asking_how_many_cores_this_computer_has_is_no_effect() -> None:
+    def ask() -> None:
+        with suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run(["lscpu", "--parse=core"], capture_output=True, check=True)
+
+    assert found(ask) == {}
 
 
 def test_what_stores_python_and_libraries_write_by_the_way_is_not_named(

@@ -78,6 +78,12 @@ class TestShowing:
             assert "function" in shown["text/plain"]
         assert "~ words: list of 1 str" in front.show("%agent diff HEAD~1 HEAD")["text/plain"]
 
+    def test_their_text_says_what_is_not_saved(self, front: Front) -> None:
+        front.run("rows = (i for i in range(3)); box = {'rows': rows, 'one': 1}")
+        shown = front.show("%agent diff HEAD~1 HEAD")["text/plain"]
+        assert "+ rows: generator (not saved)\n" in shown
+        assert "(not all of it is saved)\n" in shown
+
     def test_their_text_calls_commits_by_their_cells(self, front: Front) -> None:
         compared = front.show("%agent diff HEAD~1 HEAD x")["text/plain"]
         assert "~ x: int" in compared

@@ -134,6 +134,45 @@ def test_what_a_step_leaves_behind_decides_nothing_either(
     assert (pending.status, child.approve) == ("pending", "never")
 
 
+LATER = {
+    "an agent": "vars(child).update, (), {'approve': 'auto'}",
+    "a run": "msgspec.structs.force_setattr, (pending._run_executor.setup, 'approve', 'auto')",
+    "the code": "setattr, (approval, 'verdict_on', lambda *a, **k: 'run')",
+}
+
+
+@pytest.mark.parametrize("approve", ["auto", "never"])
+@pytest.mark.parametrize("what", LATER)
+def test_what_a_thread_changes_after_the_step_has_ended_is_put_back_as_the_next_run_begins_or_goes_on(
+    approve: str, what: str
+) -> None:
+    pending, child, early = waiting(), scripted("child", RISKY, ENDS, approve="never"), approval.verdict_on
+    code = f"import msgspec, threading\nfrom agent_kernel.agents import approval\nthreading.Timer(0.1, {LATER[what]}).start()"
+    threads = set(threading.enumerate())
+    assert scripted("lead", code, ENDS, approve=approve, state={"pending": pending, "child": child})("Work")
+    given = scripted("given", ENDS)
+    given.primer = "of a person, meanwhile"
+    for thread in set(threading.enumerate()) - threads:
+        thread.join()
+    heard: list[Event] = []
+    child.on_event = heard.append
+    assert child("Work") == "by itself"
+    assert done(heard, "child") == ["denied", "ok"]
+    assert (child.approve, approval.verdict_on, pending._run_executor.setup.approve) == ("never", early, "risky")
+    assert (given.primer, pending.approve().result()) == ("of a person, meanwhile", "by itself")
+
+
+def test_a_person_changes_an_agent_while_a_thread_of_a_step_lives() -> None:
+    ended, child, limits = threading.Event(), scripted("child", ENDS, approve="never"), ak.Limits(steps=7)
+    code = "import threading\nthreading.Thread(target=ended.wait).start()"
+    scripted("lead", code, ENDS, state={"ended": ended})("Work")
+    child.approve, child.limits = "risky", limits
+    child.fn(print)
+    assert child("Work") == "by itself"
+    assert (child.approve, child.limits, "print" in child.registry.objects) == ("risky", limits, True)
+    ended.set()
+
+
 @pytest.mark.parametrize("approve", ["auto", "never"])
 @pytest.mark.parametrize(
     "code",
