@@ -286,7 +286,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
     only = only_asked(options)
     alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
-    said = f"Rolled back{alone} to {describe.label(found, commit)}"
+    said = f"Rolled back{alone} to {describe.label(found, commit, longest=60)}"
     if scope.session is not None:
         before = scope.session.head
         report = scope.session.rollback(
@@ -332,7 +332,7 @@ def _arrived(said: str, scope: Scope, report: Report) -> MoveReport:
     at = report.commit if report.commit is not None else scope.live().head
     if at is not None and said == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
-        said = f"{said} {describe.label(at, scope.repo.commit_at(at)).removesuffix(':')}, on {branch}"
+        said = f"{said} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
     return MoveReport.of(said, scope, report, at)
 
 
@@ -518,7 +518,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
         _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
         if start(scope.repo, head, found).up_to_date:
             return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
-    said = f"Merged {describe.label(found, commit)}"
+    said = f"Merged {describe.label(found, commit, longest=60)}"
     if scope.session is not None:
         report = scope.session.merge(
             options.rev,

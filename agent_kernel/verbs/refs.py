@@ -53,7 +53,7 @@ def branch(scope: Scope, options: Namespace) -> Result:
         raise RefExistsError(name, _remedy(scope, "branch", options))
     at, commit = scope.commit(options.at or "HEAD")
     scope.repo.create_branch(name, at, force=options.force)
-    return Lines((f"Branch {name} starts at {describe.label(at, commit)}",), {"branch": name, "commit": hex_of(at)})
+    return Lines((f"Branch {name} starts at {describe.label(at, commit, longest=60)}",), {"branch": name, "commit": hex_of(at)})
 
 
 def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
@@ -123,15 +123,15 @@ def tag(scope: Scope, options: Namespace) -> Result:
     at, commit = scope.commit(options.at or "HEAD")
     if was == at:
         return Lines(
-            (f"{describe.label(at, commit)} is tagged as {name} already",), {"tag": name, "commit": hex_of(at)}
+            (f"{describe.label(at, commit, longest=60)} is tagged as {name} already",), {"tag": name, "commit": hex_of(at)}
         )
     # A notebook is run from its top again: its line means the state that is there now, and no other one.
     is_again = scope.session is not None and options.at is None
     if was is not None and not options.force and not is_again:
         raise RefExistsError(name, _remedy(scope, "tag", options))
     scope.repo.create_tag(name, at, force=options.force or is_again)
-    moved = f" (was {describe.label(was, scope.repo.commit_at(was))})" if was is not None else ""
-    now = describe.label(at, commit)
+    moved = f" (was {describe.label(was, scope.repo.commit_at(was), longest=60)})" if was is not None else ""
+    now = describe.label(at, commit, longest=60)
     said = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
     if name in scope.repo.branches():
         said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
