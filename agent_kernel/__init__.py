@@ -233,7 +233,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def _panels(shell: object, notebook: LiveNotebook) -> Panels:
-    # Doors do not import each other, so they are joined here.
+    # Interfaces do not import each other, so they are joined here.
     from agent_kernel.panels import Panels
 
     return Panels(shell, notebook)

@@ -1,4 +1,4 @@
-"""`agent-kernel` and `python -m agent_kernel`: the command line, and the door for agents outside. Doors do not import each other."""
+"""`agent-kernel` and `python -m agent_kernel`: the command line, and the interface for agents outside. Interfaces do not import each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: `agent-kernel VERB STORE …`, the verbs of `%agent` on a store, without a notebook; and `install`.
+"""The command line: `agent-kernel VERB STORE …`, the commands of `%agent` on a store, without a notebook; and `install`.
 
 One command finds the store, holds its branch where something is written, runs the verb and prints the answer.
 
@@ -19,13 +19,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.browsing import row_lines
+from agent_kernel.commands.describe import living_holders
+from agent_kernel.commands.output import Lines, Result, colours_wanted
+from agent_kernel.commands.places import find_store
+from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
+from agent_kernel.commands.table import (
+    COMMANDS,
+    Overview,
+    as_asked,
+    command_named,
+    error_json,
+    parser_of,
+    run,
+    wants_json,
+)
 from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
-from agent_kernel.verbs.describe import living_holders
-from agent_kernel.verbs.output import Lines, Result, colours_wanted
-from agent_kernel.verbs.places import find_store
-from agent_kernel.verbs.scope import Helped, Parser, Progress, Question, Scope, UsageProblem, Verb
-from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
+from agent_kernel.queries import row_lines
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -127,8 +136,8 @@ def _dispatch(words: Sequence[str]) -> int:
     try:
         if words[0] == "install":
             return _print(install(words[1:]), as_json=False)
-        verb = verb_named(
-            words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install", "mcp"]
+        verb = command_named(
+            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp"]
         )
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
@@ -139,26 +148,26 @@ def _dispatch(words: Sequence[str]) -> int:
 
 
 def _version() -> str:
-    # The package itself names every door, so a door that imports it would reach the others.
+    # The package itself names every interface, so an interface that imports it would reach the others.
     return str(vars(sys.modules["agent_kernel"])["__version__"])
 
 
 def _overview() -> Overview:
-    verbs = [verb for verb in VERBS.values() if verb.needs == "store"]
-    install = Verb("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
-    # Another door, which `agent_kernel.__main__` opens: doors do not import each other.
-    mcp = Verb("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*verbs, install, mcp], alone=True)
+    commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
+    install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
+    # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
+    mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
+    return Overview(_COMMAND, [*commands, install, mcp], alone=True)
 
 
-def _parser(verb: Verb) -> Parser:
+def _parser(verb: Command) -> Parser:
     parser = parser_of(verb, _COMMAND, names_store=True)
     if verb.writes and "--force" not in parser.options:
         parser.flag("--force", help="write even where a living process uses the branch")
     return parser
 
 
-def _run(verb: Verb, options: Namespace) -> int:
+def _run(verb: Command, options: Namespace) -> int:
     from agent_kernel.session import Repository
 
     place = find_store(options.store)
@@ -172,11 +181,11 @@ def _run(verb: Verb, options: Namespace) -> int:
     return _print(result, as_json=options.json)
 
 
-def _only_reads(verb: Verb, options: Namespace) -> bool:
+def _only_reads(verb: Command, options: Namespace) -> bool:
     return verb.name in ("branch", "tag") and options.name is None
 
 
-def _refuse_used(repo: Repository, verb: Verb, options: Namespace) -> None:
+def _refuse_used(repo: Repository, verb: Command, options: Namespace) -> None:
     """Raise BranchInUseError if a living process holds a branch that this would move.
 
     Creating a branch or a tag moves none.

@@ -96,11 +96,11 @@ def _cell(chance: random.Random, number: int, name: str) -> Cell:
 
 def reopen() -> None:
     """The store as a process finds it that has read nothing of it yet."""
-    from agent_kernel.browsing import Reader
-    from agent_kernel.browsing.reader import QUESTIONS
+    from agent_kernel.queries import Reader
+    from agent_kernel.queries.reader import QUESTIONS
 
     for question in QUESTIONS.values():  # the modules that answer are loaded before
-        import_module(f"agent_kernel.browsing.{question.module}")
+        import_module(f"agent_kernel.queries.{question.module}")
     if _study.repo is not None:
         _study.repo.close()
     _study.repo = Repository.open(_study.place / "store", create=False)

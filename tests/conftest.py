@@ -78,8 +78,8 @@ def nothing_goes_on() -> Iterator[None]:
 @pytest.fixture
 def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process be forked: other tests of it may have loaded what forbids that, and these forks use nothing of it."""
-    monkeypatch.setattr("agent_kernel.agents.preview.seeing._openmp", lambda: "")
-    monkeypatch.setattr("agent_kernel.agents.preview.seeing._pools", lambda: "")
+    monkeypatch.setattr("agent_kernel.agents.preview.forked_process._openmp", lambda: "")
+    monkeypatch.setattr("agent_kernel.agents.preview.forked_process._pools", lambda: "")
 
 
 def pytest_configure() -> None:

@@ -1,4 +1,4 @@
-"""A real kernel of "Python 3 (Agent)", for the tests of every door that stands in one."""
+"""A real kernel of "Python 3 (Agent)", for the tests of every interface that stands in one."""
 
 from __future__ import annotations
 

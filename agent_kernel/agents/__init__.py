@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
-    from agent_kernel.agents.racing.race import Race as Race
-    from agent_kernel.agents.racing.race import race as race
+    from agent_kernel.agents.races.race import Race as Race
+    from agent_kernel.agents.races.race import race as race
     from agent_kernel.agents.registry import Member as Member
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
@@ -60,7 +60,7 @@ _HOMES = {
         "ScriptedModel",
         "Turn",
     ),
-    "racing.race": (
+    "races.race": (
         "Race",
         "race",
     ),

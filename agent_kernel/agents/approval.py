@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_kernel.agents import event_log, messages, moves, return_types, running_step
+from agent_kernel.agents import agent_undo, event_log, messages, return_types, running_step
+from agent_kernel.agents.agent_undo import DENIED, is_outside
 from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
@@ -37,8 +38,7 @@ from agent_kernel.agents.execution import Executed, error_line
 from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
-from agent_kernel.agents.moves import DENIED, is_outside
-from agent_kernel.agents.racing.raced import is_race
+from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.errors import RunBusyError, RunStateError
 from agent_kernel.repository import Change, Unsaved
@@ -272,14 +272,14 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
         return
     asked = ApprovalRequested(code=code, findings=findings)
     if run_executor.setup.preview and verdict == "ask":
-        from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
+        from agent_kernel.agents.preview import step_preview  # a fork costs its modules only where there is one
 
-        refused = trying.refusal(asked, run_executor.place)
+        refused = step_preview.refusal(asked, run_executor.place)
         if refused:
             asked = msgspec.structs.replace(asked, preview="refused", told=refused)
         else:
             yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.place.head)
-            asked = trying.try_step(run_executor, asked, action.step or 0)
+            asked = step_preview.try_step(run_executor, asked, action.step or 0)
     if verdict != "deny":
         yield run_executor.log.note(asked, step=action.step, before=run_executor.place.head)
         return
@@ -360,8 +360,8 @@ def stop_step(run_executor: RunExecutor, action: Action, code: str, ran: Ran) ->
 
 def _findings(run_executor: RunExecutor, action: Action, code: str) -> tuple[Finding, ...]:
     """What the step would do."""
-    if action.source == moves.SOURCE and run_executor.place.session is not None:
-        return moves.findings(run_executor.place.session, moves.Move.read(code), run_executor.author)
+    if action.source == agent_undo.SOURCE and run_executor.place.session is not None:
+        return agent_undo.findings(run_executor.place.session, agent_undo.Move.read(code), run_executor.author)
     found = review(
         code,
         names=run_executor.place.names(),
@@ -400,21 +400,21 @@ def _given_up(run_executor: RunExecutor, reason: str) -> Cancelled:
 def drop(run_executor: RunExecutor, asked: ApprovalRequested) -> None:
     """What a step did on a fork goes: it runs here, or not at all."""
     if asked.branch:
-        from agent_kernel.agents.preview import trying
+        from agent_kernel.agents.preview import step_preview
 
-        trying.drop_try(run_executor.place, asked)
+        step_preview.drop_try(run_executor.place, asked)
 
 
 def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -> RunItems:
     """Take on what a step did on a fork; where what is here now does not go with it, run it."""
-    from agent_kernel.agents.preview import trying
+    from agent_kernel.agents.preview import step_preview
 
     run_executor.place.wait_turn()
     step, before = action.step or 0, run_executor.place.head
     yield run_executor.log.note(StepStart(), step=step, before=before)
     noted: tuple[Event, ...] = ()
     with uninterrupted():
-        taken = trying.take_on(run_executor.place, asked, run_executor.log.run)
+        taken = step_preview.take_on(run_executor.place, asked, run_executor.log.run)
         if taken is not None:
             show: Callable[[str], None] | None = getattr(run_executor.place.executor, "show", None)
             if show is not None:  # in a notebook it would have stood under the cell

@@ -1,4 +1,4 @@
-"""The notebook that a program runs in, as a place for agents. A door says where it is; without a door, no notebook is known."""
+"""The notebook that a program runs in, as a place for agents. An interface says where it is; without an interface, no notebook is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Nowhere", "guard_pages", "here", "here_again", "stands_here"]
 
-_doors: list[Callable[[], ExecutionContext]] = []
+_interfaces: list[Callable[[], ExecutionContext]] = []
 _guards: dict[Callable[[], ExecutionContext], Callable[[], None]] = {}
 
 
@@ -22,9 +22,9 @@ def here() -> ExecutionContext:
     Raises:
         NotBoundError: no notebook is bound in this process (`%load_ext agent_kernel`).
     """
-    if not _doors:
+    if not _interfaces:
         raise NotBoundError
-    place = _doors[-1]()
+    place = _interfaces[-1]()
     place.is_here = True
     return place
 
@@ -40,11 +40,11 @@ class Nowhere:
 
 def here_again() -> ExecutionContext | Nowhere:
     """What an agent acts on that was saved with its notebook. The name of this function is stored."""
-    return here() if _doors else Nowhere()
+    return here() if _interfaces else Nowhere()
 
 
 def stands_here(
-    door: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, stands: bool = True
+    interface: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, stands: bool = True
 ) -> None:
     """A notebook is here from now on, or no more.
 
@@ -52,12 +52,12 @@ def stands_here(
         guard: called before a step runs that must not show everything in its page; often.
     """
     if stands:
-        _doors.append(door)
+        _interfaces.append(interface)
         if guard is not None:
-            _guards[door] = guard
-    elif door in _doors:
-        _doors.remove(door)
-        _guards.pop(door, None)
+            _guards[interface] = guard
+    elif interface in _interfaces:
+        _interfaces.remove(interface)
+        _guards.pop(interface, None)
 
 
 def guard_pages() -> None:

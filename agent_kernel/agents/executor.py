@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approval, cleanup, event_log, messages, moves, return_types, rights, running_step
+from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights, running_step
 from agent_kernel.agents.approval import Ran
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.event_log import Log, usage_of
@@ -49,7 +49,7 @@ from agent_kernel.agents.execution import (
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
-from agent_kernel.agents.models.fencing import Fenced, split
+from agent_kernel.agents.models.code_blocks import Fenced, split
 from agent_kernel.agents.models.loop import Stream, later
 from agent_kernel.agents.models.naming import is_free
 from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
@@ -414,7 +414,7 @@ class RunExecutor:
         self.place.wait_turn()
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
-        if action.source == moves.SOURCE:
+        if action.source == agent_undo.SOURCE:
             yield from self._move(code, step, before)
             return
         noted = len(self.log.events)
@@ -447,7 +447,7 @@ class RunExecutor:
         try:
             if session is None:
                 raise MoveNotMadeError("nothing is committed here that one could go back to")
-            said, failed = moves.make_move(session, moves.Move.read(code), self.author, asked_at), False
+            said, failed = agent_undo.make_move(session, agent_undo.Move.read(code), self.author, asked_at), False
         except AgentKernelError as error:
             said, failed = str(error), True
         said, took_s = self.place.masked(said), round(time.perf_counter() - began, 6)

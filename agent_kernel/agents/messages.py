@@ -29,7 +29,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.models import AssistantMessage, Message, ToolResult, UserMessage
-from agent_kernel.agents.models.fencing import CAME
+from agent_kernel.agents.models.code_blocks import CAME
 from agent_kernel.agents.redaction import without_controls
 from agent_kernel.repository import hex_of
 from agent_kernel.session.operations import line_to

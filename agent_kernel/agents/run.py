@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import approval, elsewhere, running_step
+from agent_kernel.agents import approval, running_step, step_locations
 from agent_kernel.agents.event_log import short_run, usage_of
 from agent_kernel.agents.events import Action, Cancelled, Clarify, Error, Event, Fail, Resumed, Usage
 from agent_kernel.agents.executor import RunExecutor, Wait
 from agent_kernel.agents.listing import Events
 from agent_kernel.agents.messages import open_action
-from agent_kernel.agents.racing.raced import is_race
+from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.errors import (
     RunBusyError,
     RunStateError,
@@ -349,8 +349,8 @@ class Run(Generic[T]):
         log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
-            if elsewhere.is_next_a_step(log.events):
-                elsewhere.refuse(self._run_executor.place.session, log.events)
+            if step_locations.is_next_a_step(log.events):
+                step_locations.refuse(self._run_executor.place.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
@@ -430,7 +430,7 @@ class Run(Generic[T]):
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
             self._run_executor.log.read_again()
-            elsewhere.refuse(self._run_executor.place.session, self._run_executor.log.events)
+            step_locations.refuse(self._run_executor.place.session, self._run_executor.log.events)
         approval.decide(self._run_executor.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
 

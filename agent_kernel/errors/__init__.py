@@ -331,7 +331,7 @@ class NothingToUndoError(AgentKernelError):
         return f"nothing to {self.verb} in this session" + (f": {self.reason}" if self.reason else "")
 
 
-# -- what a door answers with where it cannot give what it was asked for
+# -- what an interface answers with where it cannot give what it was asked for
 
 
 class RequestError(AgentKernelError, ValueError):

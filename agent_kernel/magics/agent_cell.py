@@ -20,10 +20,10 @@ from typing import Final, Literal
 
 import msgspec
 
+from agent_kernel.commands.scope import Parser, UsageProblem, amount, count
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.notebook import has_agent_header
 from agent_kernel.repository.refs import check_ref_name
-from agent_kernel.verbs.scope import Parser, UsageProblem, amount, count
 
 __all__ = [
     "AgentCell",

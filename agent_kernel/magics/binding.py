@@ -19,6 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from agent_kernel.commands.places import (
+    bound_elsewhere,
+    default_place,
+    find_store,
+    is_store,
+    notebook_of,
+    remember,
+    what_is_new,
+)
+from agent_kernel.commands.text import clean, clock, place_text, plural, size_text
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
 from agent_kernel.magics.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
@@ -28,18 +38,9 @@ from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.values.quiet import ModulesSpared
-from agent_kernel.verbs.places import (
-    bound_elsewhere,
-    default_place,
-    find_store,
-    is_store,
-    notebook_of,
-    remember,
-    what_is_new,
-)
-from agent_kernel.verbs.text import clean, clock, place_text, plural, size_text
 
 if TYPE_CHECKING:
+    from agent_kernel.commands.output import Result
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
-    from agent_kernel.verbs.output import Result
 
 __all__ = ["Beside", "Binding", "MakesBeside", "Nothing", "Notices", "Options", "can_ask"]
 
@@ -95,13 +95,13 @@ class Notices:
         if beside(report, news):
             news = []
         elif not self._is_quiet() and report.commit is not None:
-            from agent_kernel.verbs.describe import chip_line
+            from agent_kernel.commands.describe import chip_line
 
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
         left = 0
         if news:
-            from agent_kernel.verbs.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names
+            from agent_kernel.commands.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names
 
             groups = unsaved_groups(news)
             tree = None if report.record is None else report.record.tree
@@ -120,7 +120,7 @@ class Notices:
 
 # -- what stands beside the cells of a notebook: panels, and the line under a cell
 #
-# No door imports another. The extension is handed what makes them (`agent_kernel.load_ipython_extension` joins the two)
+# No interface imports another. The extension is handed what makes them (`agent_kernel.load_ipython_extension` joins the two)
 # and tells it what happens; where there is nothing of the kind, in a terminal for one, `Nothing` is told instead.
 
 
@@ -374,7 +374,7 @@ class Binding:
         store = open_store(place, create=create, durability=self._options.durability)
         try:
             if origin:
-                from agent_kernel.verbs.places import copy_store
+                from agent_kernel.commands.places import copy_store
 
                 here = self.session if self.repo is not None and self.repo.store.url == store.url else None
                 copy_store(origin, store, here)
@@ -456,7 +456,7 @@ class Binding:
             return tuple(session.notes)
         many = plural(len(carried), "variable")
         if self._options.on_restart == "restore":
-            from agent_kernel.verbs.describe import unsaved_lines
+            from agent_kernel.commands.describe import unsaved_lines
 
             report = session.bring_back(partial=True)
             self.was_told(one for one in report.unsaved if one.stored)
@@ -558,7 +558,7 @@ class Places:
             return str(own), (f"{why}; %agent bind PLACE puts it elsewhere",)
         if chosen is not None or notebook is None or not adopts:
             return str(chosen or own), ()
-        from agent_kernel.verbs.places import adopt
+        from agent_kernel.commands.places import adopt
 
         return str(own), adopt(notebook)
 

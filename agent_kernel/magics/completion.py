@@ -1,4 +1,4 @@
-"""Tab completion of `%agent` lines: verbs, options, refs, variable names, places.
+"""Tab completion of `%agent` lines: commands, options, refs, variable names, places.
 
 It reads refs and names only. No value is loaded and nothing of the user's is evaluated.
 """
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.temporary_branches import among
+from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
+from agent_kernel.commands.table import COMMANDS, command_named, parser_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
-from agent_kernel.verbs.scope import Kind, Parser, Scope, UsageProblem
-from agent_kernel.verbs.table import VERBS, parser_of, verb_named
 
 __all__ = ["candidates", "words_so_far"]
 
@@ -39,8 +39,8 @@ def candidates(words: list[str], scope: Callable[[], Scope], live: Callable[[], 
 
 def _known(done: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]) -> Iterable[str]:
     if not done:
-        return [*VERBS, "--help"]
-    parser = parser_of(verb_named(done[0]))
+        return [*COMMANDS, "--help"]
+    parser = parser_of(command_named(done[0]))
     if "--" in done:
         return _names(scope(), live())
     if last.startswith("-"):

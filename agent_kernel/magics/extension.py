@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.commands.output import Json, Result
     from agent_kernel.magics.binding import MakesBeside, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
-    from agent_kernel.verbs.output import Json, Result
 
 __all__ = [
     "AgentKernel",
@@ -97,10 +97,10 @@ class AgentMagics(Magics):
     def agent(self, line: str, cell: str | None = None) -> object:
         """Look at, compare and restore what your variables were.
 
-        %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
+        %agent VERB …       `%agent` alone lists the commands, `%agent VERB --help` explains one
         %%agent [NAME]      the cell is that agent's: its commit names the agent as the author
         """
-        from agent_kernel.verbs.scope import Question, UsageProblem
+        from agent_kernel.commands.scope import Question, UsageProblem
 
         try:
             if cell is None:
@@ -111,7 +111,7 @@ class AgentMagics(Magics):
             vars(shown).update(vars(conflict))
             raise shown from None
         except Question as question:
-            from agent_kernel.verbs.output import Lines
+            from agent_kernel.commands.output import Lines
 
             self._show(Lines((str(question),)))
             raise AlreadyTold(str(question)) from None
@@ -124,8 +124,8 @@ class AgentMagics(Magics):
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:
-        from agent_kernel.verbs.scope import UsageProblem
-        from agent_kernel.verbs.table import answer, error_json, wants_json, words_of
+        from agent_kernel.commands.scope import UsageProblem
+        from agent_kernel.commands.table import answer, error_json, wants_json, words_of
 
         self._notebook.bind_first()
         words = words_of(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
@@ -146,7 +146,7 @@ class AgentMagics(Magics):
         else:
             self._show(result)
             if stays:
-                from agent_kernel.verbs.output import Lines
+                from agent_kernel.commands.output import Lines
 
                 self._show(Lines((stays,)))
         return None
@@ -163,7 +163,7 @@ class AgentMagics(Magics):
 
     def _print(self, result: Result) -> None:
         """Print the answer as wide as the terminal. In a pipe or under `%%capture`, print it uncut and without colour."""
-        from agent_kernel.verbs.output import colours_wanted, is_terminal
+        from agent_kernel.commands.output import colours_wanted, is_terminal
 
         width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
         colour = colours_wanted(sys.stdout) and str(getattr(self._shell, "colors", "")).lower() != "nocolor"
@@ -171,14 +171,14 @@ class AgentMagics(Magics):
 
     def _cell(self, line: str, cell: str) -> object:
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
+        from agent_kernel.commands.scope import Helped, UsageProblem
         from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reading_of
         from agent_kernel.magics.tasks import QUESTION, choices, in_words
-        from agent_kernel.verbs.scope import Helped, UsageProblem
 
         try:
             parsed = read_header(line, cell)
         except Helped as told:
-            from agent_kernel.verbs.output import Lines
+            from agent_kernel.commands.output import Lines
 
             self._show(Lines((str(told),)))
             return None
@@ -234,9 +234,9 @@ def _is_kept(frame: FrameType | None) -> bool:
 
 
 def _is_verb(word: str) -> bool:
-    from agent_kernel.verbs.table import VERBS
+    from agent_kernel.commands.table import COMMANDS
 
-    return word in VERBS
+    return word in COMMANDS
 
 
 class VerbHelp(TokenTransformBase):
@@ -405,7 +405,7 @@ class AgentKernel(Configurable):
         return self.notebook.tasks.place()
 
     def _guard(self) -> None:
-        from agent_kernel.magics.page import guard_page
+        from agent_kernel.magics.display_gate import guard_page
 
         guard_page(self._shell)
 

@@ -8,17 +8,17 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from agent_kernel.commands.text import place_text
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.binding import Binding, Options
 from agent_kernel.repository import Author
 from agent_kernel.session.history import person
-from agent_kernel.verbs.text import place_text
 
 if TYPE_CHECKING:
+    from agent_kernel.commands.scope import Scope
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.shell import CellInfo, Outcome, Shell
     from agent_kernel.magics.tasks import Tasks
-    from agent_kernel.verbs.scope import Scope
 
 __all__ = [
     "CellHooks",
@@ -196,8 +196,8 @@ class LiveNotebook(Binding):
 
     def scope(self) -> Scope:
         """What a verb acts on when it is used here."""
-        from agent_kernel.browsing import row_lines
-        from agent_kernel.verbs.scope import Scope
+        from agent_kernel.commands.scope import Scope
+        from agent_kernel.queries import row_lines
 
         return Scope(self.repo, self.session, self, row_lines=row_lines)
 
@@ -252,8 +252,8 @@ class LiveNotebook(Binding):
 
     def _agent_of(self, source: str) -> AgentCell | None:
         """The agent whose Python this cell is; None where none of it runs."""
+        from agent_kernel.commands.scope import Helped, UsageProblem
         from agent_kernel.magics.agent_cell import runs, split_cell
-        from agent_kernel.verbs.scope import Helped, UsageProblem
 
         try:
             agent = split_cell(source)
@@ -263,9 +263,9 @@ class LiveNotebook(Binding):
         return agent if is_python else None
 
     def _warn_of_a_verb(self, agent: str) -> None:
-        from agent_kernel.verbs.table import VERBS
+        from agent_kernel.commands.table import COMMANDS
 
-        if agent in VERBS:
+        if agent in COMMANDS:
             self._notices.warn(f"{agent!r} is taken for the agent's name here; the verb is a line, %agent {agent}")
 
     def ran_between(self) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO, TypeAlias, cast
 
-from agent_kernel.browsing import FOOTER, RUN
+from agent_kernel.queries import FOOTER, RUN
 from agent_kernel.repository import Blob, Face, Output, Outputs
 from agent_kernel.repository.blobs import VERSION
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
+from agent_kernel.agents.agent_undo import DENIED
 from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import (
     Action,
@@ -47,11 +48,10 @@ from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
-from agent_kernel.agents.moves import DENIED
 from agent_kernel.agents.running_step import running_executor
-from agent_kernel.browsing import RUN
-from agent_kernel.browsing.text_diff import html_of, pieces_of
-from agent_kernel.verbs.text import clean, clean_lines, cut, duration, plural
+from agent_kernel.commands.text import clean, clean_lines, cut, duration, plural
+from agent_kernel.queries import RUN
+from agent_kernel.queries.text_diff import html_of, pieces_of
 
 if TYPE_CHECKING:
     from agent_kernel.magics.recorder import OutputRecorder
@@ -641,7 +641,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"{event.agent} wants to run step {event.step}"
             yield from (f"  {one.kind}: {one.what}" for one in risky)
             if event.preview or event.told:
-                from agent_kernel.verbs.agents import preview_lines
+                from agent_kernel.commands.agents import preview_lines
 
                 yield from (f"  {cut(line, _MOST_LINE)}" for line in preview_lines(event))
         case ApprovalDecided(decision="deny", by="policy"):

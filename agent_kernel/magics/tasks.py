@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from IPython.core.error import UsageError
 
-from agent_kernel.agents import approval, elsewhere
+from agent_kernel.agents import approval, step_locations
 from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.agent_undo import is_outside
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
-from agent_kernel.agents.moves import is_outside
-from agent_kernel.agents.racing import standings
+from agent_kernel.agents.races import comparison
 from agent_kernel.agents.starting import model_of_run
+from agent_kernel.commands.output import Lines, Result
+from agent_kernel.commands.scope import UsageProblem
+from agent_kernel.commands.text import plural
 from agent_kernel.errors import (
     AgentKernelError,
     MergeConflictError,
@@ -38,16 +41,13 @@ from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.steps import Notebook, OwnNamespace, ShellExecutor, Shown, Terminal, left_open, shown
 from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.verbs.output import Lines, Result
-from agent_kernel.verbs.scope import UsageProblem
-from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agent_kernel.agents.events import Event, TaskStart
     from agent_kernel.agents.models import Delta
-    from agent_kernel.agents.racing.race import Race
+    from agent_kernel.agents.races.race import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.notebook import LiveNotebook
@@ -311,7 +311,7 @@ class Tasks:
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
-        from agent_kernel.agents.racing.race import race
+        from agent_kernel.agents.races.race import race
 
         place = self._place_for(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
@@ -372,7 +372,7 @@ class Tasks:
         Raises:
             RunNotFoundError: no run has this id. RaceError: the notebook has no history.
         """
-        from agent_kernel.agents.racing.race import Race
+        from agent_kernel.agents.races.race import Race
 
         return self.races.get(id) or Race.again(self.place(), id)
 
@@ -422,7 +422,7 @@ class Tasks:
         """
         log = approval.log_of(self.place().event_store, run)
         branch = self._elsewhere(log.start)
-        away = None if branch else elsewhere.away(self._notebook.session, log.events)
+        away = None if branch else step_locations.away(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
         if away is not None and log.state == "pending" and decision != "deny":
@@ -554,8 +554,8 @@ class Tasks:
         event_store = self.place().event_store
         found = event_store.find(run)
         events = tuple(event_store.of(found))
-        if found not in self.runs or elsewhere.is_next_a_step(events):
-            elsewhere.refuse(self._notebook.session, events)
+        if found not in self.runs or step_locations.is_next_a_step(events):
+            step_locations.refuse(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""
@@ -583,13 +583,13 @@ class Tasks:
 
     def _changed(self, run: str) -> str:
         """What the run changed, as its line in a panel says it; "" where that is nothing, or not known."""
-        from agent_kernel.browsing import agents, reader
+        from agent_kernel.queries import agents, reader
 
         session = self._notebook.session
         if session is None:
             return ""
         try:
-            told = agents.run(reader.Book(session.repo, session.id), reader.OfRun(id=run))
+            told = agents.run(reader.QueryContext(session.repo, session.id), reader.OfRun(id=run))
         except AgentKernelError:  # it is kept nowhere that can be looked into
             return ""
         names = [
@@ -691,7 +691,7 @@ def followed(race: Race, place: Shown) -> None:
         done = sum(one.is_done for one in race.candidates)
         place.progress(f"{ended} of {many} ended, {done} with a result")
     best = race.best
-    failed = standings.failure(race.candidates)
+    failed = comparison.failure(race.candidates)
     if race.judge is not None and failed:
         place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None or race.is_interrupted:

@@ -24,14 +24,18 @@ import msgspec
 
 from agent_kernel.agents import approval, messages
 from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, findings, outside, signed
 from agent_kernel.agents.current import here
 from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, Move, findings, outside, signed
 from agent_kernel.agents.redaction import HIDDEN, Redactor
-from agent_kernel.browsing import row_lines
+from agent_kernel.commands import describe
+from agent_kernel.commands.checkout import spelled_out
+from agent_kernel.commands.places import find_store
+from agent_kernel.commands.scope import Scope, UsageProblem
+from agent_kernel.commands.table import answer
 from agent_kernel.errors import (
     AgentKernelError,
     MoveNotMadeError,
@@ -40,14 +44,10 @@ from agent_kernel.errors import (
     NotBoundError,
     RunNotFoundError,
 )
+from agent_kernel.queries import row_lines
 from agent_kernel.repository import Author, split_path
 from agent_kernel.session import Repository, Versioned
 from agent_kernel.session.ignoring import HideList
-from agent_kernel.verbs import describe
-from agent_kernel.verbs.checkout import spelled_out
-from agent_kernel.verbs.places import find_store
-from agent_kernel.verbs.scope import Scope, UsageProblem
-from agent_kernel.verbs.table import answer
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient

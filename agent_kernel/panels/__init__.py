@@ -1,8 +1,8 @@
 """What a notebook shows beside its cells: the history panel, and the line under a cell that changed something.
 
-A panel asks by messages over a comm, and `Hub` answers: looking is answered at once, on whichever thread the kernel
-handed the message over; what changes the variables waits until no cell runs, and is done on the main thread (`Turns`).
-Here stands what the extension tells of cells and verbs, and what panels make of it. It is loaded with the extension, so
+A panel asks by messages over a comm, and `PanelServer` answers: looking is answered at once, on whichever thread the kernel
+handed the message over; what changes the variables waits until no cell runs, and is done on the main thread (`JobQueue`).
+Here stands what the extension tells of cells and commands, and what panels make of it. It is loaded with the extension, so
 it loads nothing else until a panel is shown or asked for, or a cell changes something.
 """
 
@@ -13,27 +13,27 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.browsing import FOOTER
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.turns import Turns
+from agent_kernel.panels.job_queue import JobQueue
+from agent_kernel.queries import FOOTER
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing.race import Race
+    from agent_kernel.agents.races.race import Race
+    from agent_kernel.commands.output import Opens, Result
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.cards import Card
-    from agent_kernel.panels.desk import Notebook
-    from agent_kernel.panels.server import Hub
+    from agent_kernel.panels.context import Notebook
+    from agent_kernel.panels.server import PanelServer
     from agent_kernel.panels.widget import Comm, HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
-    from agent_kernel.verbs.output import Opens, Result
 
 __all__ = ["Panels"]
 
 logger = logging.getLogger(__name__)
 
-_RACE = ("agent_kernel.agents.racing.race", "Race")
+_RACE = ("agent_kernel.agents.races.race", "Race")
 PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
 
 _LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
@@ -110,8 +110,8 @@ class Panels:
     def __init__(self, shell: object, notebook: Notebook) -> None:
         self._shell = cast("Shell", shell)
         self._notebook = notebook
-        self._turns = Turns(self._wake)
-        self._hub: Hub | None = None
+        self._jobs = JobQueue(self._wake)
+        self._server: PanelServer | None = None
         self._lock = threading.Lock()
         self._channels: list[Closable] = []
         self._panels: list[HistoryPanel] = []
@@ -132,23 +132,23 @@ class Panels:
         comms.unregister_target(PANEL, self._open_panel)
         comms.unregister_target(NOTEBOOK, self._open_notebook)
         self._formatter().pop(".".join(_RACE), None)
-        if self._hub is not None:
-            self._hub.leave(_UNLOADED)
+        if self._server is not None:
+            self._server.leave(_UNLOADED)
         for channel in self._channels:
             channel.close()
         for panel in self._panels:
             panel.retire()
-        self._channels, self._panels, self._hub = [], [], None
+        self._channels, self._panels, self._server = [], [], None
         self._cards.clear()
 
     def cell_begins(self, prompt: str) -> None:
-        self._turns.cell_begins(prompt)
-        if self._hub is not None:
-            self._hub.cell_begins()
+        self._jobs.cell_begins(prompt)
+        if self._server is not None:
+            self._server.cell_begins()
         self.moved()
 
     def cell_ends(self) -> None:
-        self._turns.cell_ends()
+        self._jobs.cell_ends()
         self.moved()
 
     def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
@@ -171,10 +171,10 @@ class Panels:
 
     def moved(self) -> str:
         said = ""
-        if self._hub is not None:
+        if self._server is not None:
             try:
-                said = self._hub.look_back(is_typed=True)
-                self._hub.tell()
+                said = self._server.look_back(is_typed=True)
+                self._server.tell()
                 for panel in self._panels:
                     panel.renew()
             except Exception:
@@ -182,15 +182,15 @@ class Panels:
         return said
 
     def left(self) -> None:
-        if self._hub is not None:
-            self._hub.leave(_LEFT)
+        if self._server is not None:
+            self._server.leave(_LEFT)
 
     def asks(self, run: str) -> bool:
         from agent_kernel.panels.cards import Card
 
         self.decided(run)  # what it asked before, which the run went on from
         try:
-            card = Card(self.hub(), run, rich=self._is_rich(), later=not self._cell().startswith("vscode-"))
+            card = Card(self.server(), run, rich=self._is_rich(), later=not self._cell().startswith("vscode-"))
             data, metadata = card.bundle()
         except AgentKernelError:  # it is kept nowhere that a panel could look into
             return False
@@ -219,7 +219,7 @@ class Panels:
 
         try:
             tasks = self._notebook.scope().notebook
-            panel = race_panel(self.hub(), race)
+            panel = race_panel(self.server(), race)
         except AgentKernelError:  # it is of a store that this notebook is not bound to
             return faces_of_race(race), {}
         if tasks is not None:
@@ -235,7 +235,7 @@ class Panels:
         from agent_kernel.panels.footer import run_footer
 
         try:
-            told = self.hub().desk().ask("run", {"id": run})
+            told = self.server().context().ask("run", {"id": run})
             after = session.next_undo.after.commit if session.next_undo is not None else None
             undo = after is not None and hex_of(after) == told["tip"]
             line = run_footer(told, session.branch, undo=undo)
@@ -252,7 +252,7 @@ class Panels:
         from agent_kernel.panels.cards import Offer
 
         try:
-            self._shell.display_pub.publish(Offer(self._turns, question, choices).bundle())
+            self._shell.display_pub.publish(Offer(self._jobs, question, choices).bundle())
         except Exception:  # of the libraries for widgets: a line will do
             logger.exception("the buttons of a question cannot be shown")
             return False
@@ -261,11 +261,11 @@ class Panels:
     def chooses(self, conflict: MergeConflictError) -> bool:
         if not self._is_rich():
             return False
-        from agent_kernel.verbs.checkout import ToChoose
+        from agent_kernel.commands.checkout import ToChoose
 
         try:
             result = ToChoose(conflict)
-            self._show_widget(self.hub(), result, result.opens)
+            self._show_widget(self.server(), result, result.opens)
         except Exception:  # of the libraries for widgets, or of the store: the lines say it too
             logger.exception("the choice of a merge cannot be shown")
             return False
@@ -287,10 +287,10 @@ class Panels:
         opens = result.opens
         if opens is None:
             return False
-        hub = self.hub()
+        server = self.server()
         if self._is_rich():
             try:
-                self._show_widget(hub, result, opens)
+                self._show_widget(server, result, opens)
                 return True
             except AgentKernelError:
                 raise
@@ -298,25 +298,25 @@ class Panels:
                 logger.exception("the panel cannot be shown")
         from agent_kernel.panels.widget import faces_of
 
-        self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
+        self._shell.display_pub.publish(faces_of(server.context(), result, opens))
         return True
 
-    def _show_widget(self, hub: Hub, result: Result, opens: Opens) -> None:
+    def _show_widget(self, server: PanelServer, result: Result, opens: Opens) -> None:
         from agent_kernel.panels.widget import shown
 
-        panel = shown(hub, result, opens)
+        panel = shown(server, result, opens)
         self._panels.append(panel)
         panel.when_closed(self._panel_closed)
         self._shell.display_pub.publish(*panel.bundle())
 
-    def hub(self) -> Hub:
+    def server(self) -> PanelServer:
         """What answers the panels, made when the first one is there."""
         with self._lock:  # comms are opened on other threads too
-            if self._hub is None:
-                from agent_kernel.panels.server import Hub
+            if self._server is None:
+                from agent_kernel.panels.server import PanelServer
 
-                self._hub = Hub(self._notebook, self._turns)
-            return self._hub
+                self._server = PanelServer(self._notebook, self._jobs)
+            return self._server
 
     def _is_rich(self) -> bool:
         """Whether the front end shows widgets. Those that run a whole notebook at once, and consoles, name no cell."""
@@ -331,18 +331,18 @@ class Panels:
         from agent_kernel.panels.widget import Channel
 
         self._bind_ahead()
-        self._channels.append(Channel(self.hub(), comm, self._hung_up))
+        self._channels.append(Channel(self.server(), comm, self._hung_up))
         if self._notebook.session is None:
             self._wake(self._bind_ahead)
 
     def _bind_ahead(self) -> None:
         """Let a front end go on with the history of a notebook in which no cell has run yet."""
-        if self._turns.is_free and self._notebook.session is None:
+        if self._jobs.is_free and self._notebook.session is None:
             self._notebook.bind_ahead()
             self.moved()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.desk import PageChannel
+        from agent_kernel.panels.context import PageChannel
 
         self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
 

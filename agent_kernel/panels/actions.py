@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 
 import msgspec
 
+from agent_kernel.agents.agent_undo import operation_text
 from agent_kernel.agents.approval import is_decided, open_request
 from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import ApprovalDecided
-from agent_kernel.agents.moves import operation_text
-from agent_kernel.browsing import failure
-from agent_kernel.browsing.plans import change_fields
-from agent_kernel.browsing.reader import in_words
-from agent_kernel.browsing.wording import cleaned, commit_text
+from agent_kernel.commands import describe
+from agent_kernel.commands.checkout import add_uncovered, redo, undo
+from agent_kernel.commands.scope import UsageProblem
+from agent_kernel.commands.text import clean, plural, spelled
 from agent_kernel.errors import (
     AgentKernelError,
     DamagedObjectError,
@@ -29,23 +29,23 @@ from agent_kernel.errors import (
     NotFoundError,
     RequestError,
 )
-from agent_kernel.panels.desk import GoneError
+from agent_kernel.panels.context import GoneError
+from agent_kernel.queries import failure
+from agent_kernel.queries.plans import change_fields
+from agent_kernel.queries.reader import in_words
+from agent_kernel.queries.wording import cleaned, commit_text
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
-from agent_kernel.verbs import describe
-from agent_kernel.verbs.checkout import add_uncovered, redo, undo
-from agent_kernel.verbs.scope import UsageProblem
-from agent_kernel.verbs.text import clean, plural, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
-    from agent_kernel.panels.desk import Answer, Desk, Notebook
+    from agent_kernel.commands.checkout import MoveReport
+    from agent_kernel.commands.scope import Scope
+    from agent_kernel.panels.context import Answer, Notebook, PanelContext
     from agent_kernel.panels.server import Reply
     from agent_kernel.repository import Change
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
-    from agent_kernel.verbs.checkout import MoveReport
-    from agent_kernel.verbs.scope import Scope
 
 __all__ = [
     "ACTS",
@@ -252,7 +252,7 @@ class Act(msgspec.Struct, frozen=True):
         return {"op": self.op, "label": self.label, "id": self.id}
 
 
-def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
+def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
     """The act, checked; what it names is there.
 
     Raises:
@@ -264,31 +264,31 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
     except msgspec.ValidationError as error:
         raise RequestError(op, in_words(error)) from None
     if isinstance(found, Switched | Merged):
-        return Act(op, found, cleaned(found.branch), _aim(desk, found.branch).id)
+        return Act(op, found, cleaned(found.branch), _aim(context, found.branch).id)
     if isinstance(found, Branched | Tagged):
-        aim = _aim(desk, found.at)
+        aim = _aim(context, found.at)
         return Act(op, msgspec.structs.replace(found, at=aim.rev), cleaned(found.name), aim.id)
     if isinstance(found, Aimed):
-        aim = _aim(desk, found.to)
+        aim = _aim(context, found.to)
         return Act(op, msgspec.structs.replace(found, to=aim.rev), aim.label, aim.id)
     if isinstance(found, Named):
-        aim = _aim(desk, found.id)
+        aim = _aim(context, found.id)
         return Act(op, found, aim.label, aim.id)
     if isinstance(found, Decided):
-        return Act(op, found, f"step {_waiting(desk, found).step} of {_waiting(desk, found).agent}")
+        return Act(op, found, f"step {_waiting(context, found).step} of {_waiting(context, found).agent}")
     if isinstance(found, Picked):
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
-        with desk.inside() as (repo, _):
+        with context.inside() as (repo, _):
             agent = cleaned(EventStore(repo.store).first(found.run).agent)
         of_run = f"run {short_run(found.run)} of {agent}"
         return Act(op, found, f"the answer to {agent}" if found.answer else f"resuming {of_run}")
     return Act(op, found, "")
 
 
-def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
+def _waiting(context: PanelContext, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
-    with desk.inside() as (repo, _):
+    with context.inside() as (repo, _):
         events = tuple(EventStore(repo.store).of(args.run))
     asked = open_request(events)
     if asked is None or asked.step != args.step:
@@ -314,9 +314,9 @@ class _Aim(NamedTuple):
     label: str
 
 
-def _aim(desk: Desk, rev: str) -> _Aim:
+def _aim(context: PanelContext, rev: str) -> _Aim:
     """What is meant now: HEAD~1 is another commit when the cell that runs has ended."""
-    with desk.inside() as (repo, session):
+    with context.inside() as (repo, session):
         found = repo.resolve(rev, session.id)
         branch = repo.branch_meant(rev, session.id)
         # Messages of commits say it, so it is as short as it can be.
@@ -440,13 +440,13 @@ class Wanted:
     def __init__(
         self,
         act: Act,
-        desk: Desk,
+        context: PanelContext,
         scope: Callable[[], Scope],
         answer: Reply,
         tell: Callable[[Act, Outcome | None], None],
     ) -> None:
         self.act = act
-        self._desk = desk
+        self._context = context
         self._scope = scope
         self._answer = answer
         self._tell = tell
@@ -458,7 +458,7 @@ class Wanted:
                 self._end(refused)
                 return
             # A run may go on for hours: whoever asked knows that it does, and hears of its end as all panels do.
-            self._answer.ok({"done": "", **_ON_ITS_WAY, "head": self._desk.head()})
+            self._answer.ok({"done": "", **_ON_ITS_WAY, "head": self._context.head()})
         self._end(self._tried(self._carry_out))
 
     def _end(self, outcome: Outcome) -> None:
@@ -474,11 +474,11 @@ class Wanted:
 
     def _check(self, scope: Scope) -> None:
 
-        check(self._desk, scope, self.act)
+        check(self._context, scope, self.act)
 
     def _carry_out(self, scope: Scope) -> Answer:
 
-        return do(self._desk, scope, self.act)
+        return do(self._context, scope, self.act)
 
     def _tried(self, what: Callable[[Scope], Answer | None]) -> Outcome:
         scope = self._scope()
@@ -554,20 +554,20 @@ class Standing:
                 text = f"The notebook's cells of {left.label} were not brought back: another cell has begun first."
                 self._failed = {"text": text, "code": "refused"}
 
-    def moved(self, desk: Desk, session: Session | None, *, is_typed: bool) -> str:
+    def moved(self, context: PanelContext, session: Session | None, *, is_typed: bool) -> str:
         """Note which moves that brought cells are undone by now, or done again. Return what to say if no panel is open.
 
         Args:
             is_typed: a cell did it, so that no panel knows: they are told as of an act that had waited, and change the cells.
         """
-        if session is None or not desk.with_cells:
+        if session is None or not context.with_cells:
             return ""
         said = ""
         for operations, is_undone in ((session.operations.undone, True), (session.operations.done, False)):
             for of in map(name_of, operations):
-                if desk.with_cells.get(of, is_undone) == is_undone:
+                if context.with_cells.get(of, is_undone) == is_undone:
                     continue
-                desk.with_cells[of] = is_undone
+                context.with_cells[of] = is_undone
                 said = _CELLS_STAY if is_undone else ""
                 if is_typed:
                     op, text = ("undo", "undone") if is_undone else ("redo", "done again")
@@ -579,7 +579,7 @@ class Standing:
                         "of": of,
                     }
                     with self._lock:
-                        self._done = {**done, "head": desk.head(), "cells": None}
+                        self._done = {**done, "head": context.head(), "cells": None}
         return said
 
     def leave(self, dropped: Act | None) -> None:
@@ -637,66 +637,66 @@ def _undoable(repo: Repository, session: Session) -> Answer | None:
 
 # -- do what a panel asked for, by the live session, and say what came of it
 #
-# On the main thread, between cells. What is said here is in the words of the panel; what single verbs say of the same is
+# On the main thread, between cells. What is said here is in the words of the panel; what single commands say of the same is
 # made by the verbs.
 
 A = TypeVar("A")
 
 
-def do(desk: Desk, scope: Scope, act: Act) -> Answer:
+def do(context: PanelContext, scope: Scope, act: Act) -> Answer:
     """Do it: `Done`, or the conflicts of a merge.
 
     Raises:
         AgentKernelError: it could not be done; nothing was changed.
     """
-    desk.check()  # only this thread lets go of a store, so others may go on looking meanwhile
-    return _DOING[act.op](desk, scope, act)
+    context.check()  # only this thread lets go of a store, so others may go on looking meanwhile
+    return _DOING[act.op](context, scope, act)
 
 
-def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _checkout(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(desk, args)  # before anything moves: it may be damaged
+    page = _page(context, args)  # before anything moves: it may be damaged
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().checkout(args.to))
-    return _with_cells(desk, _moved(desk, scope, f"Checked out {act.label}", report, page))
+    return _with_cells(context, _moved(context, scope, f"Checked out {act.label}", report, page))
 
 
-def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _rollback(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(desk, args)
+    page = _page(context, args)
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().rollback(args.to))
-    return _with_cells(desk, _moved(desk, scope, f"Rolled back to {act.label}", report, page))
+    return _with_cells(context, _moved(context, scope, f"Rolled back to {act.label}", report, page))
 
 
-def _with_cells(desk: Desk, done: Answer) -> Answer:
+def _with_cells(context: PanelContext, done: Answer) -> Answer:
     """Note that the notebook's cells came back with this: whoever undoes it wants those back, too."""
     if done["cells"] is not None:
-        desk.with_cells[str(done["of"])] = False
+        context.with_cells[str(done["of"])] = False
     return done
 
 
-def _page(desk: Desk, args: Aimed) -> object:
+def _page(context: PanelContext, args: Aimed) -> object:
     """The notebook's page, where the code is to come along: of where a branch is now, as the variables are."""
-    return desk.ask("cells", {"id": args.to}) if args.what == "both" else None
+    return context.ask("cells", {"id": args.to}) if args.what == "both" else None
 
 
-def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _switch(context: PanelContext, scope: Scope, act: Act) -> Answer:
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().switch(_args(act, Switched).branch))
-    return _moved(desk, scope, f"Switched to {act.label}", report)
+    return _moved(context, scope, f"Switched to {act.label}", report)
 
 
-def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _undo(context: PanelContext, scope: Scope, act: Act) -> Answer:
     _check_meant(scope, act, scope.live().next_undo)
-    done = _told(desk, scope, undo(scope, Namespace(count="1", partial=False, only="")))
+    done = _told(context, scope, undo(scope, Namespace(count="1", partial=False, only="")))
     # What undo would reverse next is something else by now.
     return {**done, "undo": False, "of": name_of(scope.live().next_redo)}
 
 
-def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _redo(context: PanelContext, scope: Scope, act: Act) -> Answer:
     _check_meant(scope, act, scope.live().next_redo)
-    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False)))
+    return _told(context, scope, redo(scope, Namespace(count="1", partial=False)))
 
 
 def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
@@ -709,8 +709,8 @@ def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
         raise UsageProblem(f"HEAD is at {commit_text(scope.repo.commit_at(head))} by now")
 
 
-def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
-    from agent_kernel.verbs.checkout import merge
+def _merge(context: PanelContext, scope: Scope, act: Act) -> Answer:
+    from agent_kernel.commands.checkout import merge
 
     args = _args(act, Merged)
     options = Namespace(rev=args.branch, **_choices(args))
@@ -719,11 +719,11 @@ def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if result.report is None:
-        return _done(desk, scope, f"{result.said}.")
-    return _moved(desk, scope, f"Merged {act.label}", result.report)
+        return _done(context, scope, f"{result.said}.")
+    return _moved(context, scope, f"Merged {act.label}", result.report)
 
 
-def _cherry_pick(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _cherry_pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Merged)
     before = scope.live().head
     try:
@@ -731,8 +731,8 @@ def _cherry_pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if report.commit == before:
-        return _done(desk, scope, f"Nothing to cherry-pick: the changes of {act.label} are here already.", None)
-    return _moved(desk, scope, f"Cherry-picked {act.label}", report)
+        return _done(context, scope, f"Nothing to cherry-pick: the changes of {act.label} are here already.", None)
+    return _moved(context, scope, f"Cherry-picked {act.label}", report)
 
 
 def _choices(args: Merged) -> dict[str, Any]:
@@ -740,55 +740,55 @@ def _choices(args: Merged) -> dict[str, Any]:
 
 
 def _clash(args: Merged, conflict: MergeConflictError) -> Answer:
-    from agent_kernel.verbs.table import conflicts_json
+    from agent_kernel.commands.table import conflicts_json
 
     return {"conflicts": conflicts_json(conflict), "branch": args.branch}
 
 
-def _commit(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _commit(context: PanelContext, scope: Scope, act: Act) -> Answer:
     report = scope.live().commit(_args(act, Committed).message)
     if report.commit is None:
-        return _done(desk, scope, "Nothing to commit: no variable has changed since the last commit.", report)
-    return _done(desk, scope, f"Committed: {counted(report.changed)}.", report)
+        return _done(context, scope, "Nothing to commit: no variable has changed since the last commit.", report)
+    return _done(context, scope, f"Committed: {counted(report.changed)}.", report)
 
 
-def _branch(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _branch(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Branched)
     scope.repo.create_branch(args.name, scope.resolve(args.at))
     if not args.go:
-        return _done(desk, scope, f"Branch {act.label} starts at {commit_text(scope.commit(args.at)[1])}.")
+        return _done(context, scope, f"Branch {act.label} starts at {commit_text(scope.commit(args.at)[1])}.")
     try:
         report = scope.live().switch(args.name)
     except BaseException:
         scope.repo.delete_branch(args.name, force=True)
         raise
-    return _moved(desk, scope, f"Switched to new branch {act.label}", report)
+    return _moved(context, scope, f"Switched to new branch {act.label}", report)
 
 
-def _verify(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _verify(context: PanelContext, scope: Scope, act: Act) -> Answer:
     report = scope.repo.verify()
     checked = f"{plural(report.checked, 'object')} checked"
     if not report.problems:
-        return _done(desk, scope, f"{checked}: all sound.")
+        return _done(context, scope, f"{checked}: all sound.")
     found = f"{checked}: {plural(len(report.problems), 'damaged object')}."
     names = sorted({name for one in report.problems for name in one.names})
     needed = [f"Needed by {_spelled(names)}."] if names else []
-    return _done(desk, scope, found, notes=[*needed, "%agent verify lists them."])
+    return _done(context, scope, found, notes=[*needed, "%agent verify lists them."])
 
 
-def _decide(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _decide(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Decided)
     notebook = scope.notebook
     assert notebook is not None
     code = args.code if args.decision == "edit" else None
     said = notebook.tasks.decide_apart(args.run, args.decision, reason=args.reason, code=code)
-    return _done(desk, scope, f"{agreed(act)} {said}")
+    return _done(context, scope, f"{agreed(act)} {said}")
 
 
-def check(desk: Desk, scope: Scope, act: Act) -> None:
+def check(context: PanelContext, scope: Scope, act: Act) -> None:
     """Raise UsageProblem where it is known beforehand that it could not be done."""
     if isinstance(act.args, Resumed):
-        _check_asked(desk, act.args)
+        _check_asked(context, act.args)
         if not act.args.answer:
             _check_way_on(scope, act.args)
     if isinstance(act.args, Decided) and act.args.decision == "edit":
@@ -797,11 +797,11 @@ def check(desk: Desk, scope: Scope, act: Act) -> None:
         notebook.tasks.check_code(act.args.code or "")
 
 
-def _check_asked(desk: Desk, args: Resumed) -> None:
+def _check_asked(context: PanelContext, args: Resumed) -> None:
     """An answer is to what was seen: by now it may be answered, and the run may ask something else."""
     if args.question is None:
         return
-    told: Any = desk.ask("run", {"id": args.run})
+    told: Any = context.ask("run", {"id": args.run})
     asked = told["questions"][args.question - 1 : args.question]
     if not told["question"] or len(told["questions"]) != args.question:
         by = f" by {asked[0]['answered_by']}" if asked and asked[0]["answered_by"] else ""
@@ -822,15 +822,15 @@ def agreed(act: Act) -> str:
     return f"{act.label[:1].upper()}{act.label[1:]} was {'denied' if args.decision == 'deny' else 'approved'}."
 
 
-def _resume(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _resume(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Resumed)
     notebook = scope.notebook
     assert notebook is not None
     said = notebook.tasks.resume_apart(args.run, args.answer)
-    return _done(desk, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}")
+    return _done(context, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}")
 
 
-def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Picked)
     notebook = scope.notebook
     assert notebook is not None
@@ -839,20 +839,20 @@ def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         names = _spelled(sorted({name.partition("[")[0] for name, _, _ in conflict.conflicts}))
         raise UsageProblem(f"both sides changed {names}: pick({args.number}, theirs=[…]) in a cell chooses") from None
-    return _moved(desk, scope, f"Picked {act.label}", report)
+    return _moved(context, scope, f"Picked {act.label}", report)
 
 
-def _discard(desk: Desk, scope: Scope, act: Act) -> Answer:
+def _discard(context: PanelContext, scope: Scope, act: Act) -> Answer:
     notebook = scope.notebook
     assert notebook is not None
     race = notebook.tasks.race(_args(act, Discarded).race)
     race.discard()
     many = plural(len(race.candidates), "candidate")
     rest = f" What candidate {race.picked} did stays where it was merged." if race.picked is not None else ""
-    return _done(desk, scope, f"Discarded the branches of {many}.{rest}")
+    return _done(context, scope, f"Discarded the branches of {many}.{rest}")
 
 
-_DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
+_DOING: Final[dict[str, Callable[[PanelContext, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
     "cherry_pick": _cherry_pick,
@@ -873,24 +873,24 @@ _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
 # -- saying it
 
 
-def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
+def _told(context: PanelContext, scope: Scope, result: Any) -> Answer:
     moved: MoveReport = result
     assert moved.report is not None
-    return _moved(desk, scope, cleaned(moved.said, 200), moved.report)
+    return _moved(context, scope, cleaned(moved.said, 200), moved.report)
 
 
-def _moved(desk: Desk, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
+def _moved(context: PanelContext, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
     """`Checked out [7]: 3 variables changed, 1 removed. conn stays as it is.`"""
     sentence = f"{said}: {counted(report.changed)}."
     left = _stay(scope.live())
     if left:
         sentence += f" {_spelled(left)} {'stays as it is' if len(left) == 1 else 'stay as they are'}."
     lost = [describe.unsaved_line(one) for one in report.unsaved if one.name not in left]
-    return _done(desk, scope, sentence, report, page, lost)
+    return _done(context, scope, sentence, report, page, lost)
 
 
 def _done(
-    desk: Desk,
+    context: PanelContext,
     scope: Scope,
     sentence: str,
     report: Report | None = None,
@@ -903,7 +903,7 @@ def _done(
         "notes": [note if note.endswith(".") else f"{note}." for note in told],
         "undo": report is not None and scope.live().next_undo is not None,
         "of": name_of(scope.live().next_undo),
-        "head": desk.head(),
+        "head": context.head(),
         "cells": page,
     }
 
@@ -944,20 +944,20 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # nbformat 4.5; formats before it have
 _INDENT = 1  # as Jupyter writes its files
 
 
-def tag(desk: Desk, notebook: Notebook, act: Act) -> Answer:
+def tag(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
     """Name a commit."""
     assert isinstance(act.args, Tagged)
-    with desk.inside() as (repo, session):
+    with context.inside() as (repo, session):
         at = repo.resolve(act.args.at, session.id)
         repo.create_tag(act.args.name, at)
         said = f"Tagged {commit_text(repo.commit_at(at))} as {act.label}."
-    return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+    return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
 
-def write_notebook(desk: Desk, notebook: Notebook, act: Act) -> Answer:
+def write_notebook(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
     """Write the page that was stored with a commit to a file of its own, beside the notebook."""
     assert isinstance(act.args, Named)
-    page = cast("Answer | None", desk.ask("cells", {"id": act.args.id}))
+    page = cast("Answer | None", context.ask("cells", {"id": act.args.id}))
     if page is None:
         raise RequestError("write_notebook", f"no page of the notebook was stored with {act.label}")
     path = notebook.path()
@@ -966,7 +966,7 @@ def write_notebook(desk: Desk, notebook: Notebook, act: Act) -> Answer:
     written = _write(folder, f"{stem}@{act.id[:_SHORT]}", _notebook(page, path))
     where = "beside the notebook" if path is not None else f"in {folder}"
     said = f"Wrote {written.name} {where}."
-    return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+    return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
 
 def _write(folder: Path, stem: str, content: bytes) -> Path:
@@ -1028,9 +1028,9 @@ def _metadata(path: Path | None) -> dict[str, object]:
 _NAMES = 3
 
 
-def planned(desk: Desk, args: Mapping[str, object], found: Answer) -> Answer:
+def planned(context: PanelContext, args: Mapping[str, object], found: Answer) -> Answer:
     """The answer to `plan`, completed. On the main thread, between cells."""
-    with desk.inside() as (repo, session):
+    with context.inside() as (repo, session):
         to = repo.resolve(str(cast("Answer", found["to"])["id"]), session.id)
         cannot = cast("list[Answer]", found["cannot"])
         alive = session.alive(to, [str(one["name"]) for one in cannot])

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_kernel.agents.racing.standings import html_of, text_of
-from agent_kernel.browsing.agents import card_faces, question_faces
+from agent_kernel.agents.races.comparison import html_of, text_of
 from agent_kernel.panels.widget import HistoryPanel, keep_thread, standing_for
+from agent_kernel.queries.agents import card_faces, question_faces
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing.race import Race
-    from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.panels.server import Hub
-    from agent_kernel.panels.turns import Turns
+    from agent_kernel.agents.races.race import Race
+    from agent_kernel.panels.context import Answer, PanelContext
+    from agent_kernel.panels.job_queue import JobQueue
+    from agent_kernel.panels.server import PanelServer
     from agent_kernel.panels.widget import Comm
 
 __all__ = ["Card", "Offer", "faces_of_race", "race_panel"]
@@ -30,25 +30,27 @@ class Card:
         later: what the run shows after this stands under the same cell. Else a question has no field: its line is typed.
     """
 
-    def __init__(self, hub: Hub, run: str, *, rich: bool, later: bool) -> None:
-        self._desk: Desk = hub.desk()
+    def __init__(self, server: PanelServer, run: str, *, rich: bool, later: bool) -> None:
+        self._context: PanelContext = server.context()
         self._run = run
         told = self._told()
         self._is_question = bool(told["question"])
         self._number = _asked_in(told, self._is_question)
-        self.panel = self._panel(hub) if rich and (later or not self._is_question) else None
+        self.panel = self._panel(server) if rich and (later or not self._is_question) else None
 
     def _told(self) -> Answer:
-        return self._desk.ask("run", {"id": self._run})
+        return self._context.ask("run", {"id": self._run})
 
-    def _panel(self, hub: Hub) -> HistoryPanel:
+    def _panel(self, server: PanelServer) -> HistoryPanel:
         args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
-        opening = hub.look(self._desk, "open", {**args, "n": 0})
+        opening = server.look(self._context, "open", {**args, "n": 0})
         opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
         start: Answer = {"card": {"run": self._run, "step": self._number}}
         if self._is_question:
             start = {"question": {"run": self._run, "number": self._number}}
-        return HistoryPanel(hub, self._desk, {"args": args, "ok": opening}, start, standing_for(self._desk, start))
+        return HistoryPanel(
+            server, self._context, {"args": args, "ok": opening}, start, standing_for(self._context, start)
+        )
 
     @property
     def display_id(self) -> str:
@@ -88,9 +90,9 @@ class Offer:
         choices: what each button says, and what it does.
     """
 
-    def __init__(self, turns: Turns, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> None:
+    def __init__(self, jobs: JobQueue, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> None:
         widgets: Any = __import__("ipywidgets")  # it has no types
-        self._turns = turns
+        self._jobs = jobs
         self._question = question
         self._answered = False
         self.buttons = [self._button(widgets, label, call) for label, call in choices]
@@ -107,7 +109,7 @@ class Offer:
             return  # two clicks came before the buttons had gone
         self._answered = True
         self._box.close()
-        self._turns.take(_Chosen(call, self._question))
+        self._jobs.take(_Chosen(call, self._question))
 
     def bundle(self) -> Answer:
         """The display: the buttons, and the question alone where they cannot be shown."""
@@ -136,15 +138,15 @@ class _Chosen:
 # -- the card of a race: its candidates side by side, with a button for each that can be picked
 
 
-def race_panel(hub: Hub, race: Race) -> HistoryPanel:
+def race_panel(server: PanelServer, race: Race) -> HistoryPanel:
     """The card, whose other faces are the table."""
-    desk = hub.desk()
+    context = server.context()
     args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
-    opening = hub.look(desk, "open", {**args, "n": 0})
+    opening = server.look(context, "open", {**args, "n": 0})
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     start: Answer = {"race": race.id}
-    faces = {**standing_for(desk, start), **faces_of_race(race)}
-    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start, faces)
+    faces = {**standing_for(context, start), **faces_of_race(race)}
+    return HistoryPanel(server, context, {"args": args, "ok": opening}, start, faces)
 
 
 def faces_of_race(race: Race) -> Answer:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.browsing import FOOTER
-from agent_kernel.browsing.listing import changed_among, chips_of
-from agent_kernel.browsing.wording import cleaned
+from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
+from agent_kernel.commands.text import duration, money, plural, size_text
+from agent_kernel.queries import FOOTER
+from agent_kernel.queries.listing import changed_among, chips_of
+from agent_kernel.queries.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import by_name, grown, ranks_of, unsaved_names
-from agent_kernel.verbs.text import duration, money, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId, Unsaved

@@ -1,7 +1,7 @@
 """Answers what panels ask, has done what they want done, and tells them what changed.
 
 A message is `{id, op, args}`, its answer `{id, ok}` or `{id, error}`. It may come on any thread. Questions are answered
-there; acts go through `Turns` and are answered on the main thread, or with `queued` where a cell is running: then what
+there; acts go through `JobQueue` and are answered on the main thread, or with `queued` where a cell is running: then what
 came of them is told to all panels as a state.
 """
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 import msgspec
 
 from agent_kernel.panels.actions import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
-from agent_kernel.panels.desk import Answer, Desk, GoneError
-from agent_kernel.panels.turns import Turns, Wish
+from agent_kernel.panels.context import Answer, GoneError, PanelContext
+from agent_kernel.panels.job_queue import Job, JobQueue
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.desk import Notebook
+    from agent_kernel.panels.context import Notebook
 
-__all__ = ["Hub", "Listener", "Reply", "Turns", "Wish", "opened", "with_ways_on"]
+__all__ = ["Job", "JobQueue", "Listener", "PanelServer", "Reply", "opened", "with_ways_on"]
 
 
 # -- who asks, and the answer that each question gets: once, whoever gives it
@@ -31,7 +31,7 @@ class Listener(Protocol):
     """One panel, or whatever else asks as one."""
 
     @property
-    def desk(self) -> Desk | None:
+    def context(self) -> PanelContext | None:
         """The binding that it shows; None: whatever the notebook is bound to."""
         ...
 
@@ -76,39 +76,39 @@ class _Message(msgspec.Struct):
     args: dict[str, object] = msgspec.field(default_factory=dict[str, object])
 
 
-class Hub:
+class PanelServer:
     """The panels of one notebook."""
 
-    def __init__(self, notebook: Notebook, turns: Turns) -> None:
+    def __init__(self, notebook: Notebook, jobs: JobQueue) -> None:
         self._notebook = notebook
-        self._turns = turns
-        self._desk: Desk | None = None
+        self._jobs = jobs
+        self._context: PanelContext | None = None
         self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
         self._lock = threading.Lock()
         self._telling = threading.Lock()
         self._standing = Standing()
         self._version = ""
 
-    def desk(self) -> Desk:
+    def context(self) -> PanelContext:
         """The present binding; raises GoneError if no notebook is bound."""
         repo, session = self._notebook.repo, self._notebook.session
         with self._lock:
             if repo is None or session is None:
                 raise GoneError(NOT_BOUND)
-            if self._desk is not None and self._desk.is_of(repo, session):
-                return self._desk
-            desk = self._desk = Desk(repo, session)
+            if self._context is not None and self._context.is_of(repo, session):
+                return self._context
+            context = self._context = PanelContext(repo, session)
         self.look_back()
-        return desk
+        return context
 
     def leave(self, why: str) -> None:
         """The notebook lets go of its store."""
-        dropped = self._turns.drop()
+        dropped = self._jobs.drop()
         with self._lock:
-            desk, self._desk = self._desk, None
+            context, self._context = self._context, None
         self._standing.leave(dropped.act if isinstance(dropped, Wanted) else None)
-        if desk is not None:
-            desk.close(why)
+        if context is not None:
+            context.close(why)
         self.tell()
 
     # -- who listens
@@ -131,16 +131,16 @@ class Hub:
             with self._lock:
                 listeners = list(self._told)
             # One look at each store, however many panels there are: a cell waits for this.
-            seen: dict[Desk | None, Answer] = {}
+            seen: dict[PanelContext | None, Answer] = {}
             for listener in listeners:
-                desk = listener.desk or self._present()
-                if desk not in seen:
-                    seen[desk] = self.state_for(listener)
-                self._say(listener, seen[desk])
+                context = listener.context or self._present()
+                if context not in seen:
+                    seen[context] = self.state_for(listener)
+                self._say(listener, seen[context])
 
-    def _present(self) -> Desk | None:
+    def _present(self) -> PanelContext | None:
         try:
-            return self.desk()
+            return self.context()
         except GoneError:
             return None
 
@@ -154,24 +154,24 @@ class Hub:
     def state_for(self, listener: Listener) -> Answer:
         """The state as this listener sees it."""
         try:
-            desk = listener.desk or self.desk()
+            context = listener.context or self.context()
         except GoneError as gone:
             return self._gone(gone.reason, "")
-        return self.state(desk)
+        return self.state(context)
 
-    def state(self, desk: Desk) -> Answer:
+    def state(self, context: PanelContext) -> Answer:
         """What changes without being asked for."""
-        version = desk.version()
-        if desk.gone:
-            return self._gone(desk.gone, version)
+        version = context.version()
+        if context.gone:
+            return self._gone(context.gone, version)
         self._version = version
-        waiting = self._turns.waiting
+        waiting = self._jobs.waiting
         return {
             "version": version,
-            "busy": self._turns.prompt or None,
+            "busy": self._jobs.prompt or None,
             "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
             **self._standing.told,
-            "store": desk.store,
+            "store": context.store,
             "kernel": True,
             "gone": None,
         }
@@ -198,51 +198,51 @@ class Hub:
             return
         answer = Reply(listener, asked.id)
         try:
-            desk = listener.desk or self.desk()
+            context = listener.context or self.context()
             if asked.op in ACTS:
-                self._act(desk, asked.op, asked.args, answer)
+                self._act(context, asked.op, asked.args, answer)
                 return
-            answer.ok(self.look(desk, asked.op, asked.args))
+            answer.ok(self.look(context, asked.op, asked.args))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the kernel goes on
             answer.error(failed_question(error))
         self._notice(listener)
 
-    def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
-        found = desk.ask(op, args)
-        if op in _MAY_TELL_OF_RUNS and not self._turns.is_running:  # else the variables are the cell's
+    def look(self, context: PanelContext, op: str, args: Mapping[str, object]) -> Answer:
+        found = context.ask(op, args)
+        if op in _MAY_TELL_OF_RUNS and not self._jobs.is_running:  # else the variables are the cell's
             found = with_ways_on(found, self._notebook)
         if op == "open":
-            return opened(found, self.state(desk), self._notebook)
-        if op == "plan" and self._turns.is_free:
+            return opened(found, self.state(context), self._notebook)
+        if op == "plan" and self._jobs.is_free:
             from agent_kernel.panels.actions import planned
 
-            return planned(desk, args, found)
+            return planned(context, args, found)
         return found
 
     def _notice(self, listener: Listener) -> None:
         """Another kernel may work in the same store: who asks finds out, and all others with it."""
-        desk = listener.desk or self._desk
-        if desk is not None and not desk.gone and self._told and desk.version() != self._version:
-            self._version = desk.version()
+        context = listener.context or self._context
+        if context is not None and not context.gone and self._told and context.version() != self._version:
+            self._version = context.version()
             self.tell()
 
     # -- what is wanted
 
-    def _act(self, desk: Desk, op: str, args: Mapping[str, object], answer: Reply) -> None:
-        act = act_of(desk, op, args)
+    def _act(self, context: PanelContext, op: str, args: Mapping[str, object], answer: Reply) -> None:
+        act = act_of(context, op, args)
         if op == "cancel":
-            answer.ok(self._cancel(desk))
+            answer.ok(self._cancel(context))
         elif isinstance(act.args, Claimed):
             answer.ok(self._standing.claim(act.args.turn))
             self.tell()
         elif op in _AT_ONCE:
             from agent_kernel.panels import actions
 
-            answer.ok(getattr(actions, op)(desk, self._notebook, act))
+            answer.ok(getattr(actions, op)(context, self._notebook, act))
             self.tell()
         else:
             self._standing.act_begins()
-            self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
+            self._jobs.take(Wanted(act, context, self._notebook.scope, answer, self._told_of))
 
     def cell_begins(self) -> None:
         """On the main thread: a cell runs from now on."""
@@ -255,15 +255,15 @@ class Hub:
             is_typed: a cell has moved something, and not a panel. Returns what to say of the notebook's cells then.
         """
         self._standing.look_back(self._notebook.repo, self._notebook.session)
-        desk = self._desk
-        said = "" if desk is None else self._standing.moved(desk, self._notebook.session, is_typed=is_typed)
+        context = self._context
+        said = "" if context is None else self._standing.moved(context, self._notebook.session, is_typed=is_typed)
         return said if is_typed and not self._told else ""
 
-    def _cancel(self, desk: Desk) -> Answer:
-        dropped = self._turns.drop()
+    def _cancel(self, context: PanelContext) -> Answer:
+        dropped = self._jobs.drop()
         self.tell()
         said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
-        return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+        return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
     def _told_of(self, act: Act, outcome: Outcome | None) -> None:
         """Tell how an act stands, and keep for all panels what came of one that was queued."""

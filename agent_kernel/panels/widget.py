@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anywidget
 import traitlets
 
-from agent_kernel.browsing import CARD, HISTORY
 from agent_kernel.errors import AgentKernelError
+from agent_kernel.queries import CARD, HISTORY
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.panels.server import Hub
-    from agent_kernel.verbs.output import Opens, Result
+    from agent_kernel.commands.output import Opens, Result
+    from agent_kernel.panels.context import Answer, PanelContext
+    from agent_kernel.panels.server import PanelServer
 
 __all__ = [
     "ROWS",
@@ -72,16 +72,16 @@ def _as_it_came(_message: object, subshell: object) -> object:
 class Channel:
     """A front end that asks as a panel does without being one: the side panel, the line under a cell."""
 
-    desk: Desk | None = None  # it follows the notebook from store to store
+    context: PanelContext | None = None  # it follows the notebook from store to store
 
-    def __init__(self, hub: Hub, comm: Comm, hung_up: Callable[[Channel], None]) -> None:
-        self._hub = hub
+    def __init__(self, server: PanelServer, comm: Comm, hung_up: Callable[[Channel], None]) -> None:
+        self._server = server
         self._hung_up = hung_up
         self._comm = comm
         keep_thread(comm)
         comm.on_msg(self._hear)
         comm.on_close(self._closed)
-        hub.add(self)
+        server.add(self)
 
     def send(self, message: Mapping[str, object]) -> None:
         try:
@@ -91,17 +91,17 @@ class Channel:
 
     def close(self) -> None:
         """Hang up."""
-        self._hub.remove(self)
+        self._server.remove(self)
         self._comm.on_msg(None)
         self._comm.on_close(None)
         self._comm.close()
 
     def _hear(self, message: Mapping[str, object]) -> None:
         content = cast("Mapping[str, object]", message["content"])
-        self._hub.hear(self, content["data"])
+        self._server.hear(self, content["data"])
 
     def _closed(self, _message: object) -> None:
-        self._hub.remove(self)
+        self._server.remove(self)
         self._hung_up(self)
 
 
@@ -149,15 +149,17 @@ class HistoryPanel(anywidget.AnyWidget):
     opening = traitlets.Dict().tag(sync=True)
     start = traitlets.Dict().tag(sync=True)
 
-    _hub: Hub | None = None
+    _server: PanelServer | None = None
     _closed: Callable[[HistoryPanel], None] | None = None
 
-    def __init__(self, hub: Hub, desk: Desk, opening: Answer, start: Answer, faces: Mapping[str, object]) -> None:
+    def __init__(
+        self, server: PanelServer, context: PanelContext, opening: Answer, start: Answer, faces: Mapping[str, object]
+    ) -> None:
         super().__init__(opening=opening, start=start)
-        self.desk: Desk | None = desk
-        self._hub = hub
+        self.context: PanelContext | None = context
+        self._server = server
         self._faces = faces
-        self._epoch = desk.epoch
+        self._epoch = context.epoch
         self._watching: dict[str, None] = {}  # the views that stand on a page, as far as they said
         line = cast("Comm", self.comm)
         keep_thread(line)
@@ -181,9 +183,9 @@ class HistoryPanel(anywidget.AnyWidget):
         if line is not None:  # it may be kept, and would keep this
             line.on_msg(None)
             line.on_close(None)
-        hub, self._hub = self._hub, None
-        if hub is not None:
-            hub.remove(self)
+        server, self._server = self._server, None
+        if server is not None:
+            server.remove(self)
         if self._closed is not None:
             self._closed(self)
 
@@ -192,15 +194,15 @@ class HistoryPanel(anywidget.AnyWidget):
 
     def renew(self) -> None:
         """Take out of what travelled with the panel what has been deleted from the store since, the code of a cell say."""
-        hub, desk = self._hub, self.desk
-        if hub is None or desk is None or desk.epoch == self._epoch:
+        server, context = self._server, self.context
+        if server is None or context is None or context.epoch == self._epoch:
             return
         nothing: dict[str, object] = {}
-        self._epoch, self._faces = desk.epoch, nothing
+        self._epoch, self._faces = context.epoch, nothing
         before = cast("Answer", self.opening)  # pyright: ignore[reportUnknownMemberType]
         args = cast("Answer", before["args"])
         try:
-            found = hub.look(desk, "open", {**args, "n": ROWS})
+            found = server.look(context, "open", {**args, "n": ROWS})
         except AgentKernelError:  # what cannot be looked at is not kept either
             logger.debug("the history of a panel cannot be read", exc_info=True)
             found = cast("Answer", before["ok"])
@@ -210,28 +212,28 @@ class HistoryPanel(anywidget.AnyWidget):
 
     def retire(self) -> None:
         """The extension goes: keep what is shown, and nothing of the notebook."""
-        self._hub = None
+        self._server = None
 
     def _hear(self, _panel: object, content: object, _buffers: object) -> None:
         message = cast("dict[str, object]", content) if isinstance(content, dict) else {}
-        hub = self._hub
-        if hub is None:
-            gone = {"code": "gone", "message": self.desk.gone if self.desk else ""}
+        server = self._server
+        if server is None:
+            gone = {"code": "gone", "message": self.context.gone if self.context else ""}
             self.send({"id": message.get("id"), "error": gone})
         elif message.get("op") == "watch":
-            self._watch(hub, str(message.get("view", ""))[:80])
+            self._watch(server, str(message.get("view", ""))[:80])
         elif message.get("op") == "unwatch":
             self._watching.pop(str(message.get("view", ""))[:80], None)
             if not self._watching:
-                hub.remove(self)
+                server.remove(self)
         else:
-            hub.hear(self, message)
+            server.hear(self, message)
 
-    def _watch(self, hub: Hub, view: str) -> None:
+    def _watch(self, server: PanelServer, view: str) -> None:
         self._watching[view] = None
         if len(self._watching) > _VIEWS:  # pages that were left without a word
             del self._watching[next(iter(self._watching))]
-        hub.add(self)
+        server.add(self)
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The display: the widget, and the other faces."""
@@ -250,9 +252,9 @@ class HistoryPanel(anywidget.AnyWidget):
 _FORMAT: Final = 1  # of what stands for a card
 
 
-def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
+def faces_of(context: PanelContext, result: Result, opens: Opens) -> Answer:
     """What is shown where there is no kernel, by MIME type. It stays in the notebook's file, so it holds no code and no values."""
-    faces, start = desk.faces(), start_of(opens)
+    faces, start = context.faces(), start_of(opens)
     if not opens.commit and opens.compared is None and opens.conflict is None:
         return faces
     preview = {**cast("Answer", faces[HISTORY]), "start": start}
@@ -260,9 +262,9 @@ def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
     return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
 
 
-def standing_for(desk: Desk, start: Answer) -> Answer:
+def standing_for(context: PanelContext, start: Answer) -> Answer:
     """What tells a front end which card, question or race this is, so that it shows it, or its HTML, where the widget is gone."""
-    return {CARD: {"version": _FORMAT, "store": desk.store, **start}}
+    return {CARD: {"version": _FORMAT, "store": context.store, **start}}
 
 
 def start_of(opens: Opens) -> Answer:
@@ -284,16 +286,16 @@ def start_of(opens: Opens) -> Answer:
 # -- make the panel that shows a verb's answer, with all its faces
 
 
-def shown(hub: Hub, result: Result, opens: Opens) -> HistoryPanel:
+def shown(server: PanelServer, result: Result, opens: Opens) -> HistoryPanel:
     """The panel, opened where the answer is.
 
     Raises:
         AgentKernelError: the history cannot be read.
     """
-    desk = hub.desk()
-    faces = faces_of(desk, result, opens)
+    context = server.context()
+    faces = faces_of(context, result, opens)
     args: Answer = {"text": opens.search, "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
-    opening = hub.look(desk, "open", {**args, "n": ROWS})
+    opening = server.look(context, "open", {**args, "n": ROWS})
     # The cell that runs is the one that shows the panel: it has ended when somebody looks.
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
-    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start_of(opens), faces)
+    return HistoryPanel(server, context, {"args": args, "ok": opening}, start_of(opens), faces)

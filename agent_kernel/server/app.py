@@ -23,10 +23,10 @@ from jupyter_server.utils import ensure_async
 from tornado import web
 from traitlets import Float, List, Unicode
 
-from agent_kernel.server.shelf import ProblemError, Roots, Shelf
+from agent_kernel.server.stores import OpenStores, ProblemError, Roots
 
 if TYPE_CHECKING:
-    from agent_kernel.server.shelf import Shelved
+    from agent_kernel.server.stores import OpenStore
 
 __all__ = [
     "QUESTIONS",
@@ -141,8 +141,8 @@ class _Handler(ExtensionHandlerMixin, APIHandler):  # pyright: ignore[reportInco
         return found
 
     @property
-    def shelf(self) -> Shelf:
-        found: Shelf = self.settings["agent_kernel_shelf"]
+    def stores(self) -> OpenStores:
+        found: OpenStores = self.settings["agent_kernel_shelf"]
         return found
 
     def arguments_of(self, *parameters: Parameter) -> dict[str, object]:
@@ -186,15 +186,15 @@ class NotebookHandler(_Handler):
     @authorized
     async def get(self) -> None:
         path = str(self.arguments_of(Parameter("path", is_required=True))["path"])
-        path = await self.shelf.run(functools.partial(self.roots.notebook, path))
+        path = await self.stores.run(functools.partial(self.roots.notebook, path))
         contents: Any = self.contents_manager  # of any kind, and untyped
         if not contents.allow_hidden and await ensure_async(contents.is_hidden(path)):
             raise ProblemError(404, f"there is no notebook {path!r}")
-        folder = await self.shelf.run(functools.partial(self.roots.store_of, path))
+        folder = await self.stores.run(functools.partial(self.roots.store_of, path))
         store: dict[str, str] | None = None
         if folder is not None:
-            id = self.shelf.id_of(folder)
-            store = {"id": id, "name": folder.name, "history": await self.shelf.ask(id, _history, is_quick=True)}
+            id = self.stores.id_of(folder)
+            store = {"id": id, "name": folder.name, "history": await self.stores.ask(id, _history, is_quick=True)}
         await self.answer(msgspec.json.encode({"path": path, "store": store}))
 
 
@@ -207,7 +207,7 @@ class VersionHandler(_Handler):
     @authorized
     async def get(self, id: str) -> None:
         self.arguments_of()
-        await self.answer(msgspec.json.encode({"version": await self.shelf.ask(id, _version, is_quick=True)}))
+        await self.answer(msgspec.json.encode({"version": await self.stores.ask(id, _version, is_quick=True)}))
 
 
 class QuestionHandler(_Handler):
@@ -223,7 +223,7 @@ class QuestionHandler(_Handler):
         question = QUESTIONS[self.op]
         args = self.arguments_of(*question.parameters)
         wanted = args.pop("version", None)
-        version = await self.shelf.ask(id, _version, is_quick=True)
+        version = await self.stores.ask(id, _version, is_quick=True)
         if wanted not in (None, version):
             raise ProblemError(409, "the history has moved on since that page; begin with its first one again")
         if question.is_versioned:
@@ -232,7 +232,7 @@ class QuestionHandler(_Handler):
                 self.set_status(304)
                 await self.finish()
                 return
-        body, after = await self.shelf.ask(id, functools.partial(_answer, self.op, args))
+        body, after = await self.stores.ask(id, functools.partial(_answer, self.op, args))
         if after != version:  # another history than the tag says
             self.clear_header("Etag")
         await self.answer(body)
@@ -251,16 +251,16 @@ class NothingHandler(_Handler):
         raise ProblemError(404, "there is nothing at this address")
 
 
-def _history(shelved: Shelved) -> str:
-    return shelved.history
+def _history(store: OpenStore) -> str:
+    return store.history
 
 
-def _version(shelved: Shelved) -> str:
-    return shelved.reader.version()
+def _version(store: OpenStore) -> str:
+    return store.reader.version()
 
 
-def _answer(op: str, args: dict[str, object], shelved: Shelved) -> tuple[bytes, str]:
-    return msgspec.json.encode(shelved.reader.ask(op, args)), shelved.reader.version()
+def _answer(op: str, args: dict[str, object], store: OpenStore) -> tuple[bytes, str]:
+    return msgspec.json.encode(store.reader.ask(op, args)), store.reader.version()
 
 
 def _tag(version: str, op: str, args: dict[str, object]) -> str:
@@ -300,8 +300,8 @@ class AgentKernelServer(ExtensionApp):
         # Paths of notebooks are the contents manager's. One that keeps no files has no root, and no stores beside them.
         root = Path(getattr(server.contents_manager, "root_dir", server.root_dir))
         roots = Roots(root, [Path(path) for path in self.allowed_roots])
-        self._shelf = Shelf(roots.require, idle_s=self.idle_s, answer_s=self.answer_s)
-        self.settings.update(agent_kernel_roots=roots, agent_kernel_shelf=self._shelf)
+        self._stores = OpenStores(roots.require, idle_s=self.idle_s, answer_s=self.answer_s)
+        self.settings.update(agent_kernel_roots=roots, agent_kernel_shelf=self._stores)
 
     def initialize_handlers(self) -> None:
         """Add the routes."""
@@ -309,4 +309,4 @@ class AgentKernelServer(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Close the stores."""
-        self._shelf.close()
+        self._stores.close()

@@ -84,7 +84,7 @@ class Uses(NamedTuple):
 
 
 class Syntax(NamedTuple):
-    """What the door knows of how cells are written: what IPython makes of one, and the function behind a magic."""
+    """What the interface knows of how cells are written: what IPython makes of one, and the function behind a magic."""
 
     transform: Callable[[str], str] = str
     magic: Callable[[str], object] = cast("Callable[[str], object]", str)

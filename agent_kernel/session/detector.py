@@ -193,7 +193,7 @@ class Watching:
         self.living.go_on(partial(_commits_of_cells, repo))
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
-        self.after_load: Callable[[], object] = tuple  # what the door does when values were built
+        self.after_load: Callable[[], object] = tuple  # what the interface does when values were built
         self.syntax = dependencies.Syntax()
         # Whether to show a value as what a cell gives runs nothing but the `repr` of its type.
         self.is_only_described: Callable[[object], bool] = lambda _: False

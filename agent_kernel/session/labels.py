@@ -1,7 +1,7 @@
 """A commit in a few words, for people: `3f2a91c4 [7] convert to euros`.
 
 Messages that a session writes by itself speak of other commits in these words, so the words are made here and not at the
-doors. What looks like a secret is masked first.
+interfaces. What looks like a secret is masked first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAME = 120
 
 
 def shown(commit: Commit) -> Commit:
-    """The commit as every door shows it: what looks like a secret is masked in its code, its error and its message."""
+    """The commit as every interface shows it: what looks like a secret is masked in its code, its error and its message."""
     cell, hidden = commit.cell, frozenset[str]()
     if cell is not None:
         source, hidden = summaries.mask_code(cell.source)

@@ -1,4 +1,4 @@
-"""Bytes by key: the protocol every engine satisfies, two engines, and the door that opens them by URL.
+"""Bytes by key: the protocol every engine satisfies, two engines, and what opens them by URL.
 
 Nothing here knows what the bytes mean. Engines load when their name is first used, so that importing this package
 costs nothing.

@@ -34,7 +34,7 @@ def _ask(label: str, op: str, **args: object) -> Step:
 
 
 def _table(run: Run, commits: int) -> Table:
-    table = Table(f"Looking at {commits:,} commits (browsing)", notes=list(run.problems()))
+    table = Table(f"Looking at {commits:,} commits (queries)", notes=list(run.problems()))
     targets = (
         ("open", "opening the list, cold", 0.5),
         ("jump", "the first look at the middle", 0.3),

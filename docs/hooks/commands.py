@@ -32,10 +32,10 @@ def filled(markdown: str) -> str:
 
 def notebook_help() -> dict[str, str]:
     """The help of `%%agent` and of every `%agent` command, by how the command is typed."""
+    from agent_kernel.commands.table import COMMANDS, parser_of
     from agent_kernel.magics.agent_cell import header_parser
-    from agent_kernel.verbs.table import VERBS, parser_of
 
-    parsers = {"%%agent": header_parser()} | {f"%agent {name}": parser_of(verb) for name, verb in VERBS.items()}
+    parsers = {"%%agent": header_parser()} | {f"%agent {name}": parser_of(verb) for name, verb in COMMANDS.items()}
     return {typed: _asked(parser) for typed, parser in parsers.items()}
 
 
@@ -46,7 +46,7 @@ def shell_help() -> dict[str, str]:
 
 
 def _asked(parser: Any) -> str:
-    from agent_kernel.verbs.scope import Helped
+    from agent_kernel.commands.scope import Helped
 
     try:
         parser.read(["--help"])

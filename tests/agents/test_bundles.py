@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics.page import active_html, active_parts, active_state
+from agent_kernel.magics.display_gate import active_html, active_parts, active_state
 
 ACTIVE = [
     "<script>alert(1)</script>",

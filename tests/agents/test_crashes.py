@@ -21,11 +21,11 @@ from agent_kernel.agents.cleanup import tidy
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
 from agent_kernel.agents.run import Run
+from agent_kernel.commands.agents import runs
+from agent_kernel.commands.scope import Scope
+from agent_kernel.commands.upkeep import gc
 from agent_kernel.repository import Head, hex_of
 from agent_kernel.session import Repository
-from agent_kernel.verbs.agents import runs
-from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.upkeep import gc
 
 pytestmark = pytest.mark.usefixtures("safe_forks")
 
@@ -149,7 +149,7 @@ def test_an_interrupt_of_a_try_is_told_and_the_step_not_tried_again(monkeypatch:
         model = ak.ScriptedModel(["rows.clear()", "task.success('looked')"])
         run = started(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
         with monkeypatch.context() as patched:
-            patched.setattr("agent_kernel.agents.preview.trying.previewed", interrupted)
+            patched.setattr("agent_kernel.agents.preview.step_preview.previewed", interrupted)
             list(run.stream())
         assert run.status == "interrupted"
         (output,) = [event for event in run.events if isinstance(event, Output)]

@@ -16,7 +16,7 @@ import agent_kernel as ak
 from agent_kernel.agents.execution import PlainExecutor
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.starting import started
-from agent_kernel.magics.page import active_parts
+from agent_kernel.magics.display_gate import active_parts
 from tests.agents.harmless_steps import FILES, HARMLESS, MORE, NEWER
 
 

@@ -26,10 +26,10 @@ from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepSta
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.tasks import Trial, measure
+from agent_kernel.commands.places import copy_store
 from agent_kernel.mcp.tools import Steps
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
-from agent_kernel.verbs.places import copy_store
 
 # Its model says that it is asked, and answers when it is told to.
 CHILD = """

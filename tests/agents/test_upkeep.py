@@ -25,13 +25,13 @@ from agent_kernel.agents.events import (
     Unknown,
 )
 from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.commands.places import copy_store
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention
 from agent_kernel.repository.runs import told_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
-from agent_kernel.verbs.places import copy_store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SECRET = "tangerine-4711"

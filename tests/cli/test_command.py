@@ -1,4 +1,4 @@
-"""`agent-kernel VERB STORE …`: the verbs of a notebook, on a store that nobody has open."""
+"""`agent-kernel VERB STORE …`: the commands of a notebook, on a store that nobody has open."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
+from agent_kernel.agents.agent_undo import outside
 from agent_kernel.agents.models import Model
-from agent_kernel.agents.moves import outside
 from agent_kernel.cli import main
+from agent_kernel.commands.table import COMMANDS
 from agent_kernel.session import Repository, Session, bind
-from agent_kernel.verbs.table import VERBS
-from tests.verbs.stores import go_on, make_history
+from tests.commands.stores import go_on, make_history
 
 CELLS = ("# first step\nx = 1; y = [1, 2]", "x = 2", "z = 'new'; del y")
 
@@ -311,7 +311,9 @@ def test_verify_fails_where_something_is_damaged(run: Any, store: Path) -> None:
 
 
 def test_help_and_version(run: Any) -> None:
-    assert all(f"agent-kernel {verb} " in run("--help").out for verb, known in VERBS.items() if known.needs == "store")
+    assert all(
+        f"agent-kernel {verb} " in run("--help").out for verb, known in COMMANDS.items() if known.needs == "store"
+    )
     assert "usage: agent-kernel log" in run("log", "--help").out
     assert run("--version").out.startswith("agent-kernel 0.")
     assert run().status == 0

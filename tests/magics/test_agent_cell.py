@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.agent_cell import is_python, reads_as_words, split_cell
 from agent_kernel.magics.extension import Blanker
-from agent_kernel.verbs.scope import UsageProblem
 
 
 def transform(source: str) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.commands.places import bound_elsewhere, find_store, remember, store_beside
 from agent_kernel.errors import NewerFormatError, NotAStoreError, StoreReadOnlyError
 from agent_kernel.storage import LmdbStore
-from agent_kernel.verbs.places import bound_elsewhere, find_store, remember, store_beside
 from tests.magics.shells import Shell
 
 

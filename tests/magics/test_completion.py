@@ -1,4 +1,4 @@
-"""Tab: verbs, options, refs and names, without touching a value."""
+"""Tab: commands, options, refs and names, without touching a value."""
 
 from __future__ import annotations
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent_kernel.commands.output import Result
+from agent_kernel.commands.table import COMMANDS
 from agent_kernel.repository.refs import FORMAT
 from agent_kernel.session import Repository
 from agent_kernel.storage import open_store
-from agent_kernel.verbs.output import Result
-from agent_kernel.verbs.table import VERBS
 from tests.magics.shells import Shell
 
 
 def test_agent_alone_is_a_short_help(shell: Shell) -> None:
     text = shell.run("%agent").out
-    assert all(f"%agent {verb} " in text for verb in VERBS)
+    assert all(f"%agent {verb} " in text for verb in COMMANDS)
     assert shell.run("%agent --help").out == text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.verbs.scope import UsageProblem
+from agent_kernel.commands.scope import UsageProblem
 from tests.magics.shells import Shell
 from tests.magics.test_kernel import kernel, run, text
 

@@ -1,4 +1,4 @@
-"""No door shows a secret, and `forget --sources` leaves nothing of one in the store."""
+"""No interface shows a secret, and `forget --sources` leaves nothing of one in the store."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.stores import make_history
+from tests.commands.stores import make_history
 
 pexpect = pytest.importorskip("pexpect")
 

@@ -1,4 +1,4 @@
-"""What the verbs say: which names, which operation, and what to type next. Nothing is named that does not exist."""
+"""What the commands say: which names, which operation, and what to type next. Nothing is named that does not exist."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ class TestHints:
             ("rollback HEAD~99", "'HEAD~99' names no commit: HEAD has one commit before it"),
             ("show HEAD^2", "'HEAD^2' names no commit: a commit on its way has one parent only"),
             ("show x", "it is a variable, which show takes as HEAD:x"),
-            ("checkout x", "it is a variable, which show takes as HEAD:x, and other verbs after -- (x)"),
-            ("checkout HEAD~1:x", "other verbs take the two apart (HEAD~1 -- x)"),
+            ("checkout x", "it is a variable, which show takes as HEAD:x, and other commands after -- (x)"),
+            ("checkout HEAD~1:x", "other commands take the two apart (HEAD~1 -- x)"),
             ("log main..HEAD", "it is a range, and every verb takes one commit; diff takes two (main HEAD)"),
             ("cherry-pick HEAD", 'import agent_kernel; agent_kernel.here().session.cherry_pick("REF") takes all'),
             ("reflog", "@{1} is where the branch was"),

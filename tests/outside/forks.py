@@ -66,7 +66,7 @@ def ask(path: str, words: list[str]) -> None:
 
 
 _IMPORTED = (
-    "agent_kernel.mcp.serving",
+    "agent_kernel.mcp.server",
     "agent_kernel.mcp.tools",
     "agent_kernel.repository.blobs",
     "agent_kernel.session.loading",

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.moves import Move
+from agent_kernel.agents.agent_undo import Move
 from agent_kernel.cli import main
 from agent_kernel.errors import MoveNotMadeError
 from agent_kernel.mcp.tools import ToolCall, answered, open_store

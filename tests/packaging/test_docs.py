@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import agent_kernel
-from agent_kernel.verbs.table import VERBS
+from agent_kernel.commands.table import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -48,11 +48,11 @@ def test_the_reference_of_the_api_has_every_public_name_once() -> None:
 
 def test_the_reference_of_the_commands_has_the_help_of_each(commands: ModuleType) -> None:
     page = commands.filled((DOCS / "reference" / "commands.md").read_text(encoding="utf-8"))
-    alone = [name for name, verb in VERBS.items() if verb.needs == "store"]
+    alone = [name for name, verb in COMMANDS.items() if verb.needs == "store"]
     heads = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
     assert heads == [
         "%%agent",
-        *(f"%agent {name}" for name in VERBS),
+        *(f"%agent {name}" for name in COMMANDS),
         *(f"agent-kernel {name}" for name in [*alone, "install", "mcp"]),
     ]
     helps = re.findall(r"^```text\nusage: (.+)$", page, re.MULTILINE)

@@ -36,7 +36,7 @@ UPKEEP = {
     "agent_kernel.session.merge",
     "agent_kernel.session.versioned",
     "agent_kernel.values.loader",
-    "agent_kernel.verbs.table",
+    "agent_kernel.commands.table",
 }
 # What only the first commit needs.
 COMMITTING = {
@@ -56,7 +56,7 @@ COMMITTING = {
 AGENTS = {
     "agent_kernel.errors.agents",
     "agent_kernel.magics.agent_cell",
-    "agent_kernel.verbs.scope",
+    "agent_kernel.commands.scope",
 }
 # What only some kinds of values need, and only some commits.
 BY_KIND = {
@@ -154,13 +154,13 @@ def test_loading_the_extension_makes_no_dataclass(tmp_path: Path) -> None:
 
 def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Path) -> None:
     loaded = modules_after(
-        "import agent_kernel as ak\nfrom agent_kernel.browsing import Reader\n"
+        "import agent_kernel as ak\nfrom agent_kernel.queries import Reader\n"
         "from agent_kernel.session import Repository\nfrom agent_kernel.storage import MemoryStore\n"
         "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.faces()",
         tmp_path,
     )
     others = ("changes", "memory", "plans", "tables", "text_diff", "variables")
-    assert not loaded & {f"agent_kernel.browsing.{name}" for name in others}
+    assert not loaded & {f"agent_kernel.queries.{name}" for name in others}
 
 
 def test_a_first_plain_cell_loads_what_commits_need_and_no_more(after_loading: set[str], tmp_path: Path) -> None:

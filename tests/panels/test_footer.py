@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.browsing import FOOTER
+from agent_kernel.queries import FOOTER
 from tests.panels.fronts import Front, walk
 
 

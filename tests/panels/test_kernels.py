@@ -101,7 +101,7 @@ def test_a_front_end_that_names_no_cells_is_given_no_widget_and_no_line_under_a_
 
 
 def test_cells_alone_load_no_widgets_and_no_hub(browser: Browser) -> None:
-    asked = "{'anywidget', 'ipywidgets', 'agent_kernel.panels.server', 'agent_kernel.browsing.reader'}"
+    asked = "{'anywidget', 'ipywidgets', 'agent_kernel.panels.server', 'agent_kernel.queries.reader'}"
     assert browser.text(f"import sys; print({asked} & set(sys.modules))") == "set()\n"
 
 

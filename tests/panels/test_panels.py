@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import agent_kernel
-from agent_kernel.browsing import HISTORY
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.desk import Desk
+from agent_kernel.panels.context import PanelContext
+from agent_kernel.queries import HISTORY
 from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere
 
 SECRET = "only_in_the_code"
@@ -295,14 +295,14 @@ class TestTelling:
     ) -> None:
         panels = [front.panel() for _ in range(8)]
         channels = [front.channel() for _ in range(8)]
-        looked: list[Desk] = []
-        version = Desk.version
+        looked: list[PanelContext] = []
+        version = PanelContext.version
 
-        def counted(desk: Desk) -> str:
-            looked.append(desk)
-            return version(desk)
+        def counted(context: PanelContext) -> str:
+            looked.append(context)
+            return version(context)
 
-        monkeypatch.setattr(Desk, "version", counted)
+        monkeypatch.setattr(PanelContext, "version", counted)
         front.run("x = 9")
         assert len(looked) <= 3  # as it begins, as its commit is made, and as it has ended
         assert len({one.state["version"] for one in (*panels, *channels)}) == 1

@@ -15,7 +15,7 @@ import pytest
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.models import naming
-from agent_kernel.browsing import CARD, FOOTER
+from agent_kernel.queries import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
 from tests.panels.kernels import Browser, Wire, kernel
 

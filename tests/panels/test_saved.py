@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from agent_kernel.browsing import HISTORY
+from agent_kernel.queries import HISTORY
 from agent_kernel.session import Repository
 from tests.kernels import ROOT
 

@@ -7,6 +7,7 @@ import os
 import msgspec
 import pytest
 
+from agent_kernel.commands.places import copy_store
 from agent_kernel.errors import NewerFormatError, StoreError
 from agent_kernel.repository import (
     Blob,
@@ -25,7 +26,6 @@ from agent_kernel.repository import (
 )
 from agent_kernel.repository.blobs import VERSION
 from agent_kernel.storage import MemoryStore
-from agent_kernel.verbs.places import copy_store
 from tests.support.repositories import AUTHOR, commit_values
 
 

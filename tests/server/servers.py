@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from agent_kernel.commands.places import store_beside
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository, bind
-from agent_kernel.verbs.places import store_beside
 
 ROOT = Path(__file__).parents[2]
 BASE = "/user/ada"

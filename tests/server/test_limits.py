@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.commands.places import store_beside
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
@@ -18,8 +19,7 @@ from agent_kernel.errors import (
     RequestError,
     TooLargeError,
 )
-from agent_kernel.server.shelf import problem_of
-from agent_kernel.verbs.places import store_beside
+from agent_kernel.server.stores import problem_of
 from tests.server.servers import API, BASE, Answer, Server, Written, run, write_notebook
 
 AUTHORIZER = """

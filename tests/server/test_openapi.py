@@ -16,12 +16,12 @@ import agent_kernel as ak
 from agent_kernel import server as package
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.racing.raced import is_race
-from agent_kernel.browsing.reader import Reader
+from agent_kernel.agents.races.outcome import is_race
+from agent_kernel.commands.places import store_beside
+from agent_kernel.queries.reader import Reader
 from agent_kernel.server.app import QUESTIONS, ROUTES
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.verbs.places import store_beside
 from tests.server.servers import Server, Written, write_notebook
 
 FILE = Path(str(package.__file__)).parent / "openapi.yaml"

@@ -6,10 +6,10 @@ import shutil
 import time
 from typing import cast
 
+from agent_kernel.commands.places import remember, store_beside
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage.lmdb import LmdbStore
-from agent_kernel.verbs.places import remember, store_beside
 from tests.server.servers import TOKEN, Server, Written, run, write_notebook
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from agent_kernel.verbs.places import store_beside
+from agent_kernel.commands.places import store_beside
 from tests.server.servers import ROOT, Server
 
 COMMITS = 60

@@ -2,7 +2,7 @@
  * What the history panel asks, and what it is answered: the same over a comm of the kernel and over REST.
  *
  * A request is `{id, op, args}`, an answer `{id, ok}` or `{id, error}`. Every text is plain text: nothing here is markup.
- * Sizes are bytes, durations seconds, times milliseconds since 1970 (UTC). `agent_kernel.browsing` answers all of Reads
+ * Sizes are bytes, durations seconds, times milliseconds since 1970 (UTC). `agent_kernel.queries` answers all of Reads
  * from a repository alone, without loading a value; Acts need the kernel that is bound to the notebook.
  */
 

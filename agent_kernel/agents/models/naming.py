@@ -81,7 +81,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         raise NoModelError
     kind, colon, rest = name.partition(":")
     if kind == "outside":
-        from agent_kernel.agents.moves import outside
+        from agent_kernel.agents.agent_undo import outside
 
         return outside(rest)
     # What a variable holds now goes before a model of the same name that another run began with.

@@ -24,7 +24,7 @@ import msgspec
 from agent_kernel.agents.events import Usage
 from agent_kernel.agents.messages import masked, tokens_of
 from agent_kernel.agents.models import Answer, AssistantMessage, Delta, Message, Request, ToolResult, UserMessage
-from agent_kernel.agents.models.fencing import CodeReader, in_words, without_surrogates
+from agent_kernel.agents.models.code_blocks import CodeReader, in_words, without_surrogates
 from agent_kernel.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.execution import Executed, TaskEnd
 from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import masked
-from agent_kernel.agents.preview import seeing
-from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
+from agent_kernel.agents.preview import forked_process
+from agent_kernel.agents.preview.forked_process import Attempt, Seen, Status, see
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import Changed
 from agent_kernel.errors import MergeConflictError, PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
@@ -100,7 +100,7 @@ def previewed(
         raise PreviewRefusedError(reason, fresh.lacks(place, code))
     by = author or (session.author if session is not None else Author("agent", "agent"))
     try_it = see
-    if seeing.refusal():
+    if forked_process.refusal():
         from agent_kernel.agents.preview.fresh import see_fresh as try_it
     attempt = Attempt(
         code=code, author=by, run=run, step=step, deadline_s=deadline_s, offers=dict(offers or {}), allowed=allowed
@@ -110,7 +110,7 @@ def previewed(
 
 def refusal(code: str, place: ExecutionContext) -> str:
     """Why the code can be tried neither on a fork nor in a fresh process; "" if nothing is known against one of them."""
-    fork = seeing.refusal()
+    fork = forked_process.refusal()
     if not fork:
         return ""
     from agent_kernel.agents.preview import fresh

@@ -25,8 +25,8 @@ import msgspec
 
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import packed
-from agent_kernel.agents.preview import seeing
-from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
+from agent_kernel.agents.preview import forked_process
+from agent_kernel.agents.preview.forked_process import Attempt, Seen, in_process
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import BEGUN, ended_by, swept, taken_output, waited
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
@@ -142,7 +142,7 @@ def _pickled(offers: dict[str, object], code: str) -> bytes:
             found[name] = cloudpickle.dumps(value)
         except Exception as error:
             if name in set(_NAME.findall(code)):
-                reason = f"{seeing.refusal()}, and {name} cannot be given to another process"
+                reason = f"{forked_process.refusal()}, and {name} cannot be given to another process"
                 raise PreviewRefusedError(f"{reason} ({type(error).__name__})", (name,)) from error
     return msgspec.msgpack.encode(found)
 

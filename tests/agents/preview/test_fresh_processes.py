@@ -26,7 +26,9 @@ from tests.agents.races import scripted
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where scikit-learn, torch or polars is loaded."""
-    monkeypatch.setattr("agent_kernel.agents.preview.seeing.refusal", lambda: "OpenMP runs 4 threads in this process")
+    monkeypatch.setattr(
+        "agent_kernel.agents.preview.forked_process.refusal", lambda: "OpenMP runs 4 threads in this process"
+    )
 
 
 @pytest.fixture

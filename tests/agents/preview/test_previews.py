@@ -14,7 +14,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.current import stands_here
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.preview import Preview, preview, seeing
+from agent_kernel.agents.preview import Preview, forked_process, preview
 from agent_kernel.agents.starting import place_of
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
@@ -85,7 +85,7 @@ def test_an_endless_loop_ends_with_what_it_had_done(state: Versioned) -> None:
 
 
 def test_one_that_does_not_listen_is_killed(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeing, "GRACE_S", 0.1)
+    monkeypatch.setattr(forked_process, "GRACE_S", 0.1)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\ntime.sleep(600)"
     seen = preview(code, state, deadline_s=0.3)
     assert (seen.status, seen.seen.why) == ("killed", "it did not end within 0.3 s, and was killed")
@@ -298,13 +298,13 @@ def test_without_a_state_it_acts_on_the_notebook_that_is_bound(state: Versioned)
         preview("n = 4")
     place = place_of(state)
 
-    def door() -> ExecutionContext:
+    def interface() -> ExecutionContext:
         return place
 
-    stands_here(door)
+    stands_here(interface)
     try:
         seen = preview("n = 4")
     finally:
-        stands_here(door, stands=False)
+        stands_here(interface, stands=False)
     assert told(seen) == [("+", "n")]
     seen.reject()

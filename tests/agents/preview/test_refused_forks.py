@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent_kernel.agents.preview import preview, seeing
+from agent_kernel.agents.preview import forked_process, preview
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -24,7 +24,7 @@ def refused(state: Versioned) -> str:
         assert (told(seen), seen.told, "x" in state) == ([("+", "x")], "", False)
         seen.accept()
         assert state["x"] == 1
-        return seeing.refusal()
+        return forked_process.refusal()
     with pytest.raises(PreviewRefusedError) as caught:
         preview("x = 1", state)
     assert str(caught.value).endswith("use %%agent --fork 1 instead")
@@ -83,19 +83,19 @@ def test_a_library_with_a_pool_of_its_own_is_refused(state: Versioned, monkeypat
 
 def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(seeing.refusal()), name="aside")
+    thread = threading.Thread(target=lambda: found.append(forked_process.refusal()), name="aside")
     thread.start()
     thread.join()
     assert "'aside'" in found[0]
 
 
 def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeing, "_pools", lambda: "")
-    monkeypatch.setattr(seeing, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
-    monkeypatch.setattr(seeing, "_native_threads", lambda: True)
-    monkeypatch.setattr(seeing, "_most_threads", lambda _: 4)
+    monkeypatch.setattr(forked_process, "_pools", lambda: "")
+    monkeypatch.setattr(forked_process, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
+    monkeypatch.setattr(forked_process, "_native_threads", lambda: True)
+    monkeypatch.setattr(forked_process, "_most_threads", lambda _: 4)
     assert "OpenMP runs 4 threads" in refused(state)
-    monkeypatch.setattr(seeing, "_most_threads", lambda _: 1)
+    monkeypatch.setattr(forked_process, "_most_threads", lambda _: 1)
     preview("x = 1", state).reject()
 
 

@@ -15,8 +15,8 @@ import agent_kernel as ak
 from agent_kernel.agents.agent import place_of
 from agent_kernel.agents.models import Answer, Delta, Request
 from agent_kernel.agents.models.naming import register
-from agent_kernel.agents.racing.race import Race, race
-from agent_kernel.agents.racing.standings import data_of
+from agent_kernel.agents.races.comparison import data_of
+from agent_kernel.agents.races.race import Race, race
 from agent_kernel.errors import RaceError, RunNotFoundError
 from agent_kernel.session import Versioned
 from tests.agents.races import by_task, scripted

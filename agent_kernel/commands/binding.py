@@ -1,0 +1,358 @@
+"""`bind`, `status`, `commit`, `trust`, `on`, `off`, `ignore` and `hide`: this notebook, its store, and what is kept out of it."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from agent_kernel.commands import describe
+from agent_kernel.commands.checkout import MoveReport
+from agent_kernel.commands.describe import by_name, chip_line, live_ranks
+from agent_kernel.commands.output import Block, Json, Line, Lines, Result
+from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
+from agent_kernel.commands.text import clean, place_text, plural, size_text, spelled
+from agent_kernel.errors import NotBoundError
+from agent_kernel.repository import Commit, ObjectId, hex_of
+from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
+from agent_kernel.session.snapshot import close_names
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Status
+
+__all__ = [
+    "bind",
+    "bind_arguments",
+    "commit",
+    "commit_arguments",
+    "hide",
+    "hide_arguments",
+    "ignore",
+    "ignore_arguments",
+    "off",
+    "off_arguments",
+    "on",
+    "on_arguments",
+    "status",
+    "status_arguments",
+    "trust",
+    "trust_arguments",
+]
+
+
+_NAMES = 8  # how many names a line of status spells out
+
+
+def bind_arguments(parser: Parser) -> None:
+    parser.takes("place", "place", help="folder or URL of a store, or a notebook; without one, the default place")
+    parser.value("--from", metavar="PLACE", help="start as a copy of the store there", kind="place")
+    parser.value(
+        "--branch", metavar="BRANCH", help="work on this branch; a new one starts where HEAD is", kind="branch"
+    )
+
+
+def bind(scope: Scope, options: Namespace) -> Result:
+    source: str | None = vars(options)["from"]
+    said = _notebook(scope).bind(options.place, source=source, branch=options.branch)
+    return Lines(tuple(map(clean, said)))
+
+
+def _notebook(scope: Scope) -> Notebook:
+    if scope.notebook is None:
+        raise NotBoundError
+    return scope.notebook
+
+
+def status_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def status(scope: Scope, options: Namespace) -> Result:
+    from agent_kernel.commands.agents import waits
+
+    head = scope.head()
+    at = None if head.commit is None else (head.commit, scope.repo.commit_at(head.commit))
+    runs = waits(scope.repo)
+    if scope.session is not None:
+        found = scope.session.status()
+        changed = live_ranks(scope.session.namespace, [change.name for change in found.changed])
+        tree = None if at is None else at[1].tree
+        return Where(found, at, changed, runs, describe.holders_among(scope.repo, tree, found.lost))
+    holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
+    names = len(scope.repo.tree(at[1].tree)) if at else 0
+    return StoreStatus(head.branch, at, names, holders, scope.repo.store.url, runs)
+
+
+@dataclass(frozen=True)
+class Where(Result):
+    """Where a live session stands."""
+
+    status: Status
+    at: tuple[ObjectId, Commit] | None
+    ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what is not committed yet
+    runs: tuple[tuple[str, str, str], ...] = ()  # that wait for a person
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
+
+    def to_json(self) -> Json:
+        status = self.status
+        return {
+            "branch": status.branch,
+            "head": hex_of(status.head) if status.head is not None else None,
+            "detached": status.detached,
+            "restart_pending": status.restart_pending,
+            "carried": list(status.carried),
+            "names": status.names,
+            "changed": describe.changes_json(status.changed),
+            "unverified": list(status.unverified),
+            "unsaved": describe.unsaved_json(status.lost),
+            "ignored": list(status.ignored),
+            "store": status.store_url,
+            "store_bytes": status.store_bytes,
+            "runs": _runs_json(self.runs),
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        status = self.status
+        lines = [_where(status.branch, self.at), f"{plural(status.names, 'variable')} in the namespace"]
+        if status.carried:
+            # A restart took them out of memory, or another kernel made them: this one does not hold them.
+            many = f"{plural(len(status.carried), 'variable')} of the branch {_are(status.carried)} not loaded here"
+            answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
+            lines.append(f"{many} ({spelled(status.carried)}): {answers}")
+        lines += _runs_said(self.runs)
+        if status.changed:
+            changes = ((one.how, one.name, one.size) for one in status.changed)
+            chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
+            lines.append(f"Not committed yet: {chips}")
+        if status.unverified:
+            lines.append(f"Not checked for changes since their last commit: {spelled(status.unverified)}")
+        lines += describe.unsaved_lines(status.lost, self.holders)
+        if status.ignored:
+            lines.append(f"Ignored: {spelled(status.ignored)}")
+        lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")
+        return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
+
+
+@dataclass(frozen=True)
+class StoreStatus(Result):
+    """Where a store stands, with no session."""
+
+    branch: str | None
+    at: tuple[ObjectId, Commit] | None
+    names: int
+    holders: dict[str, str]
+    url: str
+    runs: tuple[tuple[str, str, str], ...] = ()
+
+    def to_json(self) -> Json:
+        in_use: dict[str, Json] = dict(self.holders)
+        head = hex_of(self.at[0]) if self.at else None
+        runs = _runs_json(self.runs)
+        return {
+            "branch": self.branch,
+            "head": head,
+            "names": self.names,
+            "in_use": in_use,
+            "store": self.url,
+            "runs": runs,
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        lines = [_where(self.branch, self.at), plural(self.names, "variable")]
+        lines += [f"Branch {clean(name)} is in use by {clean(holder)}" for name, holder in self.holders.items()]
+        lines += _runs_said(self.runs)
+        return [*map(Line, lines), Line(f"Store: {place_text(self.url)}")]
+
+
+_MOST_RUNS = 3  # an interrupted run waits for as long as nobody gives it up
+
+
+def _runs_said(runs: Sequence[tuple[str, str, str]]) -> list[str]:
+    more = len(runs) - _MOST_RUNS
+    rest = [f"{plural(more, 'more run')} can go on: %agent runs lists them"] if more > 0 else []
+    return [*(said for _, _, said in runs[:_MOST_RUNS]), *rest]
+
+
+def _runs_json(runs: Sequence[tuple[str, str, str]]) -> list[Json]:
+    return [{"run": run, "status": state} for run, state, _ in runs]
+
+
+def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
+    where = f"On branch {clean(branch)}" if branch else "On no branch"
+    return f"{where}, no commit yet" if at is None else f"{where} at {describe.label(*at)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def commit_arguments(parser: Parser) -> None:
+    parser.takes_all("text", "text", help="what the commit is about; quotation marks may be left out")
+    parser.value("-m", "--message", metavar="TEXT", help="the same, as git has it")
+    parser.flag("--full", help="look at every variable first, not only at those that may have changed")
+
+
+def commit(scope: Scope, options: Namespace) -> Result:
+    said = " ".join(options.words)
+    if said and options.message is not None:
+        raise UsageProblem("one message is enough: in quotation marks, or with -m")
+    report = scope.live().commit(said or options.message or "", full=options.full)
+    if report.commit is None:
+        return MoveReport("Nothing to commit", scope.live().head, report.branch)
+    made = describe.label(report.commit, scope.repo.commit_at(report.commit))
+    return MoveReport.of(f"Committed {made}", scope, report)
+
+
+def trust_arguments(parser: Parser) -> None:
+    """Nothing to choose: it is this store."""
+
+
+def trust(scope: Scope, options: Namespace) -> Result:
+    scope.repo.trust()
+    return Lines((f"{place_text(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
+
+
+def on_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def on(scope: Scope, options: Namespace) -> Result:
+    _notebook(scope).record(True)
+    return Lines(("Every cell is a commit again.",))
+
+
+def off_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def off(scope: Scope, options: Namespace) -> Result:
+    _notebook(scope).record(False)
+    return Lines(("Automatic commits are off. Turn them on with %agent on, or make one commit with %agent commit.",))
+
+
+# -- `ignore`: the variables that are never stored, by name or by pattern
+
+_PATTERN = re.compile(r"[\w*?\[\]!-]+")
+
+
+def ignore_arguments(parser: Parser) -> None:
+    parser.takes_all("names", "name", help="variables, or patterns ('tmp_*'); without any, list those that are ignored")
+    parser.flag("--remove", help="store them again from now on")
+    parser.explains(
+        "The value is not stored; the code of cells is kept as it was typed (log and show mask what looks like a\n"
+        "secret). `forget NAME --sources --yes` takes what is stored already, and what the code gave away."
+    )
+
+
+def ignore(scope: Scope, options: Namespace) -> Result:
+    ignored = IgnoreList(scope.repo) if scope.session is None else scope.session.ignoring
+    names: list[str] = list(dict.fromkeys(options.words))
+    if not names:
+        if options.remove:
+            raise UsageProblem("say which variables")
+        listed = sorted(ignored)
+        return Lines((f"Ignored: {spelled(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
+    if options.remove:
+        return _remove(scope, ignored, names)
+    known = _known_names(scope)
+    for name in names:
+        _check_entry(name, known)
+    for name in names:
+        (ignored.add if scope.session is None else scope.session.ignore)(name)
+    return Lines(tuple(line for name in names for line in _said_of_ignoring(scope, name, known)), {"ignored": names})
+
+
+def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Lines:
+    unknown = [name for name in names if name not in set(ignored)]
+    if unknown:
+        listed = spelled(sorted(ignored)) or "nothing"
+        raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is ignored ({listed})")
+    for name in names:
+        (ignored.remove if scope.session is None else scope.session.unignore)(name)
+    return Lines(tuple(f"{clean(name)} is stored again, from the next commit on" for name in names), {"stored": names})
+
+
+def _known_names(scope: Scope) -> set[str]:
+    """Names of variables that there are: bound now, or stored at HEAD."""
+    head = scope.head().commit
+    stored = set(scope.repo.tree_at(head).names()) if head is not None else set[str]()
+    return stored | set(scope.session.namespace if scope.session is not None else ())
+
+
+def _check_entry(name: str, known: Collection[str] = ()) -> None:
+    """Raises: UsageProblem: this is neither a variable's name nor a pattern of names."""
+    if name in known or name.isidentifier():
+        return
+    if not (is_pattern(name) and _PATTERN.fullmatch(name)):
+        raise UsageProblem(f"{name!r} cannot be the name of a variable, nor a pattern of names")
+
+
+def _said_of_ignoring(scope: Scope, name: str, known: Collection[str]) -> list[str]:
+    shown = clean(name)
+    if is_pattern(name):
+        fits = sum(fnmatchcase(other, name) for other in known)
+        return [f"What fits {shown} is not stored from now on ({plural(fits, 'variable')} now)"]
+    if name not in known:
+        return [f"{shown} is not bound now; it will be ignored when it appears"]
+    forget = scope.typed("forget", name, "--sources", "--yes")
+    return [
+        f"{shown} is not stored from now on; what is stored already stays until it is forgotten",
+        f"The code of its cells is kept as typed: {forget} takes out both",
+    ]
+
+
+# -- `hide`: the variables that no model is told of
+
+
+def hide_arguments(parser: Parser) -> None:
+    parser.takes_all(
+        "names", "name", help="variables, or patterns ('client_*'); without any, list those that are hidden"
+    )
+    parser.flag("--remove", help="models may be told of them again")
+    parser.explains(
+        "A hidden variable stays in the history and can be used by code. Its name, and texts and numbers of four\n"
+        "characters and more of its value, are left out of what models are sent from now on, also where code prints them.\n"
+        "Not left out: what is computed from it, shorter texts and numbers, and what a model was sent before. An agent\n"
+        "that guesses the name can still use it: `ignore` and `forget` keep a value out of the history."
+    )
+
+
+def hide(scope: Scope, options: Namespace) -> Result:
+    hidden = HideList(scope.repo)
+    names: list[str] = list(dict.fromkeys(options.words))
+    if not names:
+        if options.remove:
+            raise UsageProblem("say which variables")
+        listed = sorted(hidden)
+        return Lines(
+            (f"Hidden: {', '.join(map(clean, listed))}" if listed else "No variable is hidden.",), {"hidden": listed}
+        )
+    if options.remove:
+        unknown = [name for name in names if name not in set(hidden)]
+        if unknown:
+            raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is hidden")
+        for name in names:
+            hidden.remove(name)
+        return Lines(tuple(f"Models may be told of {clean(name)} again" for name in names), {"shown": names})
+    for name in names:
+        _check_entry(name)
+    for name in names:
+        hidden.add(name)
+    known = _known_names(scope)
+    return Lines(tuple(line for name in names for line in _said_of_hiding(name, known)), {"hidden": names})
+
+
+def _said_of_hiding(name: str, known: Collection[str]) -> list[str]:
+    shown = clean(name)
+    if is_pattern(name):
+        fits = sum(fnmatchcase(other, name) for other in known)
+        return [f"No model is told of what fits {shown} from now on ({plural(fits, 'variable')} now)"]
+    told = f"No model is told of {shown} from now on"
+    if name in known:
+        return [told]
+    near = close_names(name, [other for other in known if not other.startswith("_")])
+    hint = f"; did you mean {' or '.join(map(clean, near))}?" if near else ""
+    return [told, f"There is no variable {shown} now{hint}"]

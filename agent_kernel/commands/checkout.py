@@ -1,0 +1,610 @@
+"""`checkout`, `switch`, `rollback`, `undo`, `redo` and `merge`: going somewhere else in the history.
+
+In a live session they load variables. A store alone has none to load: there they move HEAD, which is where the next
+session starts, or write a commit that needs no loading.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents import agent_undo
+from agent_kernel.agents.agent_undo import operation_text, run_text
+from agent_kernel.agents.event_log import EventStore, steps_in
+from agent_kernel.agents.events import Cancelled, Fail
+from agent_kernel.agents.messages import stepless_runs
+from agent_kernel.commands import describe
+from agent_kernel.commands.describe import by_name, ranks
+from agent_kernel.commands.output import Block, Json, Line, Lines, Opens, Result
+from agent_kernel.commands.scope import Parser, Scope, UsageProblem
+from agent_kernel.commands.text import clean, spelled
+from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
+from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
+from agent_kernel.session.history import changes_between, person
+from agent_kernel.session.labels import commit_in_message
+from agent_kernel.session.merge import conflict_of, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent_kernel.agents.agent_undo import Apart
+    from agent_kernel.errors import MergeConflictError
+    from agent_kernel.repository import Unsaved
+    from agent_kernel.session import Report, Repository
+    from agent_kernel.session.session import Only
+
+__all__ = [
+    "MoveReport",
+    "ToChoose",
+    "add_uncovered",
+    "checkout",
+    "checkout_arguments",
+    "merge",
+    "merge_arguments",
+    "only_argument",
+    "only_asked",
+    "partial_argument",
+    "redo",
+    "redo_arguments",
+    "rollback",
+    "rollback_arguments",
+    "spelled_out",
+    "steps_between",
+    "switch",
+    "switch_arguments",
+    "undo",
+    "undo_arguments",
+]
+
+
+# -- say of a move through the history what it did not cover: what agents did outside the variables
+
+
+def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
+    """The steps of agents that the session's variables go on without, and with again, since they were those of a commit."""
+    return agent_undo.apart(scope.repo, before, scope.live().head)
+
+
+def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
+    """The report of a move, with what it did not cover. `before`: where the variables were."""
+    found = steps_between(scope, before) if found is None else found
+    notes = agent_undo.uncovered_notes(EventStore(scope.repo.store), found)
+    return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
+
+
+_KEEP = "leave the random generators as they are"
+_PARTIAL = (
+    "go on without variables that cannot be loaded here. Each is replaced by a placeholder; using it raises an error. "
+    "Their stored values stay, for a checkout that can load them"
+)
+
+
+def partial_argument(parser: Parser) -> None:
+    parser.flag("--partial", help=_PARTIAL)
+
+
+_ONLY: dict[str, Only] = {"": "", "vars": "vars", "chat": "chat"}
+
+
+def only_argument(parser: Parser) -> None:
+    parser.value(
+        "--only",
+        metavar="vars|chat",
+        help="the variables without the conversation with agents, or the conversation without the variables",
+        default="",
+    )
+
+
+def only_asked(options: Namespace) -> Only:
+    """What `--only` says. Raises: UsageProblem: something else."""
+    meant = _ONLY.get(options.only)
+    if meant is None:
+        raise UsageProblem(f"--only takes vars or chat, not {options.only!r}")
+    return meant
+
+
+@dataclass(frozen=True)
+class MoveReport(Result):
+    """What a verb did to the variables, or to HEAD."""
+
+    said: str  # the sentence up to the counts
+    commit: ObjectId | None
+    branch: str | None
+    report: Report | None = None
+    ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what changed
+    holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
+
+    @classmethod
+    def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> MoveReport:
+        """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
+        at = at or report.commit
+        if at is None:
+            return cls(said, at, report.branch, report)
+        commit = scope.repo.commit_at(at)
+        known = ranks(scope.repo, report.changed, commit)
+        holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
+        return cls(said, at, report.branch, report, known, holders)
+
+    @property
+    def unsaved(self) -> Sequence[Unsaved]:
+        return self.report.unsaved if self.report is not None else ()
+
+    def to_json(self) -> Json:
+        report = self.report
+        return {
+            "commit": None if self.commit is None else hex_of(self.commit),
+            "branch": self.branch,
+            "changed": describe.changes_json(report.changed) if report else [],
+            "unsaved": describe.unsaved_json(report.unsaved) if report else [],
+            "notes": list(report.notes) if report else [],
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        if self.report is None:
+            return [Line(self.said)]
+        names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
+        notes = [Line(clean(note)) for note in self.report.notes]
+        said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
+        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
+
+
+def checkout_arguments(parser: Parser) -> None:
+    parser.takes(
+        "rev",
+        "ref",
+        help="a commit, branch or tag, or - for where you were before; without one, the branch's last state",
+    )
+    parser.flag("--keep-random", help=_KEEP)
+    parser.flag("--fresh", help="bring nothing back after a restart: the branch goes on without what is not loaded")
+    partial_argument(parser)
+    only_argument(parser)
+    parser.names("only these variables, from REV into what you have now")
+
+
+def checkout(scope: Scope, options: Namespace) -> Result:
+    only = only_asked(options)
+    if only and (options.fresh or options.names or options.rev is None):
+        raise UsageProblem("--only goes with a commit, and with no names")
+    if options.fresh:
+        return _start_fresh(scope, options)
+    rev = spelled_out(options.rev)
+    if rev is not None and scope.branch_meant(rev) is None:
+        scope.resolve(rev)  # says more of what it does not find than the session could
+    if scope.session is None:
+        _require_live(scope, only)
+        return _move_head(scope, rev or "HEAD", options.names)
+    before = scope.session.head
+    report = scope.session.checkout(
+        rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
+    )
+    if not options.names and only != "chat":
+        report = add_uncovered(scope, before, report)
+    if only:
+        said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
+        return MoveReport.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
+    if options.names:
+        names = ", ".join(options.names)
+        at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
+        return MoveReport.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
+    return _arrived("Checked out", scope, report)
+
+
+def _require_live(scope: Scope, only: Only) -> None:
+    if only:
+        raise UsageProblem("--only is for a running notebook")
+
+
+def _start_fresh(scope: Scope, options: Namespace) -> Result:
+    if options.rev is not None or options.names:
+        raise UsageProblem("--fresh stands alone: it is about what a restart left unloaded")
+    if scope.session is None and scope.notebook is None:
+        raise UsageProblem("--fresh is for a running notebook: only there a restart leaves variables unloaded")
+    report = scope.live().leave_behind()
+    said = "Nothing to leave behind" if report.commit is None else "Started fresh"
+    return MoveReport(said, report.commit, report.branch, report if report.commit is not None else None)
+
+
+def switch_arguments(parser: Parser) -> None:
+    parser.takes("branch", "branch", help="the branch to go to, or - for the one before", optional=False)
+    parser.flag("-c", "--create", help="make the branch here first")
+    parser.flag("--keep-random", help=_KEEP)
+    partial_argument(parser)
+
+
+def switch(scope: Scope, options: Namespace) -> Result:
+    branch = options.branch if options.create else _branch(scope, options.branch)
+    if scope.session is not None:
+        before = scope.session.head
+        report = scope.session.switch(
+            branch, create=options.create, keep_random=options.keep_random, partial=options.partial
+        )
+        report = add_uncovered(scope, before, report)
+        if options.create:
+            return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
+        return _arrived(f"Switched to branch {report.branch}", scope, report)
+    head = scope.head()
+    if options.create:
+        if head.commit is None:
+            raise UsageProblem("the store has no commit yet that a branch could start from")
+        scope.repo.create_branch(branch, head.commit)
+    return _move_head(scope, branch, ())
+
+
+def spelled_out(rev: str | None) -> str | None:
+    """`-` is where you were before, as in git."""
+    return "@{-1}" if rev == "-" else rev
+
+
+def _branch(scope: Scope, text: str) -> str:
+    """The branch that is meant.
+
+    Raises:
+        RefNotFoundError: nothing is called that.
+        UsageProblem: it is a commit or a tag.
+    """
+    rev = spelled_out(text) or text
+    branch = scope.branch_meant(rev)
+    if branch is not None:
+        return branch
+    try:
+        scope.resolve(rev)
+    except RefNotFoundError as error:
+        remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
+        raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy), error.said) from None
+    raise UsageProblem(f"{clean(text)} is not a branch; {scope.typed('checkout', text)} goes to that commit")
+
+
+def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> MoveReport:
+    branch = scope.branch_meant(rev)
+    if names:
+        raise UsageProblem("there are no live variables here; single ones are checked out in a notebook")
+    found, commit = scope.commit(rev if branch is None else f"refs/heads/{branch}")
+    scope.repo.move_head("", Head(branch, found), f"checkout: moving to {branch or rev}")
+    where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
+    return MoveReport(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
+
+
+def _how_to_name(scope: Scope) -> str:
+    """How work on no branch gets a name."""
+    return f"{scope.typed('switch', '-c', 'NAME')} starts a branch here"
+
+
+def rollback_arguments(parser: Parser) -> None:
+    parser.takes("rev", "ref", help="the commit to be as before", optional=False)
+    parser.flag("--keep-random", help=_KEEP)
+    partial_argument(parser)
+    only_argument(parser)
+
+
+def rollback(scope: Scope, options: Namespace) -> Result:
+    found, commit = scope.commit(options.rev)
+    only = only_asked(options)
+    alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
+    said = f"Rolled back{alone} to {describe.label(found, commit, longest=60)}"
+    if scope.session is not None:
+        before = scope.session.head
+        report = scope.session.rollback(
+            options.rev, keep_random=options.keep_random, partial=options.partial, only=only
+        )
+        if only != "chat":
+            report = add_uncovered(scope, before, report)
+        return MoveReport.of(said, scope, report)
+    _require_live(scope, only)
+    made = _rollback_commit(scope, options.rev, found, commit)
+    branch = scope.head().branch
+    return MoveReport(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)
+
+
+def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) -> ObjectId:
+    head = scope.head()
+    if head.commit is None:
+        raise UsageProblem("the store has no commit yet that could be rolled back")
+    trees = [scope.repo.tree(one.tree) for one in (scope.repo.commit_at(head.commit), commit)]
+    changed = changes_between(scope.repo, *trees)
+    made = msgspec.structs.replace(
+        commit,
+        parents=(head.commit,),
+        author=person(),
+        time_ns=time.time_ns(),
+        utc_offset_s=time.localtime().tm_gmtoff,
+        message=f"roll back to {commit_in_message(found, commit, rev)}",
+        kind="rollback",
+        status="ok",
+        cell=None,
+        changed=changed,
+        unsaved=(),
+        labels=(),
+        run="",
+        step=None,
+        restores=found,
+        chat=None,
+    )
+    return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
+
+
+def _arrived(said: str, scope: Scope, report: Report) -> MoveReport:
+    at = report.commit if report.commit is not None else scope.live().head
+    if at is not None and said == "Checked out":
+        branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
+        said = f"{said} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
+    return MoveReport.of(said, scope, report, at)
+
+
+# -- `undo` and `redo`: back and forth through what this session did
+
+
+def undo_arguments(parser: Parser) -> None:
+    parser.takes("count", "text", help="how many operations (default: 1)", default="1")
+    partial_argument(parser)
+    only_argument(parser)
+
+
+def undo(scope: Scope, options: Namespace) -> Result:
+    only = only_asked(options)
+    if only == "chat":
+        return _conversation_back(scope, options)
+    return _idle_task(scope) or _repeated("undo", scope, options, only)
+
+
+def _idle_task(scope: Scope) -> Result | None:
+    """What to say, once, where a task came last and ended before its first step: undo would take back what came before it."""
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    last = next(reversed(event_store.starts()), None)
+    at = None if session.head is None else scope.repo.commit_at(session.head)
+    if last is None or last.parent_run or last.run == session.passed_over or at is None or last.time_ns < at.time_ns:
+        return None
+    events = tuple(event_store.of(last.run))
+    if steps_in(events) or not isinstance(events[-1], Fail | Cancelled):
+        return None
+    operation = session.next_undo
+    if operation is None:
+        return None
+    session.passed_over = last.run
+    said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
+    next_one = operation_text(scope.repo, operation, session.id)
+    return Lines((said, f"{scope.typed('undo')} again takes back {next_one}"))
+
+
+def redo_arguments(parser: Parser) -> None:
+    parser.takes("count", "text", help="how many operations (default: 1)", default="1")
+    partial_argument(parser)
+
+
+def redo(scope: Scope, options: Namespace) -> Result:
+    return _repeated("redo", scope, options)
+
+
+def _conversation_back(scope: Scope, options: Namespace) -> Result:
+    """Take the conversation with agents back to before the last run that they remember, and leave the variables."""
+    if options.count != "1":
+        raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    begun = stepless_runs(scope.repo, event_store, session.head)
+    talk = session.last_talk(begun)
+    report = session.undo(only="chat", begun=begun)
+    assert talk is not None  # else there was nothing to take back
+    said = f"The conversation went back to before {run_text(event_store, talk.run)}"
+    return MoveReport.of(said, scope, report)
+
+
+_CHECKOUT_OF: Final = "the checkout of "
+
+
+def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
+    """Undo or redo so many operations, as far as there are any."""
+    count = options.count.lstrip("0") if options.count.isascii() else ""
+    if not count.isdecimal():
+        raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
+    done: list[MoveReport] = [_once(verb, scope, only, partial=options.partial)]
+    for _ in range(int(count[:9]) - 1):
+        try:
+            done.append(_once(verb, scope, only, partial=options.partial))
+        except NothingToUndoError:
+            return Steps(tuple(done), (Line(f"that is all there is to {verb} in this session"),))
+    return done[0] if len(done) == 1 else Steps(tuple(done))
+
+
+def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
+    session = scope.live()
+    before, absent = session.head, set(session.carried())
+    brings_back = verb == "redo" and session.next_redo is session.next_undo
+    report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
+    # Asked for afterwards: what no cell had committed became an operation of its own first.
+    what = session.next_redo if verb == "undo" else session.next_undo
+    said = "Undone" if verb == "undo" else "Done again"
+    at = report.commit if report.commit is not None else session.head
+    if brings_back or (what is not None and what.chat):
+        where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
+        return MoveReport.of(f"The conversation {where}", scope, report, at)
+    found = steps_between(scope, before)
+    about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
+    if what is not None and what.run:
+        part, stays = _part_of_run(scope, what.run, found.left if verb == "undo" else found.taken)
+        about = f"{part}{about}"
+        if stays and verb == "undo":
+            report = msgspec.structs.replace(report, notes=(*report.notes, stays))
+    gone = [name for name in session.carried() if name not in absent]
+    if gone:
+        report = msgspec.structs.replace(report, notes=(*report.notes, _out_of_memory(scope, gone)))
+    said = f"C{about[5:]} {said.lower()}" if about.startswith(_CHECKOUT_OF) else f"{said} {about}".rstrip()
+    if what is not None and what.moved and only == "vars":
+        said = f"The variables went back to before {about}, and HEAD stays there"
+    return MoveReport.of(said, scope, add_uncovered(scope, before, report, found), at)
+
+
+def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
+    are, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    return f"{spelled(names)} {are} out of memory again, as after the restart: {scope.typed('checkout')} brings {them} back"
+
+
+def _is_back(scope: Scope) -> str:
+    """Where the conversation is that came back: it may have been taken back further, and more than once."""
+    session, event_store = scope.live(), EventStore(scope.repo.store)
+    if session.next_undo is None or not session.next_undo.chat:
+        return "is back where it was"
+    talk = session.last_talk(stepless_runs(scope.repo, event_store, session.head))
+    return "is back by one run" if talk is None else f"is back up to {run_text(event_store, talk.run)}"
+
+
+def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:
+    """`step 3 of `, where other steps of the run are not part of this, and what is to be said of those before it."""
+    steps = found.get(run, set())
+    events = list(EventStore(scope.repo.store).of(run))
+    others = agent_undo.steps_run(events) - steps
+    if not steps or not others:
+        return "", ""
+    before = {step for step in others if step < min(steps)}
+    begun = next((event.before for event in events if event.step in before and event.before), "")
+    back = f": {scope.typed('rollback', begun[:8])} goes back to before the run" if begun else ""
+    stays = (
+        f"{agent_undo.step_numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
+    )
+    return f"{agent_undo.step_numbers(steps)} of ", stays
+
+
+@dataclass(frozen=True)
+class Steps(Result):
+    """Several operations, one after the other."""
+
+    each: tuple[MoveReport, ...]
+    last: tuple[Line, ...] = ()
+
+    @property
+    def unsaved(self) -> Sequence[Unsaved]:
+        return [lost for one in self.each for lost in one.unsaved]
+
+    def to_json(self) -> Json:
+        return [one.to_json() for one in self.each]
+
+    def blocks(self) -> Sequence[Block]:
+        return [*(block for one in self.each for block in one.blocks()), *self.last]
+
+
+# -- `merge`: three-way, variable by variable. On a store alone, whole entries are taken and nothing is loaded
+
+
+def merge_arguments(parser: Parser) -> None:
+    parser.takes(
+        "rev",
+        "ref",
+        help="the branch, tag or commit to merge into where you are, or - for the branch before",
+        optional=False,
+    )
+    parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
+    parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
+    parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
+    partial_argument(parser)
+    parser.explains(
+        "A variable that one side changed is taken from that side. Of dicts that both changed, each key is taken so, in a\n"
+        "notebook; --ours and --theirs settle the keys that clash, and other variables as a whole, as git's -X does. On\n"
+        "the command line nothing is loaded, so dicts too are kept or taken as a whole. Variables that share objects are\n"
+        "one value, taken from one side: a choice for one of them is for all."
+    )
+
+
+def merge(scope: Scope, options: Namespace) -> Result:
+    both = set(options.ours) & set(options.theirs)
+    if both:
+        raise UsageProblem(f"{', '.join(sorted(both))}: either --ours or --theirs")
+    rev = spelled_out(options.rev) or options.rev
+    options.rev = scope.branch_meant(rev) or rev
+    found, commit = scope.commit(options.rev)
+    head = scope.head().commit
+    if head is not None:
+        _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
+        if start(scope.repo, head, found).up_to_date:
+            return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
+    said = f"Merged {describe.label(found, commit, longest=60)}"
+    if scope.session is not None:
+        report = scope.session.merge(
+            options.rev,
+            ours=set(options.ours),
+            theirs=set(options.theirs),
+            message=options.message,
+            partial=options.partial,
+        )
+        return MoveReport.of(said, scope, report)
+    return _merge_stored(scope, found, options, said)
+
+
+@dataclass(frozen=True)
+class ToChoose(Result):
+    """A merge or a cherry-pick that waits for a choice: in a panel, or in words as it stays in the notebook's file, without values."""
+
+    conflict: MergeConflictError
+
+    @property
+    def ok(self) -> bool:
+        return False
+
+    @property
+    def opens(self) -> Opens:
+        return Opens(conflict=self.conflict)
+
+    def to_json(self) -> Json:
+        return {"merges": self.conflict.rev, "names": list(dict.fromkeys(self.conflict.variables))}
+
+    def blocks(self) -> Sequence[Block]:
+        names = [clean(name) for name in dict.fromkeys(self.conflict.variables)]
+        rev = clean(self.conflict.rev)
+        way, done = f"%agent merge {rev} --ours NAME --theirs NAME", "merged"
+        if self.conflict.picks:
+            done = "cherry-picked"
+            way = f"ak.here().session.cherry_pick({rev!r}, ours=[…], theirs=[…])"
+        return [
+            Line(f"Both {rev} and your current state changed {', '.join(names)}. Nothing was {done}."),
+            Line(f"Choose: {way}"),
+        ]
+
+
+def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iterable[str]) -> None:
+    sides = [repo.commit_at(at) for at in (ours, theirs)]
+    for name in names:
+        if not any(name in repo.tree(commit.tree) for commit in sides):
+            raise NameNotFoundError(name, "either side", describe.names_close_to(repo, sides[1], name))
+
+
+def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> MoveReport:
+    head = scope.head()
+    if head.commit is None:
+        raise UsageProblem("the store has no commit yet that could be merged into")
+    begin = start(scope.repo, head.commit, theirs)
+    if begin.fast_forward and head.branch:
+        scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
+        scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
+        return MoveReport(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
+    return MoveReport(said, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
+
+
+def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: ObjectId, options: Namespace) -> ObjectId:
+    repo, ours = scope.repo, head.commit
+    if ours is None:
+        raise UsageProblem("the store has no commit yet that could be merged into")
+    if base is None:
+        raise UnrelatedHistoriesError(short(ours), short(theirs))
+    trees = [repo.tree_at(at) for at in (base, ours, theirs)]
+    merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
+    if merged.conflicts:
+        raise conflict_of(repo, merged.conflicts)
+    writer = repo.writer()
+    tree = repo.tree_at(ours).edit(writer, merged.changes)
+    now = repo.commit_at(ours)
+    made = Commit(
+        tree=tree.id,
+        parents=(ours, theirs),
+        author=person(),
+        time_ns=time.time_ns(),
+        utc_offset_s=time.localtime().tm_gmtoff,
+        message=options.message or f"merge {options.rev}",
+        kind="merge",
+        changed=changes_between(repo, repo.tree_at(ours), tree),
+        random=now.random,
+        environment=now.environment,
+    )
+    return repo.publish(writer, made, head=head, session="", message=made.message)

@@ -1,0 +1,768 @@
+"""The rows of a list: which commits, under which days, in which folds, and how the graph runs through them.
+
+A list is worked out as a whole, since every page needs to know what stands above it, but only as far as the shape goes:
+what a row says is read when the row is asked for. A closed fold is one node of the graph. With a filter, a commit's
+parents are the nearest ancestors that are listed, and the line to one that is not a neighbour is dashed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents import step_locations
+from agent_kernel.agents.approval import run_status
+from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, steps_in, usage_of
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Fail,
+    Output,
+    StepStart,
+    TaskStart,
+)
+from agent_kernel.agents.messages import open_action, start_event
+from agent_kernel.agents.races.outcome import is_race
+from agent_kernel.commands.describe import by_name, grown_between, growth, ranks
+from agent_kernel.commands.history import Step, Strand, assign
+from agent_kernel.commands.timeline import NOTHING, Record, View
+from agent_kernel.queries.wording import (
+    Author,
+    FoldRow,
+    Graph,
+    Line,
+    Part,
+    RunFacts,
+    RunStatus,
+    Sign,
+    Stopped,
+    WaitRow,
+    cleaned,
+    prompts,
+    subject_of,
+)
+from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.session.labels import Kernels, about
+from agent_kernel.values import summaries
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import Event
+    from agent_kernel.commands.describe import Rank
+    from agent_kernel.queries.reader import QueryContext, Spread
+    from agent_kernel.repository import Change, Commit, Unsaved
+    from agent_kernel.storage import Store
+
+__all__ = [
+    "Changed",
+    "Colours",
+    "Fold",
+    "Item",
+    "Listing",
+    "Piece",
+    "cells_took",
+    "changed_among",
+    "changed_by",
+    "chips_of",
+    "code_line",
+    "colours_of",
+    "counts_of",
+    "day_of",
+    "growth",
+    "listing_of",
+    "pieces_of",
+    "run_row",
+    "sign_of",
+    "status_of",
+    "stopped_of",
+    "stopped_row",
+    "task_of",
+    "wait_row",
+    "where_stopped",
+]
+
+
+# -- which commits stand together in the list: the steps of an agent's run, cells that changed nothing, runs of one cell
+#
+# The list has the order of time, but the commits of a run stand together, and those of its sub-agents with them, also where
+# others were made meanwhile. No commit may stand below its parent, so a run is in several pieces where somebody else's
+# commits lie between its own.
+
+
+class Piece:
+    """Commits that stand next to each other, newest first. `run`: the agent's run that they are."""
+
+    __slots__ = ("day", "records", "run")
+
+    def __init__(self, record: Record, day: int, run: str) -> None:
+        self.records = [record]
+        self.day = day
+        self.run = run
+
+    @property
+    def why(self) -> str:
+        """Why they may stand as one row: run, nothing, repeated; "": they may not."""
+        if self.run:
+            return "run"
+        return "" if len(self.records) < 2 else "nothing" if self.records[0].mark == NOTHING else "repeated"
+
+
+def pieces_of(view: View, tz_s: int) -> list[Piece]:
+    """Commits one by one or, where they may stand as one row, together."""
+    pinned = {view.head.commit, *view.branches.values(), *view.tags.values()}
+    pieces: list[Piece] = []
+    roots = _roots(view)
+    last_of: dict[str, int] = {}  # where the piece of a run stands that may still grow
+    floor: dict[ObjectId, int] = {}  # no piece before this one may hold it: one of its children stands there
+    for record in view.order:
+        day = day_of(record.time_ns, tz_s)
+        root = roots.get(record.run or record.id, record.run)
+        at = last_of.get(root, -1) if root else len(pieces) - 1
+        fits = at >= floor.get(record.id, 0)
+        if root and at >= 0 and fits:
+            pieces[at].records.append(record)
+        elif (
+            not root and pieces and not pieces[-1].run and day == pieces[-1].day and _folds(pieces[-1], record, pinned)
+        ):
+            pieces[-1].records.append(record)
+        else:
+            pieces.append(Piece(record, day, root))
+            at = len(pieces) - 1
+            if root:
+                last_of[root] = at
+        for parent in record.parents:
+            floor[parent] = max(floor.get(parent, 0), at)
+    return pieces
+
+
+def _roots(view: View) -> dict[str | ObjectId, str]:
+    """The outermost run that each run of a sub-agent belongs to: one of its commits merged theirs.
+
+    What a sub-agent left uncommitted is committed before the merge, as no step of any run: by its id.
+    """
+    outer: dict[str | ObjectId, str] = {}
+    for record in view.order:
+        if not record.run:
+            continue
+        for merged in (view.order[view.places[parent]] for parent in record.parents[1:]):
+            inner = merged
+            if not merged.run and merged.parents:
+                inner = view.order[view.places[merged.parents[0]]]
+            if inner.run and inner.run != record.run:
+                outer.setdefault(inner.run, record.run)
+                outer.setdefault(merged.id, record.run)
+    return {one: _outermost(one, outer) for one in outer}
+
+
+def _outermost(one: str | ObjectId, outer: Mapping[str | ObjectId, str]) -> str:
+    seen = {one}
+    while one in outer and outer[one] not in seen:
+        one = outer[one]
+        seen.add(one)
+    return str(one)
+
+
+def _folds(newer: Piece, older: Record, pinned: Collection[ObjectId | None]) -> bool:
+    """Whether two neighbours may stand as one row. What a name points at stays in sight."""
+    last = newer.records[-1]
+    alike = last.mark == older.mark != 0 and last.parents == (older.id,)
+    return alike and last.id not in pinned and older.id not in pinned
+
+
+def day_of(time_ns: int, tz_s: int) -> int:
+    """The reader's day, counted from 1970."""
+    return (time_ns // 1_000_000_000 + tz_s) // 86_400
+
+
+# -- which colour a commit has: that of the branch on whose line it was made
+#
+# A branch's line is its tip, the tip's first parent, and so on. Where lines run together, the part that they share
+# belongs to the first of them: main (or, without one, the branch of HEAD), then the others by name. Colours are numbers:
+# 0 is that first branch, the others count on from the oldest, so that a new branch changes no other's colour. Lines of
+# branches that are gone come last.
+
+_MAIN = "main"
+
+
+class Colours(msgspec.Struct, frozen=True):
+    """Colours of commits and of branches."""
+
+    commits: Mapping[ObjectId, int]
+    branches: Mapping[str, int]
+    first: str | None  # the branch of colour 0
+
+
+def colours_of(view: View) -> Colours:
+    """The colours of everything in the view."""
+    first = _MAIN if _MAIN in view.branches else view.head.branch if view.head.branch in view.branches else None
+    names = sorted(view.branches, key=lambda name: (name != first, name))
+    lines: dict[ObjectId, str] = {}
+    own: dict[str, int] = {}  # when the oldest commit of its own was made
+    for name in names:
+        for id in _line(view, view.branches[name], lines):
+            lines[id] = name
+            own[name] = view.order[view.places[id]].time_ns
+    newest = view.order[0].time_ns if view.order else 0
+    ranked = sorted(names, key=lambda name: (name != first, own.get(name, newest + 1), name))
+    branches = {name: colour for colour, name in enumerate(ranked)}
+    commits = {id: branches[name] for id, name in lines.items()}
+    _colour_rest(view, commits, len(branches))
+    return Colours(commits, branches, first)
+
+
+def _line(view: View, tip: ObjectId, taken: Container[ObjectId]) -> Iterator[ObjectId]:
+    id: ObjectId | None = tip
+    while id is not None and id not in taken and id in view.places:
+        yield id
+        parents = view.order[view.places[id]].parents
+        id = parents[0] if parents else None
+
+
+def _colour_rest(view: View, commits: dict[ObjectId, int], colour: int) -> None:
+    """What no branch is on any more: each line a colour of its own, the oldest first."""
+    lines: list[list[ObjectId]] = []
+    taken = set(commits)
+    for record in view.order:
+        if record.id not in taken:
+            lines.append(list(_line(view, record.id, taken)))
+            taken.update(lines[-1])
+    for number, line in enumerate(reversed(lines), colour):
+        commits.update(dict.fromkeys(line, number))
+
+
+_LAST_LANE = 6  # lanes beyond the sixth are drawn as one
+_MOST_PARENTS = 8  # of a listed commit, nearest first, where others are filtered out
+_NONE: Mapping[str, int] = {}
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Neighbours that may stand as one row, newest first."""
+
+    id: str
+    why: str
+    members: tuple[Record, ...]
+    matching: int  # members that a filter leaves; 0: there is none
+    is_open: bool
+    run: str = ""  # the agent's run that it is
+    part: Part = ""  # of a run that is several rows
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """A row: a commit, a fold, what waits or stopped, or (none of these) the day of those that follow, or a `text` of its own.
+
+    `node`: its place among the graph's nodes; of a step that waits that of the commit that it would follow on.
+    """
+
+    node: int
+    record: Record | None = None
+    fold: Fold | None = None
+    day: str = ""
+    text: str = ""
+    waits: str = ""  # the run whose step it is
+    stopped: str = ""  # a run that stopped before its first commit
+    is_under: bool = False  # a step that waits stands right above this commit
+
+    @property
+    def is_node(self) -> bool:
+        """Whether a node of the graph stands in this row, and not only lines."""
+        return self.record is not None or (self.fold is not None and not self.fold.is_open)
+
+
+class Listing:
+    """All rows of a list. The graph is worked out from the top as far as somebody looks; one thread at a time."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        matches: int,
+        rows: Mapping[ObjectId, int],
+        nodes: Sequence[Sequence[Record]],
+        edges: Edges,
+        keep: int | None,
+    ) -> None:
+        self.items = items
+        self.matches = matches
+        self.rows = rows  # where each listed commit stands
+        self._nodes = nodes  # the commits that stand in each
+        self._edges = edges
+        self._steps: list[Step[int]] = []
+        self._more = assign(((node, edges.parents(node)) for node in range(len(nodes))), keep)
+
+    def graph(self, item: Item, colours: Colours) -> Graph:
+        """The piece of the graph beside a row."""
+        self._steps.extend(islice(self._more, max(0, item.node + 1 - len(self._steps))))
+        if item.node >= len(self._nodes) or (item.waits and item.fold is None):
+            return Graph(0 if item.waits or item.stopped else None, 0, ())
+        step = self._steps[item.node]
+        colour = self._colour(item.node, colours)
+        passing = [(at, strand) for at, strand in enumerate(step.above) if strand is not None]
+        if item.waits:
+            down = (None, step.lane, colour, 1)
+            return Graph(
+                min(step.lane, _LAST_LANE),
+                colour,
+                _unique([*((at, at, *self._how(strand, colours)) for at, strand in passing), down]),
+            )
+        if item.stopped:  # it follows on no commit that is listed: beside all lines
+            free = max((at for at, _ in passing), default=-1) + 1
+            lines = _unique([(at, at, *self._how(strand, colours)) for at, strand in passing])
+            return Graph(min(free, _LAST_LANE), colour, lines)
+        if not item.is_node:
+            return Graph(None, colour, _unique([(at, at, *self._how(strand, colours)) for at, strand in passing]))
+        into = [(at, None if strand.parent == item.node else at, *self._how(strand, colours)) for at, strand in passing]
+        out = [(None, at, *self._how(strand, colours)) for at, strand in step.sent]
+        above = [(step.lane, None, colour, 1)] if item.is_under else []
+        return Graph(min(step.lane, _LAST_LANE), colour, _unique([*into, *out, *above]))
+
+    def _how(self, strand: Strand[int], colours: Colours) -> tuple[int, int]:
+        # A line is of the branch that it was drawn for: down to a first parent the child's, to others the parent's.
+        node = strand.child if strand.is_first else strand.parent
+        return self._colour(node, colours), int((strand.child, strand.parent) in self._edges.dashed)
+
+    def _colour(self, node: int, colours: Colours) -> int:
+        return colours.commits[self._nodes[node][0].id]
+
+
+class Edges:
+    """Which nodes follow on which, worked out node by node from the top."""
+
+    def __init__(self, view: View, nodes: Sequence[Sequence[Record]], node_of: Mapping[ObjectId, int]) -> None:
+        self._nodes = nodes
+        self._node_of = node_of
+        self._near = _nearest_listed(view, node_of)
+        self.dashed: set[tuple[int, int]] = set()  # to a node that is not a neighbour
+
+    def parents(self, node: int) -> tuple[int, ...]:
+        """The nodes that hold the parents, or else the nearest ancestors that are listed."""
+        found: dict[int, None] = {}
+        for record in self._nodes[node]:
+            for parent in record.parents:
+                to = self._node_of.get(parent)
+                if to is not None and to != node:
+                    self.dashed.discard((node, to))
+                    found[to] = None
+                for far in self._near.get(parent, ()) if to is None else ():
+                    if far not in found and far != node:
+                        self.dashed.add((node, far))
+                        found[far] = None
+        return tuple(found)
+
+
+def _unique(lines: list[Line]) -> tuple[Line, ...]:
+    """The lines with those of the last lanes drawn as one."""
+    found: dict[tuple[int | None, int | None], Line] = {}
+    for top, bottom, colour, dashed in lines:
+        ends = (_capped(top), _capped(bottom))
+        found.setdefault(ends, (*ends, colour, dashed))
+    return tuple(found.values())
+
+
+def _capped(lane: int | None) -> int | None:
+    return None if lane is None else min(lane, _LAST_LANE)
+
+
+def listing_of(
+    view: View,
+    colours: Colours,
+    matching: Collection[ObjectId] | None,
+    tz_s: int,
+    unfolded: Collection[str] = (),
+    *,
+    fold: bool = True,
+    asked_ns: Mapping[str, int] = _NONE,
+    stopped_ns: Mapping[str, int] = _NONE,
+) -> Listing:
+    """Lay out the rows.
+
+    Args:
+        matching: the commits that a filter leaves; None: all of them.
+        fold: whether neighbours stand as one row at all.
+        asked_ns: the runs that wait for a person, which stand open, and when they asked.
+        stopped_ns: the runs without a commit that stopped, and when.
+    """
+    items: list[Item] = []
+    rows: dict[ObjectId, int] = {}
+    node_of: dict[ObjectId, int] = {}  # also of what is folded away
+    seen: set[str] = set()  # the runs whose waiting step is listed: one that was resumed may be in several pieces
+    nodes: list[Sequence[Record]] = []
+    matches, today = 0, -1
+    pieces = pieces_of(view, tz_s)
+    parts = _parts(pieces)
+    without = [] if matching is not None or not fold else _without_commits(asked_ns, pieces)
+    for run in without:  # they stand before all others: what waits is what there is to do
+        if today < 0:
+            today = max(day_of(asked_ns[run], tz_s), pieces[0].day if pieces else 0)
+            items.append(Item(0, day=_date(today)))
+        items.append(Item(0, waits=run))
+    kernels = Kernels()
+    left = [] if matching is not None or not fold else sorted(stopped_ns, key=lambda run: stopped_ns[run])
+
+    def stopped_since(time_ns: int) -> None:
+        nonlocal today
+        while left and stopped_ns[left[-1]] > time_ns:
+            run = left.pop()
+            day = day_of(stopped_ns[run], tz_s)
+            if day != today:
+                items.append(Item(len(nodes), day=_date(day)))
+                today = day
+            items.append(Item(len(nodes), stopped=run))
+
+    for piece, part in zip(pieces, parts, strict=True):
+        members, day = piece.records, piece.day
+        between = {one.id: kernels.before(one.id, next(iter(one.parents), None), one.session) for one in members}
+        found = members if matching is None else [record for record in members if record.id in matching]
+        if not found:
+            continue
+        matches += len(found)
+        stopped_since(members[0].time_ns)
+        if day != today:
+            items.append(Item(len(nodes), day=_date(day)))
+            today = day
+        said = between[found[0].id] or between[members[0].id]
+        if said:
+            items.append(Item(len(nodes), day=_date(day), text=said))
+        folded = None
+        if fold and piece.why:
+            folded = _fold(piece, part, 0 if matching is None else len(found), unfolded, asked_ns)
+            items.append(Item(len(nodes), fold=folded))
+        if folded is not None and not folded.is_open:
+            rows.update((record.id, len(items) - 1) for record in found)
+            node_of.update((record.id, len(nodes)) for record in members)
+            nodes.append(members)
+            continue
+        waits = folded is not None and folded.run in asked_ns and folded.run not in seen
+        if waits and folded is not None:
+            seen.add(folded.run)
+            items.append(Item(len(nodes), fold=folded, waits=folded.run))
+        for at, record in enumerate(found):
+            if at and between[record.id]:
+                items.append(Item(len(nodes), day=_date(day), text=between[record.id]))
+            rows[record.id] = len(items)
+            node_of[record.id] = len(nodes)
+            items.append(Item(len(nodes), record, folded, is_under=waits and not at))
+            nodes.append((record,))
+    stopped_since(-1)
+    keep = _tip_of_first(view, colours, node_of)
+    return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)
+
+
+def _without_commits(asked_ns: Mapping[str, int], pieces: Sequence[Piece]) -> list[str]:
+    """The runs that wait and have made no commit yet, newest first."""
+    listed = {piece.run for piece in pieces}
+    return sorted(asked_ns.keys() - listed, key=lambda run: -asked_ns[run])
+
+
+def _parts(pieces: Sequence[Piece]) -> list[Part]:
+    """Which part of its run each piece is."""
+    left = Counter(piece.run for piece in pieces if piece.run)
+    of = dict(left)
+    found: list[Part] = []
+    for piece in pieces:
+        left[piece.run] -= 1
+        is_first, is_last = left[piece.run] == 0, left[piece.run] == of.get(piece.run, 0) - 1
+        is_one = not piece.run or (is_first and is_last)
+        found.append("" if is_one else "first" if is_first else "last" if is_last else "middle")
+    return found
+
+
+def _fold(piece: Piece, part: Part, matching: int, unfolded: Collection[str], asked_ns: Mapping[str, int]) -> Fold:
+    # Named after its oldest commit, which stays the same while the fold grows.
+    id = f"f{hex_of(piece.records[-1].id)[:16]}"
+    is_open = id in unfolded or piece.run in asked_ns
+    return Fold(id, piece.why, tuple(piece.records), matching, is_open, piece.run, part)
+
+
+def _date(day: int) -> str:
+    return (datetime.fromtimestamp(0, UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
+
+
+def _nearest_listed(view: View, node_of: Mapping[ObjectId, int]) -> dict[ObjectId, tuple[int, ...]]:
+    """For each commit that is not listed, the nodes that its listed ancestors nearest to it stand in."""
+    near: dict[ObjectId, tuple[int, ...]] = {}
+    if len(node_of) == len(view.order):
+        return near
+    for record in reversed(view.order):
+        if record.id in node_of:
+            continue
+        found: dict[int, None] = {}
+        for parent in record.parents:
+            to = node_of.get(parent)
+            found.update(dict.fromkeys(near.get(parent, ()) if to is None else (to,)))
+        near[record.id] = tuple(found)[:_MOST_PARENTS]
+    return near
+
+
+def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int]) -> int | None:
+    """The newest listed node of the branch that has the first lane."""
+    if colours.first is None:
+        return None
+    id: ObjectId | None = view.branches[colours.first]
+    while id is not None and id in view.places:
+        if id in node_of:
+            return node_of[id]
+        parents = view.order[view.places[id]].parents
+        id = parents[0] if parents else None
+    return None
+
+
+# -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts
+
+_CHIPS: Final = 4
+Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
+
+
+def changed_by(commits: Iterable[Commit]) -> Changed:
+    """What several commits, the oldest first, changed together: a name that came and went is not among it."""
+    changes: dict[str, Change] = {}
+    unsaved: dict[str, Unsaved] = {}
+    for commit in commits:
+        for change in commit.changed:
+            before = changes.pop(change.name, None)
+            if before is not None and before.how == "+":
+                if change.how != "-":
+                    changes[change.name] = type(change)(change.name, "+", change.size)
+            elif before is not None and before.how == "-" and change.how == "+":
+                changes[change.name] = type(change)(change.name, "~", change.size)
+            else:
+                changes[change.name] = change
+        unsaved = {one.name: one for one in commit.unsaved}
+    return tuple(changes.values()), tuple(unsaved.values())
+
+
+def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """The changed names, the most interesting first, and how many there are beyond these. One that is not saved is among them.
+
+    Args:
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
+    saved, not_saved = _apart(changed)
+    saved.sort(key=lambda change: (rank(change.name), -change.size))
+    room = _CHIPS - bool(not_saved)
+    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
+    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
+    return tuple(chips), len(saved) + len(not_saved) - len(chips)
+
+
+def changed_among(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
+    """The names that were there before: of these it can be said how much longer or wider they became."""
+    return [name for sign, name, _ in chips if sign == "~"]
+
+
+def _apart(changed: Changed) -> tuple[list[Change], list[str]]:
+    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
+    not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
+    return [change for change in changed[0] if change.name not in not_saved], list(not_saved)
+
+
+def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
+    return sign, cleaned(name, 60), size
+
+
+def counts_of(changed: Changed) -> dict[Sign, int]:
+    saved, not_saved = _apart(changed)
+    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
+    if not_saved:
+        counts["!"] = len(not_saved)
+    return dict(counts)
+
+
+def sign_of(how: str) -> Sign:
+    return "+" if how == "+" else "-" if how == "-" else "~"
+
+
+# -- an agent's run as one row: its task, how it stands, what all its steps together changed, and what it took
+#
+# What the run's events say is read where they are still there; a run of which they were forgotten still has its commits.
+
+_TASK = 200
+_NOT_DONE = ("denied", "interrupted", "unknown")  # outputs of steps that did not run to their end
+
+
+def run_row(context: QueryContext, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
+    """The row of a run, whose steps follow where it is open."""
+    commits = [context.repo.commit_at(record.id) for record in fold.members]
+    own = [commit for commit in commits if commit.run == fold.run] or commits
+    events = tuple(EventStore(context.repo.store).of(fold.run))
+    usage = usage_of(events)
+    changed = changed_by(reversed(commits))
+    chips, more = chips_of(changed, by_name(ranks(context.repo, changed[0], commits[0])))
+    return FoldRow(
+        id=fold.id,
+        why="run",
+        n=len(commits),
+        matching=fold.matching,
+        prompt=prompts(own[0], own[-1]),
+        subject=task_of(events) or subject_of(own[0])[0],
+        unfolded=fold.is_open,
+        took_s=seconds_taken(events) if events and not fold.part else cells_took(own),
+        time_ms=commits[0].time_ns // 1_000_000,
+        graph=graph,
+        run=RunFacts(
+            id=fold.run,
+            short=short_run(fold.run),
+            author=context.author(own[0]),
+            status=status_of(context.repo.store, events, spread.view.undone),
+            part=fold.part,
+            # Of a run in several rows each says its own.
+            steps=(0 if fold.part else steps_in(events)) or _steps(own),
+            tokens=usage.tokens,
+            cost=usage.cost,
+            tip=hex_of(fold.members[0].id),
+            refs=tuple(ref for record in fold.members for ref in spread.refs.get(record.id, ())),
+            chips=chips,
+            more=more,
+            counts=counts_of(changed),
+            stopped=stopped_of(context, events) if fold.part in ("", "last") else None,
+            grew=grown_between(
+                context.repo, next(iter(commits[-1].parents), None), commits[0].tree, changed_among(chips)
+            ),
+        ),
+    )
+
+
+def cells_took(commits: Iterable[Commit]) -> float:
+    """The seconds that the code of some commits ran."""
+    return sum(commit.cell.duration_s for commit in commits if commit.cell is not None)
+
+
+def stopped_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
+    """The row of a run that stopped before its first commit."""
+    events = tuple(EventStore(context.repo.store).of(run))
+    start = events[0]
+    number = start.number if isinstance(start, TaskStart) else None
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=0,
+        prompt="" if number is None else f"[{number}]",
+        subject=task_of(events),
+        is_code=False,
+        author=Author(cleaned(start.agent), "agent", False),
+        waits_for="resume",
+        time_ms=events[-1].time_ns // 1_000_000,
+        graph=graph,
+        stopped=stopped_of(context, events),
+    )
+
+
+def stopped_of(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
+    """Where a run stopped that can go on; None: it did not stop."""
+    said, step = where_stopped(EventStore(context.repo.store), events)
+    if not said:
+        return None
+    away = step_locations.away(context.position(), events)
+    done = [event for event in events if isinstance(event, Output) and event.step is not None]
+    return Stopped(
+        said=_masked(said),
+        code=_code_of(events, step),
+        done=sum(event.status not in _NOT_DONE for event in done),
+        refused="" if away is None else f"{away.lies}: {away.way}",
+        at=events[-1].seq,
+        died=run_status(EventStore(context.repo.store), events) == "stopped",
+    )
+
+
+def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str, int | None]:
+    """Where a run stopped, in words, and in which step; "": it is done, waits, goes on, or belongs to one that can go on."""
+    if not events or events[0].parent_run or is_race(events[0]):
+        return "", None
+    state = run_status(event_store, events)
+    if state == "failed":
+        failed = next(event for event in reversed(events) if isinstance(event, Fail))
+        said = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
+        return (said if failed.limit else ""), None
+    action, since = open_action(events)
+    step = action.step if action is not None else None
+    if state == "decided":
+        decided = next(event for event in reversed(since) if isinstance(event, ApprovalDecided))
+        said = "denied" if decided.decision == "deny" else "approved"
+        return f"step {step} was {said}, but the run has not resumed", step
+    if state not in ("interrupted", "stopped"):
+        return "", None
+    last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
+    if state == "stopped":
+        last = Cancelled(during="model", reason=_end_of_process(event_store, events[0]))  # nobody noted where
+    return f"stopped {_moment(last, step, since)}{f' ({last.reason})' if last.reason else ''}", step or last.step
+
+
+def _end_of_process(event_store: EventStore, start: Event) -> str:
+    """That the process ended which drove a run; "" where it let the run go."""
+    if not event_store.is_left_behind(start.run):
+        return ""
+    return "the kernel ended" if isinstance(start, TaskStart) and start.cell else "its process ended"
+
+
+def _moment(last: Cancelled, step: int | None, since: Sequence[Event]) -> str:
+    if step is not None:
+        return f"{'in' if start_event(since) is not None else 'before'} step {step}"
+    if last.step is not None:
+        return f"in step {last.step}"
+    return "while the model answered" if last.during == "model" else "between two steps"
+
+
+def _code_of(events: Sequence[Event], step: int | None) -> str:
+    """A line of the code that a step ran, or would have run."""
+    if step is None:
+        return ""
+    own = [event for event in events if event.step == step]
+    ran = next((event.code for event in reversed(own) if isinstance(event, StepStart)), "")
+    meant = next((event.code or "" for event in own if isinstance(event, Action)), "")
+    return code_line(ran or meant)[0]
+
+
+def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) -> RunStatus:
+    """How a run stands. One that is not done and that nobody drives was interrupted: its process died, if nothing else."""
+    if not events:
+        return "completed"  # they were forgotten, its commits were not
+    found = run_status(EventStore(store), events, undone)
+    return "interrupted" if found == "stopped" else found
+
+
+def _steps(own: Sequence[Commit]) -> int:
+    return len({commit.step for commit in own if commit.step is not None}) or len(own)
+
+
+def wait_row(
+    context: QueryContext, run: str, asked: ApprovalRequested | Clarify, graph: Graph, *, depth: int
+) -> WaitRow:
+    """The row of what a run asks a person. It stands by itself where the run has made no commit yet."""
+    is_step = isinstance(asked, ApprovalRequested)
+    said, is_code = code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_masked(asked.question), False)
+    if not depth and is_step:
+        said, is_code = task_of((EventStore(context.repo.store).first(run),)), False
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=depth,
+        prompt=f".{asked.step}" if asked.step is not None else "",
+        subject=said,
+        is_code=is_code,
+        author=Author(cleaned(asked.agent), "agent", False),
+        waits_for="approval" if is_step else "answer",
+        time_ms=asked.time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+def code_line(code: str) -> tuple[str, bool]:
+    """The line that stands for a piece of code, and whether it is code and no comment."""
+    masked, _ = summaries.mask_code(code)
+    said, is_code = about("", masked)
+    return cleaned(said, _TASK), is_code
+
+
+def task_of(events: Sequence[Event]) -> str:
+    """The first line of what a run was given to do; "" where that was forgotten."""
+    start = events[0] if events else None
+    return _masked(start.task) if isinstance(start, TaskStart) else ""
+
+
+def _masked(text: str) -> str:
+    return cleaned(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)

@@ -1,0 +1,280 @@
+"""`plan`: what a checkout, a rollback, a merge or a cherry-pick would do, from what is stored. Nothing is changed and nothing is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from agent_kernel.commands.describe import rank_of
+from agent_kernel.commands.diff import details_of
+from agent_kernel.errors import (
+    DamagedObjectError,
+    MergeCommitError,
+    NewerFormatError,
+    StoreError,
+    UnrelatedHistoriesError,
+)
+from agent_kernel.queries.changes import Side, side_of, summary_of
+from agent_kernel.queries.reader import Planned, QueryContext
+from agent_kernel.queries.wording import cleaned
+from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
+from agent_kernel.session import trust
+from agent_kernel.session.history import changes_between
+from agent_kernel.session.live_objects import is_of_session, loss_text, remedy_for
+from agent_kernel.session.load_failures import commits_of_cells
+from agent_kernel.session.merge import described, start
+from agent_kernel.values import summaries
+from agent_kernel.values.groups import decode_layout, losses_of
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Conflict as Clash
+    from agent_kernel.session import Repository
+    from agent_kernel.values.dump import Loss
+
+__all__ = ["Plan", "change_fields", "plan"]
+
+_MOST = 1_000  # names of a kind
+_FEW = 3  # differences of one value
+_SIGNED = ("+ ", "− ", "~ ")
+_LENGTHS = ("rows ", "length ", "shape ")  # that of the columns stands in theirs
+
+
+class Cannot(msgspec.Struct, frozen=True):
+    """A variable that does not come back. `stays`: what is there of it now stays as it is."""
+
+    name: str
+    type: str
+    reason: str
+    remedy: str
+    stays: bool
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A variable that both sides changed. `together`: the others that a choice for it is for too.
+
+    `ours_changed`, `theirs_changed`: what either side did to it since both were the same, where that says more.
+    """
+
+    name: str
+    ours: str
+    theirs: str
+    together: tuple[str, ...] = ()
+    ours_changed: str = ""
+    theirs_changed: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What would happen to which variable."""
+
+    op: str
+    to: Side
+    changes: tuple[str, ...]
+    adds: tuple[str, ...]
+    removes: tuple[str, ...]
+    cannot: tuple[Cannot, ...]
+    loads: int
+    notes: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+def plan(context: QueryContext, args: Planned) -> Plan:
+    """What the action would do.
+
+    Raises:
+        UnrelatedHistoriesError: there is nothing to merge from. MergeCommitError: a merge cannot be picked.
+    """
+    id, commit = context.resolve(args.to)
+    repo, here = context.repo, context.spread().view.head.commit
+    before, target = repo.tree_at(here), repo.tree(commit.tree)
+    conflicts: tuple[Conflict, ...] = ()
+    notes: tuple[str, ...]
+    joins = args.op in ("merge", "cherry_pick")
+    if joins:
+        pick = args.op == "cherry_pick"
+        taken, conflicts, notes = _picked(context, here, id) if pick else _merged(context, args.to, here, id)
+        changes = [change for change in _changes(before, taken) if not change.name.startswith("\0")]
+        entries = {name: entry for name, entry in taken.items() if entry is not None}
+    else:
+        changes = list(changes_between(repo, before, target))
+        entries = _entries(target, changes)
+        notes = _checkout_notes(context, args.to, id) if args.op == "checkout" else _rollback_notes(context)
+    if not trust.is_trusted(repo):
+        notes = (*notes, "The store was made by someone else: run %agent trust before you load from it.")
+    return Plan(
+        op=args.op,
+        to=side_of(context, id, commit),
+        changes=_names(changes, "~"),
+        adds=_names(changes, "+"),
+        removes=_names(changes, "-"),
+        cannot=tuple(_cannot(context, before, entries if joins else dict(target.items())))[:_MOST],
+        loads=_bytes_of(repo, entries),
+        notes=notes,
+        conflicts=conflicts,
+    )
+
+
+def change_fields(repo: Repository, target: Tree, changes: Collection[Change]) -> dict[str, object]:
+    """The fields of a plan that are about what changes, for whoever knows better than the store what is there now."""
+    return {
+        "changes": [*_names(changes, "~")],
+        "adds": [*_names(changes, "+")],
+        "removes": [*_names(changes, "-")],
+        "loads": _bytes_of(repo, _entries(target, changes)),
+    }
+
+
+def _entries(target: Tree, changes: Iterable[Change]) -> dict[str, Entry]:
+    names = {change.name for change in changes if change.how != "-"}
+    return {name: entry for name, entry in target.items() if name in names}
+
+
+def _names(changes: Iterable[Change], how: str) -> tuple[str, ...]:
+    return tuple(cleaned(change.name) for change in changes if change.how == how)[:_MOST]
+
+
+def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change]:
+    for name, entry in sorted(taken.items()):
+        if entry is None:
+            yield Change(name, "-")
+        else:
+            yield Change(name, "~" if name in before else "+")
+
+
+_Taken: TypeAlias = "tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]"
+
+
+def _merged(context: QueryContext, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
+    """The entries that a merge takes, what both sides changed, and what else there is to say."""
+    repo, called = context.repo, cleaned(rev, 200)
+    if here is None:
+        return dict(repo.tree_at(other).items()), (), ()
+    begin = start(repo, here, other)
+    if begin.base is None:
+        raise UnrelatedHistoriesError("HEAD", called)
+    if begin.up_to_date:
+        return {}, (), (f"Already up to date with {called}.",)
+    taken, conflicts, notes = _taken(repo, begin.base, here, other)
+    if begin.fast_forward:
+        notes = (*notes, f"All your commits are in {called} already: the branch moves forward, without a new commit.")
+    return taken, conflicts, notes
+
+
+def _picked(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:
+    """The same of a cherry-pick."""
+    parents = context.repo.commit_at(picked).parents
+    if len(parents) > 1:
+        raise MergeCommitError(short(picked), len(parents))
+    return _taken(context.repo, parents[0] if parents else None, here, picked)
+
+
+def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other: ObjectId) -> _Taken:
+    merged = repo.merge_trees(repo.tree_at(base), repo.tree_at(here), repo.tree_at(other))
+    rank = {name: rank_of(repo, one.theirs or one.ours) for name, one in merged.conflicts.items()}
+    rows = sorted(merged.conflicts.items(), key=lambda row: (rank[row[0]], row[0]))[:_MOST]
+    conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
+    alone = [(name, one) for name, one in rows if not one.partners]
+    dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
+    notes = [
+        f"{cleaned(name)} merges key by key: you decide only about keys that both sides changed." for name in dicts[:3]
+    ]
+    return merged.changes, conflicts, tuple(notes)
+
+
+def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
+    name, ours, theirs = map(cleaned, described(repo, name, conflict))
+    since = (_since(repo, conflict.base, side) for side in (conflict.ours, conflict.theirs))
+    return Conflict(name, ours, theirs, tuple(map(cleaned, conflict.partners)), *since)
+
+
+def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
+    """What one side did to a value: `rows 1,384 → 1,106 (−278), + c int64`; of much the first lines."""
+    try:
+        found = [line for line in details_of(repo, base, side) if not line.startswith("size ")]
+    except StoreError:
+        return ""
+    # Where rows are gone, that the others stand elsewhere says nothing.
+    told = [line for line in found if line.startswith((*_SIGNED, *_LENGTHS))] or found
+    return cleaned(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
+
+
+def _is_dict(repo: Repository, entry: Entry | None) -> bool:
+    summary = summary_of(repo, entry)
+    return summary is not None and summary.kind == "mapping"
+
+
+def _checkout_notes(context: QueryContext, rev: str, id: ObjectId) -> tuple[str, ...]:
+    view = context.spread().view
+    branch = view.head.branch
+    stays = (
+        f"What you have now stays on {cleaned(branch, 200)}." if branch else "What you have now stays in the history."
+    )
+    if rev in view.branches:
+        return () if rev == branch else (f"{stays} You go to branch {cleaned(rev, 200)}.",)
+    return (f"{stays} The next change starts a new branch.",)
+
+
+def _rollback_notes(context: QueryContext) -> tuple[str, ...]:
+    branch = context.spread().view.head.branch
+    where = f" on {cleaned(branch, 200)}" if branch else ""
+    return (f"A new commit{where} equals it; what you have now stays in the history.",)
+
+
+def _bytes_of(repo: Repository, entries: Mapping[str, Entry]) -> int:
+    """Bytes of the values to be loaded. Names that share a value count once."""
+    values = {(entry.leader or name, entry.manifest, entry.value): entry for name, entry in entries.items()}
+    return sum(manifest.size for entry in values.values() if (manifest := _manifest(repo, entry)) is not None)
+
+
+def _manifest(repo: Repository, entry: Entry) -> Manifest | None:
+    if not entry.value and entry.manifest is None:
+        return None
+    try:
+        return repo.read_manifest(entry)
+    except (DamagedObjectError, NewerFormatError):
+        return None
+
+
+def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
+    repo, session = context.repo, _session_here(context)
+    for name, entry in target.items():
+        if name.startswith("\0"):
+            continue
+        try:
+            manifest = repo.read_manifest(entry)
+        except (DamagedObjectError, NewerFormatError) as error:
+            yield Cannot(cleaned(name), "", cleaned(str(error), 300), "run verify to see what is affected", False)
+            continue
+        if not manifest.lost:
+            continue
+        now = here.get(name)
+        both = _tokens(repo, entry) & _tokens(repo, now) if now is not None else ()
+        stays = bool(session) and any(is_of_session(token, session) for token in both)
+        # Of several losses inside one value the first says what kind of thing is missing.
+        lost = manifest.lost[0]
+        reason = summaries.mask_text(lost.reason)
+        losses = losses_of(decode_layout(manifest.layout))
+        lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
+        (lost,) = loss_text([lost], losses, partial(_remedy, repo, session))
+        yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
+
+
+def _remedy(repo: Repository, session: str, loss: Loss, names: Collection[str]) -> str:
+    return remedy_for(session, loss, partial(commits_of_cells, repo), names)
+
+
+def _session_here(context: QueryContext) -> str:
+    """The session whose variables these are; nothing where none is known to live."""
+    branch = context.spread().view.head.branch
+    if context.session_id or branch is None:
+        return context.session_id
+    holder = context.repo.lease_of(branch)
+    return holder.session if holder is not None and holder.is_alive(context.repo.store) else ""
+
+
+def _tokens(repo: Repository, entry: Entry) -> set[str]:
+    """What names the lost objects in a value as long as the session lives that had them."""
+    manifest = _manifest(repo, entry)
+    return set() if manifest is None else {token for token, *_ in decode_layout(manifest.layout).losses}

@@ -1,5 +1,0 @@
-"""The verbs of `%agent` and `agent-kernel`: what both doors share.
-
-A verb takes a scope (a repository, and a live session where there is one) and parsed arguments, and returns a result
-that reads as text, as JSON and as HTML. Verbs are loaded when they are used.
-"""

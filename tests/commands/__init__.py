@@ -1,0 +1,1 @@
+"""The commands, on a store and on a live session."""

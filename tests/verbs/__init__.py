@@ -1,1 +1,0 @@
-"""The verbs, on a store and on a live session."""
