@@ -213,8 +213,15 @@ class Unpickler(Finding, pickle.Unpickler):
     """Stops at the first error."""
 
 
-# Where a newer Python keeps what an older one has elsewhere, and both show as the same.
-_MOVED = {"pathlib._local": "pathlib"}
+# Where a newer Python keeps what an older one has elsewhere, and both show as the same; and where this package had classes
+# of which stored variables may be.
+_MOVED = {
+    "pathlib._local": "pathlib",
+    "agent_kernel.agents.racing.race": "agent_kernel.agents.races.race",
+    "agent_kernel.agents.racing.raced": "agent_kernel.agents.races.outcome",
+    "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
+    "agent_kernel.agents.preview.seeing": "agent_kernel.agents.preview.forked_process",
+}
 
 
 _NOT_ENTERED = (type, types.ModuleType, types.CodeType)

@@ -6,11 +6,13 @@ Each notebook is written and read three ways where a second interpreter with the
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ import pytest
 
 from agent_kernel.errors import MissingCodeError
 from agent_kernel.session import Repository
-from agent_kernel.values import definitions
+from agent_kernel.values import definitions, streams
 from tests.support.elsewhere import Sheet, SheetResult, elsewhere
 from tests.support.notebooks import Notebook
 
@@ -328,3 +330,11 @@ def test_a_text_that_makes_other_code_is_not_taken_for_the_source(monkeypatch: p
 def test_an_interpreter_that_was_named_is_used() -> None:
     named = os.environ.get("AGENT_KERNEL_OTHER_PYTHON", "")
     assert not named or Path(OTHER) == Path(shutil.which(named) or "")
+
+
+@pytest.mark.parametrize("old", [old for old in streams._MOVED if old.startswith("agent_kernel.")])
+def test_a_class_of_this_package_that_lies_elsewhere_now_is_found(old: str) -> None:
+    module = import_module(streams._MOVED[old])
+    kind = next(one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__)
+    reading = streams.Unpickler(io.BytesIO(), iter(()), [])
+    assert reading.find_class(old, kind.__qualname__) is kind
