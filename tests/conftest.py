@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -97,17 +98,22 @@ _WITHOUT_AGENTS = tuple(f"tests/{name}/" for name in ("fidelity", "repository", 
 _WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "server"))  # each test takes seconds
 
 
-_EVERY: Final = 3  # of many cases of one kind, so many-th is run each time
+_EVERY: Final = 3  # of so many cases of one kind in a row, one is run each time
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave two of three cases of a long list to the slow tests: they vary what the others show to hold."""
+    """Leave two of three cases of a long list to the slow tests: they vary what the others show to hold.
+
+    Which of the three it is changes along the list, so that no parameter of a matrix has the same value each time, and from
+    test to test, so that of a list which several tests go through more is looked at than a third.
+    """
     if item.get_closest_marker("sampled") is None:
         return
-    nth = _SAMPLED[item.nodeid.partition("[")[0]]
-    _SAMPLED[item.nodeid.partition("[")[0]] += 1
-    if nth % _EVERY:
+    test = item.nodeid.partition("[")[0]
+    nth = _SAMPLED[test]
+    _SAMPLED[test] += 1
+    if (nth + nth // _EVERY + crc32(test.encode())) % _EVERY:
         item.add_marker(pytest.mark.slow)
 
 

@@ -142,6 +142,7 @@ def run_of(model: Stubborn, state: ak.Versioned, limits: ak.Limits) -> ak.Run[ob
     return ak.Agent(model=model, limits=limits, state=state).start("Go on")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("limit", "limits"), [("run_s", ak.Limits(run_s=0.3)), ("model_s", ak.Limits(model_s=0.2))])
 def test_a_limit_ends_a_run_in_time_keeps_its_steps_and_lets_it_go_on(
     model: Stubborn, limit: str, limits: ak.Limits
@@ -160,6 +161,7 @@ def test_a_limit_ends_a_run_in_time_keeps_its_steps_and_lets_it_go_on(
         assert run.resume().result() == 1
 
 
+@pytest.mark.sampled
 def test_an_interrupt_ends_a_run_in_time(model: Stubborn) -> None:
     with ak.Versioned(ak.open("memory:")) as state:
         run = run_of(model, state, ak.Limits())
@@ -174,6 +176,7 @@ def test_an_interrupt_ends_a_run_in_time(model: Stubborn) -> None:
         assert run.resume().result() == 1
 
 
+@pytest.mark.sampled
 def test_another_thread_ends_a_run_in_time(model: Stubborn) -> None:
     with ak.Versioned(ak.open("memory:")) as state:
         run = run_of(model, state, ak.Limits())
@@ -187,6 +190,7 @@ def test_another_thread_ends_a_run_in_time(model: Stubborn) -> None:
         assert run.resume().result() == 1
 
 
+@pytest.mark.sampled
 def test_a_limit_ends_an_awaited_run_in_time(model: Stubborn) -> None:
     with ak.Versioned(ak.open("memory:")) as state:
         run = run_of(model, state, ak.Limits(run_s=0.3))
@@ -199,6 +203,7 @@ def test_a_limit_ends_an_awaited_run_in_time(model: Stubborn) -> None:
         assert run.outcome.limit == "run_s"
 
 
+@pytest.mark.sampled
 def test_a_model_that_blocks_holds_no_other_model(model: Stubborn) -> None:
     with ak.Versioned(ak.open("memory:")) as state:
         held = threading.Thread(target=lambda: ended(run_of(model, state, ak.Limits(run_s=3))))

@@ -68,6 +68,7 @@ def status(code: str, approve: str = "risky") -> str:
     return "denied" if denied else run.status
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "denied")])
 @pytest.mark.parametrize("way", MORE_EFFECTS)
@@ -97,6 +98,7 @@ def test_what_libraries_do_in_memory_needs_no_asking(folder: Path, way: str, app
     assert status(AT_LIBRARIES[way], approve) == "completed"
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", as_params(EFFECTS))
 def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:

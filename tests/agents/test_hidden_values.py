@@ -131,6 +131,7 @@ def test_what_is_no_value_of_a_hidden_variable_is_told_in_any_form() -> None:
         assert line in told
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("held", "shown"),
     [

@@ -115,6 +115,7 @@ except (MissingExtraError, ModelError) as error:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("package", "name", "extra"),
     [("pydantic_ai", "openai:gpt-5", "openai"), ("pydantic_ai", "openai-responses:gpt-5", "openai"), ("pydantic_ai", "google-cloud:x", "google"),

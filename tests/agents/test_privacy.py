@@ -112,6 +112,7 @@ PLACES: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", PLACES)
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -477,6 +478,7 @@ HOLDERS: dict[str, str] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_what_a_hidden_variable_holds_leaves_from_nowhere(holder: str) -> None:
     made: dict[str, Any] = {"__name__": "__main__"}
@@ -537,6 +539,7 @@ OPEN: dict[str, str] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("holder", OPEN)
 def test_what_a_step_shows_is_not_withheld_for_what_holds_no_values(

@@ -38,6 +38,7 @@ def said(place: Path, line: str, *, colour: bool, width: int | None = 100) -> st
         return answer(line.split(), Scope(repo))[0].to_text(width, colour=colour)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "line", ["log", "log -- prices", "log --all", "diff", "status", "show", "show HEAD:prices", "branch"]
 )

@@ -263,6 +263,7 @@ def shown_later(shell: Shell) -> str:
     return typed.out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "code",
     [

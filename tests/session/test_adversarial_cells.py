@@ -54,6 +54,7 @@ def tip(stage: Notebook | ShellNotebook) -> ObjectId:
     return head
 
 
+@pytest.mark.sampled
 @each_case
 def test_a_change_is_reported_in_the_same_cell(
     case: Case, stage: Notebook | ShellNotebook, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +68,7 @@ def test_a_change_is_reported_in_the_same_cell(
     assert {change.name for change in report.changed} >= set(case.names)
 
 
+@pytest.mark.sampled
 @each_case
 def test_going_back_and_forward_is_exact(case: Case, stage: Notebook | ShellNotebook) -> None:
     before, parent = look(stage, case), tip(stage)

@@ -29,6 +29,7 @@ SHARED: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("made", "holds"), SHARED.values(), ids=SHARED)
 def test_what_a_variable_shares_with_a_cache_is_one_object_in_every_state(made: str, holds: str) -> None:
     store = MemoryStore()

@@ -511,6 +511,7 @@ INNER_ARRAYS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", INNER_ARRAYS)
 def test_a_small_array_inside_a_figure_is_found_and_comes_back_shared_when_a_name_takes_it(
     nb: Notebook, what: str
@@ -711,6 +712,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_figure_that_comes_back_draws_what_it_drew_and_is_the_one_that_pyplot_goes_on_with(
     nb: Notebook, kind: str

@@ -536,6 +536,7 @@ BELOW_ONES_OWN: dict[str, tuple[str, str]] = {
 class TestWhatAModuleOfOnesOwnHolds:
     IMPORTS = "import ak_home as h, ak_pack as p\nimport ak_pack.deep as d"
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize(("change", "shows"), BELOW_ONES_OWN.values(), ids=BELOW_ONES_OWN)
     def test_is_found_changed_in_that_cell_and_set_back(
         self, home: Callable[[str], None], change: str, shows: str

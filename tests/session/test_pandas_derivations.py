@@ -43,6 +43,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", DERIVED.values(), ids=DERIVED.keys())
 def test_a_derived_table_is_a_value_of_its_own(how: str) -> None:
     with Notebook() as nb:
@@ -77,6 +78,7 @@ def test_an_index_with_a_name_is_one_value_with_its_table_and_with_no_other() ->
         assert nb.look("df.index is rows and df.columns is columns and columns.name is None") is True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("column", ["a", "b", "text", "date", "category", "masked", "span", "mixed"])
 def test_tables_in_one_value_share_memory_until_one_is_written_to(column: str) -> None:
     with Notebook() as nb:

@@ -37,6 +37,7 @@ def as_before() -> Iterator[None]:
         delattr(builtins, "shared_list")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("small", as_params((*EQUAL_BUT_NOT_THE_SAME, *METADATA, *LIBRARIES)))
 def test_a_small_change_is_reported_in_the_same_cell(small: Small) -> None:
     if small.needs:
@@ -193,6 +194,7 @@ def test_a_change_through_a_back_door_is_found_before_anything_is_replaced(small
         assert small.name in {change.name for _, commit in since for change in commit.changed}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("small", as_params(SMALL))
 def test_going_back_and_forward_is_exact(small: Small) -> None:
     if small.needs:
@@ -381,6 +383,7 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("long_from_a_fifth")
 @pytest.mark.parametrize("what", EQUAL_AND_SHARED)
 def test_an_equal_object_in_the_place_of_another_is_shared_with_who_holds_it(what: str) -> None:

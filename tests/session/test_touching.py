@@ -54,6 +54,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         logging.getLogger(name).filters.clear()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.title) for case in (*DISGUISES, *HOLDERS)])
 def test_a_route_that_no_word_names_is_found_in_the_same_cell(case: Case, desk: Path) -> None:
     with ShellNotebook(desk / "store") if case.shell else Notebook() as stage:

@@ -58,6 +58,7 @@ CALLED: dict[str, tuple[str, str]] = {  # what is made, and what holds of it
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("made", "holds"), CALLED.values(), ids=CALLED)
 def test_what_it_calls_comes_back_and_is_called_once(made: str, holds: str) -> None:
     store = MemoryStore()

@@ -92,6 +92,7 @@ def waiting() -> ak.Run[object]:
     return run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("approve", ["auto", "risky", "never"])
 @pytest.mark.parametrize(
     "code",
@@ -298,6 +299,7 @@ def decides() -> list[object]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("approve", ["auto", "risky", "never"])
 @pytest.mark.parametrize("way", CHANGES)
 def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -> None:
