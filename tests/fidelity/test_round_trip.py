@@ -87,32 +87,37 @@ def test_a_kind_that_is_only_mentioned_has_not_changed(kind: Kind) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SheetResult]:
-    """The cells of all kinds, each run in a notebook of its own by this process, which has the libraries already."""
-    return {title: work(Sheet(store, (kind.cell,))) for title, store, kind in stores(tmp_path_factory)}
+def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Kind]]:
+    """One store for each kind that is asked about and can be made here, so that a kind which fails costs only itself."""
+    base = tmp_path_factory.mktemp("round-trip")
+    asked = {
+        item.callspec.params["kind"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test_a_kind_comes_back_in_a_new_process.__name__
+    }
+    return {
+        kind.title: (str(base / str(number)), kind)
+        for number, kind in enumerate(KINDS)
+        if kind in asked and all(find_spec(package) for package in kind.needs)
+    }
 
 
 @pytest.fixture(scope="module")
-def checked_elsewhere(tmp_path_factory: pytest.TempPathFactory, made: dict[str, SheetResult]) -> dict[str, SheetResult]:
+def made(stores: dict[str, tuple[str, Kind]]) -> dict[str, SheetResult]:
+    """The cells of these kinds, each run in a notebook of its own by this process, which has the libraries already."""
+    return {title: work(Sheet(store, (kind.cell,))) for title, (store, kind) in stores.items()}
+
+
+@pytest.fixture(scope="module")
+def checked_elsewhere(stores: dict[str, tuple[str, Kind]], made: dict[str, SheetResult]) -> dict[str, SheetResult]:
     """The same stores, checked out by another process."""
     del made  # it must have run
     return elsewhere(
         {
             title: Sheet(store, checkout=True, checks=(type_checks(kind), kind.checks))
-            for title, store, kind in stores(tmp_path_factory)
+            for title, (store, kind) in stores.items()
         }
     )
-
-
-def stores(factory: pytest.TempPathFactory) -> list[tuple[str, str, Kind]]:
-    """One store for each kind that can be made here, so that a kind which fails costs only itself."""
-    base = factory.getbasetemp() / "round-trip"
-    base.mkdir(exist_ok=True)
-    return [
-        (kind.title, str(base / str(number)), kind)
-        for number, kind in enumerate(KINDS)
-        if all(find_spec(package) for package in kind.needs)
-    ]
 
 
 @pytest.mark.sampled
