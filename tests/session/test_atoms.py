@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.session.serialization import Dumps
@@ -35,8 +35,16 @@ def entries_of(values: list[object], *, looked_into: bool) -> list[object]:
         return found
 
 
+@settings(max_examples=30)
 @given(st.lists(ATOMS, min_size=1, max_size=4))
 def test_an_atom_is_stored_and_told_of_as_a_value_that_was_looked_into(values: list[object]) -> None:
+    assert entries_of(values, looked_into=False) == entries_of(values, looked_into=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(st.lists(ATOMS, min_size=1, max_size=4))
+def test_many_atoms_are_stored_and_told_of_as_values_that_were_looked_into(values: list[object]) -> None:
     assert entries_of(values, looked_into=False) == entries_of(values, looked_into=True)
 
 

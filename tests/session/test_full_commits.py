@@ -73,7 +73,8 @@ def again():
     rows = copy.deepcopy(rows)
 """
 forms, items, changes = (st.sampled_from(sorted(some)) for some in (FORMS, ITEMS, CHANGES))
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(few, max_examples=200)
 
 
 def made(form: str, item: str, length: int) -> str:
@@ -83,6 +84,17 @@ def made(form: str, item: str, length: int) -> str:
 @few
 @given(forms, items, LENGTHS)
 def test_of_a_mapping_with_history_two_full_commits_record_one_change(form: str, item: str, length: int) -> None:
+    commit_a_mapping_twice(form, item, length)
+
+
+@pytest.mark.slow
+@many
+@given(forms, items, LENGTHS)
+def test_of_any_mapping_with_history_two_full_commits_record_one_change(form: str, item: str, length: int) -> None:
+    commit_a_mapping_twice(form, item, length)
+
+
+def commit_a_mapping_twice(form: str, item: str, length: int) -> None:
     parts: dict[str, Any] = {"one": [0], "few": [[n] for n in range(7)]}
     with Versioned(open_repository("memory:")) as state:
         state["p"] = eval(made(form, item, length), parts)
@@ -109,6 +121,19 @@ BESIDE = {
 def test_of_names_that_share_rows_a_full_commit_records_nothing_that_cells_did_not(
     form: str, item: str, length: int, beside: str, edits: list[str], restored: bool
 ) -> None:
+    commit_after_cells(form, item, length, beside, edits, restored=restored)
+
+
+@pytest.mark.slow
+@many
+@given(forms, items, LENGTHS, st.sampled_from(sorted(BESIDE)), st.lists(changes, max_size=3), st.booleans())
+def test_of_any_names_that_share_rows_a_full_commit_records_nothing_that_cells_did_not(
+    form: str, item: str, length: int, beside: str, edits: list[str], restored: bool
+) -> None:
+    commit_after_cells(form, item, length, beside, edits, restored=restored)
+
+
+def commit_after_cells(form: str, item: str, length: int, beside: str, edits: list[str], *, restored: bool) -> None:
     with Notebook() as nb:
         nb.run(f"one, few = [0], [[n] for n in range(7)]\n{EDITS}")
         nb.run(f"rows = {made(form, item, length)}")

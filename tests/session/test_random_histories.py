@@ -100,10 +100,25 @@ def guarded(line: str) -> str:
     return f"try:\n{body}\nexcept Exception:\n    pass"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+moves = st.lists(st.booleans(), min_size=3, max_size=8)
+
+
+@settings(QUIET, max_examples=20)
 @given(histories())
 def test_every_commit_is_what_the_namespace_was(history: tuple[list[str], list[int]]) -> None:
-    cells, visits = history
+    visit(*history)
+
+
+@pytest.mark.slow
+@settings(QUIET, max_examples=200)
+@given(histories())
+def test_every_commit_of_many_histories_is_what_the_namespace_was(history: tuple[list[str], list[int]]) -> None:
+    visit(*history)
+
+
+def visit(cells: list[str], visits: list[int]) -> None:
+    """Run the cells, and check out what they left in the order of the visits."""
     store = MemoryStore()
     with Notebook(Repository.open(store)) as nb:
         commits = [rev(nb.run(SETUP))]
@@ -111,19 +126,32 @@ def test_every_commit_is_what_the_namespace_was(history: tuple[list[str], list[i
         for cell in cells:
             commits.append(rev(nb.run(cell)))
             portraits.append(portrait(nb.namespace))
-        for visit in visits:
-            nb.checkout(commits[visit])
-            assert portrait(nb.namespace) == portraits[visit]
+        for place in visits:
+            nb.checkout(commits[place])
+            assert portrait(nb.namespace) == portraits[place]
     with Notebook(Repository.open(store)) as again:
-        for visit in visits[:2]:
-            again.checkout(commits[visit])
-            assert portrait(again.namespace) == portraits[visit]
+        for place in visits[:2]:
+            again.checkout(commits[place])
+            assert portrait(again.namespace) == portraits[place]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(histories(), st.lists(st.booleans(), min_size=3, max_size=8))
+@settings(QUIET, max_examples=10)
+@given(histories(), moves)
 def test_undo_and_redo_walk_the_same_states(history: tuple[list[str], list[int]], steps: list[bool]) -> None:
-    cells, _ = history
+    undo_and_redo(history[0], steps)
+
+
+@pytest.mark.slow
+@settings(QUIET, max_examples=100)
+@given(histories(), moves)
+def test_undo_and_redo_walk_the_same_states_of_many_histories(
+    history: tuple[list[str], list[int]], steps: list[bool]
+) -> None:
+    undo_and_redo(history[0], steps)
+
+
+def undo_and_redo(cells: list[str], steps: list[bool]) -> None:
+    """Run the cells, and walk over what they left: back where a step is true, and forward where it is not."""
     with Notebook() as nb:
         nb.run(SETUP)
         portraits = [portrait(nb.namespace)]

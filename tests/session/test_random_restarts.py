@@ -190,7 +190,7 @@ QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Hea
 histories = st.lists(steps, min_size=3, max_size=14)
 
 
-@settings(QUIET, max_examples=50)
+@settings(QUIET, max_examples=20)
 @given(histories)
 def test_nothing_is_lost_and_nothing_comes_unasked(history: list[tuple[str, str]]) -> None:
     go_through(history)
@@ -215,11 +215,27 @@ def go_through(history: list[tuple[str, str]]) -> None:
     model.end()
 
 
-@settings(QUIET, max_examples=60)
-@given(*[st.lists(cells(), min_size=1, max_size=3) for _ in range(3)], st.booleans())
+some_cells = st.lists(cells(), min_size=1, max_size=3)
+
+
+@settings(QUIET, max_examples=20)
+@given(some_cells, some_cells, some_cells, st.booleans())
 def test_two_kernels_take_over_what_the_other_made_and_deleted_and_nothing_else(
     before: list[str], ours: list[str], theirs: list[str], back: bool
 ) -> None:
+    merge_two_kernels(before, ours, theirs, back=back)
+
+
+@pytest.mark.slow
+@settings(QUIET, max_examples=200)
+@given(some_cells, some_cells, some_cells, st.booleans())
+def test_two_kernels_take_over_what_the_other_made_in_many_histories(
+    before: list[str], ours: list[str], theirs: list[str], back: bool
+) -> None:
+    merge_two_kernels(before, ours, theirs, back=back)
+
+
+def merge_two_kernels(before: list[str], ours: list[str], theirs: list[str], *, back: bool) -> None:
     store = MemoryStore()
     with Notebook(Repository.open(store)) as one:
         one.run("\n".join([SETUP, *before]))
