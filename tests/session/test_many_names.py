@@ -99,23 +99,29 @@ IN_ALL = "one, some and many names changed in place"
 
 
 @pytest.fixture(scope="module")
-def counts() -> dict[str, list[tuple[int, ...]]]:
-    """The lines of each work, at n, 2n and 4n names, and of all `IN_ALL` at 1, 2n and 24n."""
-    code = "from tests.session.test_many_names import tell_counts; tell_counts()"
+def counts(request: pytest.FixtureRequest) -> dict[str, list[tuple[int, ...]]]:
+    """The lines of each work that is asked about, at n, 2n and 4n names, and of all `IN_ALL` at 1, 2n and 24n."""
+    asked = [
+        item.callspec.params["title"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.originalname == test_a_cell_and_the_way_back_cost_in_proportion_to_the_names.__name__
+    ]
+    code = f"from tests.session.test_many_names import tell_counts; tell_counts({asked})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return {title: [tuple(lines) for lines in found] for title, found in json.loads(done.stdout).items()}
 
 
-def tell_counts() -> None:
+def tell_counts(asked: list[str]) -> None:
     """The other process. Nothing is counted that runs once in a process, nor what depends on the time between cells."""
     detector._ROLLING_S = 0.0
     with Notebook() as nb:
         before = nb.run("v = [1]")
         nb.run("v.append(2)")
         nb.checkout(before)
-    found = {title: counts_of(*work) for title, work in WORK.items()}
+    found = {title: counts_of(*WORK[title]) for title in asked}
     found[IN_ALL] = [lines_of(SINGLE.format(n=n), APPEND.format(n=n)) for n in (1, 2 * NUMBER, 24 * NUMBER)]
     print(json.dumps(found))
 
@@ -130,6 +136,7 @@ def counts_of(make: str, change: str) -> list[tuple[int, ...]]:
     return counts
 
 
+@pytest.mark.sampled
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("title", WORK)
 def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(
