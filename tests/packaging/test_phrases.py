@@ -62,15 +62,15 @@ def found(text: str) -> list[str]:
 
 def module_texts(source: str) -> Iterator[tuple[int, str]]:
     """The texts that may reach a user: literals, f-strings with `…` for their values, docstrings of public names."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     private: set[int] = set()
     parts: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name.startswith("_"):
             private.update(id(inner.value) for inner in node.body[:1] if isinstance(inner, ast.Expr))
         if isinstance(node, ast.JoinedStr):
             parts.update(map(id, node.values))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield (
                 node.lineno,
