@@ -103,7 +103,8 @@ class Interrupted:
             sys.settrace(before)
 
 
-def test_an_interrupt_anywhere_between_the_beginning_and_the_models_answer_is_one_of_the_run() -> None:
+@pytest.mark.parametrize("step", [17, pytest.param(5, marks=pytest.mark.slow)])
+def test_an_interrupt_anywhere_between_the_beginning_and_the_models_answer_is_one_of_the_run(step: int) -> None:
     after, last = 1, 1_000
     while after <= last:
         one = Interrupted(after)
@@ -113,7 +114,7 @@ def test_an_interrupt_anywhere_between_the_beginning_and_the_models_answer_is_on
         except ak.TaskInterruptedError:
             assert isinstance(ak.events(one.state)[-1], Cancelled), after
             assert one.agent.reopen().resume().result() == 7
-        after += 5
+        after += step
     assert after > 100
 
 

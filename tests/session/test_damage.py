@@ -149,13 +149,24 @@ def damaged(held: dict[bytes, bytes], key: bytes, chance: random.Random) -> Memo
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_damaged_object_costs_what_needs_it_and_nothing_else(sound: dict[bytes, bytes], seed: int) -> None:
+    damage_of_each_kind(sound, seed, most=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 9))
+def test_of_many_damaged_objects_each_costs_what_needs_it(sound: dict[bytes, bytes], seed: int) -> None:
+    damage_of_each_kind(sound, seed, most=6)
+
+
+def damage_of_each_kind(sound: dict[bytes, bytes], seed: int, *, most: int) -> None:
+    """Damage so many objects of each kind, one after the other."""
     needs, chance = Needs(sound), random.Random(seed)
     keys = sorted(reachable(needs.repo, "varied") - reachable(needs.repo, "main"))
     met: set[bytes] = set()
     for kind in OBJECTS:
         those = [key for key in keys if key[:1] == kind]
         met |= {key[:1] for key in those}
-        for key in chance.sample(those, min(len(those), 6)):
+        for key in chance.sample(those, min(len(those), most)):
             with Notebook(Repository.open(damaged(sound, key, chance))) as nb:
                 look_at_damage(nb, key, needs, sound)
     assert met == set(OBJECTS)

@@ -311,11 +311,12 @@ _NODES = {
 }
 
 
+@pytest.mark.parametrize("n", [3_000, pytest.param(9_000, marks=pytest.mark.slow)])  # a stack holds a thousand frames
 @pytest.mark.parametrize("made", _NODES.values(), ids=_NODES)
-def test_objects_that_lead_to_one_another_are_saved_however_many_they_are(made: str) -> None:
+def test_objects_that_lead_to_one_another_are_saved_however_many_they_are(made: str, n: int) -> None:
     store = MemoryStore()
     chain = (
-        "first = None\nfor n in range(9_000): first = Node(n, first)\nlast = first\nwhile last.next: last = last.next"
+        f"first = None\nfor n in range({n}): first = Node(n, first)\nlast = first\nwhile last.next: last = last.next"
     )
     walk = "seen = [first]\nwhile seen[-1].next is not None: seen.append(seen[-1].next)\nfound = len(seen), seen[-1] is last"
     with Notebook(Repository.open(store)) as nb:
@@ -325,8 +326,8 @@ def test_objects_that_lead_to_one_another_are_saved_however_many_they_are(made: 
         assert names_changed(nb.run("last.n = -1")) == {"first", "last"}
         nb.checkout(early)
         nb.execute(walk)
-        assert nb.look("(found, last.n)") == ((9_000, True), 0)
+        assert nb.look("(found, last.n)") == ((n, True), 0)
     with Notebook(Repository.open(store)) as again:
         again.checkout("main")
         again.execute(walk)
-        assert again.look("(found, last.n)") == ((9_000, True), -1)
+        assert again.look("(found, last.n)") == ((n, True), -1)
