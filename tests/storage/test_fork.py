@@ -99,7 +99,7 @@ def _busy(store: LmdbStore, done: threading.Event, thread: int) -> int:
     return writes
 
 
-@pytest.mark.parametrize("forks", [25, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [10, pytest.param(400, marks=pytest.mark.slow)])
 def test_forking_while_threads_write_hangs_nobody(store: LmdbStore, forks: int) -> None:
     def child(number: int) -> str:
         assert store.get_many([b"a"]) == {b"a": b"1"}
