@@ -17,10 +17,14 @@ from agent_kernel.agents.models import Delta
 from agent_kernel.errors import TaskFailedError
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses
 
-pytest.importorskip("pydantic_ai.models.anthropic")
-pytest.importorskip("pydantic_ai.models.google")
-
 KEY = "a-key-for-nobody"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("pydantic_ai.models.anthropic")
+    pytest.importorskip("pydantic_ai.models.google")
 
 
 def _claude(kind: str, **more: Any) -> bytes:

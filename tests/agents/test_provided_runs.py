@@ -23,8 +23,13 @@ from agent_kernel.errors import TaskFailedError, TaskPendingError
 from tests.agents.asking import asked
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says, whole
 
-pytest.importorskip("pydantic_ai.models.openai")
 pytestmark = pytest.mark.usefixtures("servers_on_the_loopback_are_asked")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("pydantic_ai.models.openai")
 
 
 @pytest.fixture

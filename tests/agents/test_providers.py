@@ -14,8 +14,13 @@ from agent_kernel.errors import ModelError, TaskFailedError, UnknownPriceError
 from tests.agents.asking import QUESTION, answered, asked, refused, text_of
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
 
-pytest.importorskip("pydantic_ai.models.openai")
 pytestmark = pytest.mark.usefixtures("servers_on_the_loopback_are_asked")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("pydantic_ai.models.openai")
 
 
 class TestAnswers:

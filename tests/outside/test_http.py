@@ -13,13 +13,17 @@ import pytest
 import agent_kernel as ak
 from tests.outside.clients import Asking, http_server, run
 
-pytest.importorskip("mcp")
-
 HELLO = (
     b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", '
     b'"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}'
 )
 USUAL = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("mcp")
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,14 @@ from tests.outside.clients import is_there, over_stdio, run, take_back_once_it_r
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
 
-pytest.importorskip("mcp")
 
 Cell = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("mcp")
 
 
 @pytest.fixture(scope="module")

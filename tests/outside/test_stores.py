@@ -14,7 +14,11 @@ from agent_kernel.agents import Agent
 from agent_kernel.mcp.tools import open_store, without_input
 from tests.outside.clients import over_stdio, run, take_back_once_it_runs
 
-pytest.importorskip("mcp")
+
+@pytest.fixture(autouse=True, scope="module")
+def packages() -> None:
+    """Load them for these tests: where they are not installed, each is skipped."""
+    pytest.importorskip("mcp")
 
 
 class Loud:
