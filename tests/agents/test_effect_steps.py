@@ -88,6 +88,7 @@ def test_an_effect_of_a_library_is_read_from_the_code(folder: Path, way: str, ap
     assert seen(folder) == before
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("approve", ["risky", "never"])
 @pytest.mark.parametrize("way", AT_LIBRARIES)

@@ -667,6 +667,7 @@ WHILE_SAVED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "completed")])
 @pytest.mark.parametrize("way", WHILE_SAVED)
 def test_what_a_class_of_a_step_does_as_it_is_saved_is_stopped_too(

@@ -291,6 +291,7 @@ BOUNDS: dict[str, tuple[str, int, str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_what_a_step_shows_is_withheld_where_a_bound_ends_the_search(
     bound: str, monkeypatch: pytest.MonkeyPatch

@@ -225,6 +225,7 @@ OWN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("approve", ["auto", "never"])
 @pytest.mark.parametrize("way", OWN)
 def test_an_interrupt_that_the_code_makes_is_an_error_of_the_step(way: str, approve: str) -> None:

@@ -572,6 +572,7 @@ SECRETS: dict[str, str] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("holder", SECRETS)
 def test_a_secret_is_found_by_its_label_wherever_that_stands(holder: str) -> None:
     namespace: dict[str, object] = {}

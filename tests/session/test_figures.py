@@ -375,6 +375,7 @@ BY_PYPLOT = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", BY_PYPLOT)
 def test_a_figure_is_found_that_pyplot_changed_without_its_name(nb: Notebook, what: str) -> None:
     source, expected = BY_PYPLOT[what]

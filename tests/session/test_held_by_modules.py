@@ -432,6 +432,7 @@ _KINDS = {  # what a module makes, what changes it, and how it looks
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", _KINDS)
 def test_what_a_module_of_ones_own_holds_goes_back_with_the_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

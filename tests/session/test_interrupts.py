@@ -102,6 +102,7 @@ def test_a_thread_that_binds_and_deletes_names_stops_nothing() -> None:
         assert nb.repo.verify().is_sound
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("move", ["checkout", "rollback", "undo", "switch", "merge", "fast-forward", "names"])
 @pytest.mark.parametrize("point", ["take_on", "publish", "move_head", "move_branch"])
 def test_an_interrupt_within_a_move_waits_until_variables_and_head_are_moved(

@@ -622,6 +622,7 @@ _FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", ["':memory:'", "path"])
 @pytest.mark.parametrize("kind", _FUNCTIONS)
 def test_what_functions_of_a_database_hold_stays_shared(kind: str, place: str, tmp_path: Path) -> None:

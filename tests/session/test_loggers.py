@@ -111,6 +111,7 @@ SET: dict[str, tuple[str, str]] = {  # what a notebook sets of a logger, and wha
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("logger", ["'ak.study'", ""], ids=["own", "root"])
 @pytest.mark.parametrize(("sets", "shows"), SET.values(), ids=SET)
 def test_what_a_notebook_sets_comes_back_also_after_a_restart(sets: str, shows: str, logger: str) -> None:

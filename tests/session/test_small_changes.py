@@ -184,6 +184,7 @@ def test_what_waits_for_the_death_of_a_plain_function_or_class_is_found_where_it
         assert "log" in {one.name for one in nb.run("del f").changed}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("small", as_params(THROUGH_THE_BACK_DOOR))
 def test_a_change_through_a_back_door_is_found_before_anything_is_replaced(small: Small) -> None:
     with Notebook() as nb:

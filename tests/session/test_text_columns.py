@@ -58,6 +58,7 @@ def test_only_a_text_column_that_changed_is_encoded(encoded: list[int]) -> None:
         assert nb.look("(df.b[9], df.c[9], df.dtypes.astype(str).tolist()[1])") == ("CITY 9", "city 9", "object")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("make", "change", "look"),
     [

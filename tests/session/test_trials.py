@@ -413,6 +413,7 @@ def test_trying_what_a_function_makes_leaves_nothing_behind() -> None:
         assert nb.look("(log, Built.n, Built.made, one.v, Built.last is one.v)") == ([], 1, [[1]], [1], True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "does",
     [

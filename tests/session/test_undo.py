@@ -238,6 +238,7 @@ SHARERS: dict[str, tuple[str, str, set[str]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("made", "cell", "changed"), SHARERS.values(), ids=SHARERS)
 def test_what_others_share_is_no_change_of_theirs(made: str, cell: str, changed: set[str]) -> None:
     with Notebook() as nb:

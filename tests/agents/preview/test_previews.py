@@ -92,6 +92,7 @@ def test_one_that_does_not_listen_is_killed(state: Versioned, monkeypatch: pytes
     assert state["rows"] == [3, 1, 2]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -230,6 +231,7 @@ def test_classes_of_the_notebook_are_its_own_in_what_comes_back(state: Versioned
     assert getattr(state["point"], "x", None) == 3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "code", ["rows = [rows, rows]\nother = rows[0]", "def f(): return rows\nrows.append(f())", "rows[0] = {'a': rows}"]
 )

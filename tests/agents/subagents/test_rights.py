@@ -174,6 +174,7 @@ def test_a_person_changes_an_agent_while_a_thread_of_a_step_lives() -> None:
     ended.set()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("approve", ["auto", "never"])
 @pytest.mark.parametrize(
     "code",
@@ -469,6 +470,7 @@ def test_no_function_that_a_step_gives_or_changes_acts_more_freely_than_the_step
 SETUPS = ("helper('x', setup=\"open('out', 'w')\")", "helper.start('x', setup=\"open('out', 'w')\").result()")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("helpers", ["auto", "risky", "never"])
 @pytest.mark.parametrize("approve", ["risky", "never"])
 @pytest.mark.parametrize("code", SETUPS)
