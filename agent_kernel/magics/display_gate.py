@@ -1,4 +1,4 @@
-"""What a step of an agent may show in the page: every message to the front end passes here, whoever made it.
+"""What a step of an agent may show in the page: every message to the front end passes here, whoever made it. And `exit`.
 
 Displays, results, widgets and channels leave the kernel through `Session.send`, and what comes with a cell's reply is kept by
 the payload manager. Both are asked on their class, so that another reference to them is no way around. Without a step
@@ -47,6 +47,7 @@ def guard_page(shell: Shell) -> None:
     _wrap(getattr(kernel, "session", None), "send", _sending)
     _wrap(getattr(kernel, "iopub_thread", None), "send_multipart", _sending_raw)
     _wrap(getattr(shell, "payload_manager", None), "write_payload", _writing_payload)
+    _wrap(shell, "ask_exit", _ending)
 
 
 def _wrap(target: object, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -143,6 +144,21 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
         return write(self, data, *args, **kwargs)
 
     return writing_payload
+
+
+def _ending(ask_exit: Callable[..., Any]) -> Callable[..., Any]:
+    """`exit` in a notebook ends the kernel a moment later, on another thread, with no event of Python's."""
+
+    def ending(self: Any, *args: Any, **kwargs: Any) -> Any:
+        gate = _gate()
+        if isinstance(gate, _LeftBehind):
+            return None
+        stopped = gate and gate.check("ends", "the kernel", (), inspect.currentframe())
+        if stopped is not None:
+            raise stopped
+        return ask_exit(self, *args, **kwargs)
+
+    return ending
 
 
 def _looked_at(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -165,6 +165,21 @@ def test_an_agent_in_a_namespace_of_its_own_is_no_way_around(page: Page) -> None
     assert marked(shown) == []
 
 
+@pytest.mark.parametrize("code", ["exit()", "exit", "if True:\n    quit()", "end = quit\nend()"])
+@pytest.mark.parametrize("reviewed", [True, False])
+def test_no_step_ends_the_kernel_unasked(page: Page, code: str, reviewed: bool) -> None:
+    """IPython stops the kernel's loop a tenth of a second later."""
+    (status, asked, _), _ = page.run(f"go({code!r}, reviewed={reviewed})")
+    assert status == "pending"
+    assert reviewed or asked[-1] == [["ends", "the kernel"]]
+    (status, _, sent), _ = page.run(f"go({code!r}, 'never', reviewed={reviewed})")
+    assert status == "completed"
+    assert "denied" in sent[0]
+    assert reviewed or "ends the kernel" in sent[0]
+    page.run("import time; time.sleep(0.2)")
+    page.run("1")
+
+
 def test_approving_shows_it(page: Page) -> None:
     (status, asked, _), shown = page.run(f"go({WAYS['a method that is assigned']!r}, again=True)")
     assert (status, len(asked)) == ("completed", 1)

@@ -594,6 +594,8 @@ def meaning_of(value: object) -> str:
     named = _named(module_name(kind), type.__getattribute__(kind, "__qualname__"))
     if named == "os._Environ":
         return "os.environ"
+    if named.startswith("IPython.core.autocall.") and "Exit" in named:  # `exit` and `quit` of a notebook
+        return "sys.exit"
     is_quiet = QUIET_TYPES.fullmatch(named.rpartition(".")[2]) or named.startswith("agent_kernel.")
     if named.startswith(("pathlib.", "io.")) or named.endswith("InteractiveShell"):
         return named
