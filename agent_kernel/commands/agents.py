@@ -159,7 +159,7 @@ def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
             continue
         state = approval.run_status(event_store, events)
         if state in _WAYS:
-            named = _named(event_store, run)
+            named = _name_run(event_store, run)
             found.append((run, state, f"{named[:1].upper()}{named[1:]} {_WAYS[state]}"))
     return tuple(found)
 
@@ -172,7 +172,7 @@ def approve_arguments(parser: Parser) -> None:
 
 
 def approve(scope: Scope, options: Namespace) -> Result:
-    return _decided(scope, options.run, "approve")
+    return _decide(scope, options.run, "approve")
 
 
 def deny_arguments(parser: Parser) -> None:
@@ -181,7 +181,7 @@ def deny_arguments(parser: Parser) -> None:
 
 
 def deny(scope: Scope, options: Namespace) -> Result:
-    return _decided(scope, options.run, "deny", " ".join(options.words))
+    return _decide(scope, options.run, "deny", " ".join(options.words))
 
 
 def edit_arguments(parser: Parser) -> None:
@@ -210,7 +210,7 @@ def _waiting(scope: Scope, run: str) -> str:
             (step_locations.away(scope.session, tuple(event_store.of(one))) for one in event_store.runs()[-1:]), None
         )
         decided = approval.newest(event_store, ["decided"])
-        way = f"; {_named(event_store, decided)} is decided already: %agent resume lets it go on" if decided else ""
+        way = f"; {_name_run(event_store, decided)} is decided already: %agent resume lets it go on" if decided else ""
         raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else way}")
     return _only(event_store, found, "wait for approval")
 
@@ -219,16 +219,16 @@ def _only(event_store: EventStore, runs: Sequence[str], what: str) -> str:
     """The run that is meant where none is named. Raises: UsageProblem: there are several."""
     if len(runs) == 1:
         return runs[0]
-    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _asked(event_store, run))]
+    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _find_question(event_store, run))]
     more = f" and {len(runs) - _MOST} more" if len(runs) > _MOST else ""
     raise UsageProblem(f"{len(runs)} runs {what}: {', '.join(each[:_MOST])}{more}; --run RUN says which one")
 
 
-def _asked(event_store: EventStore, run: str) -> Question | None:
+def _find_question(event_store: EventStore, run: str) -> Question | None:
     return Question.of(tuple(event_store.of(run)))
 
 
-def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
+def _decide(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     found = _waiting(scope, run)
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
@@ -265,13 +265,13 @@ def _resting(event_store: EventStore) -> str:
         ended = approval.status_text("failed", tuple(event_store.of(failed)))
         what = "is done" if state == "completed" else f"is {approval.status_text(state)}"
         raise UsageProblem(
-            f"{_named(event_store, failed)} {ended}, and behind it {_named(event_store, newer)} {what}: "
+            f"{_name_run(event_store, failed)} {ended}, and behind it {_name_run(event_store, newer)} {what}: "
             f"%agent resume --run {short_run(failed)} tries it once more"
         )
     return failed
 
 
-def _named(event_store: EventStore, run: str) -> str:
+def _name_run(event_store: EventStore, run: str) -> str:
     start = event_store.first(run)
     task = cut(clean(start.task.strip().partition("\n")[0]), _MOST_TASK)
     return f"run {short_run(run)} ({': '.join(filter(None, (clean(start.agent), task)))})"
@@ -285,13 +285,13 @@ def resume(scope: Scope, options: Namespace) -> Result:
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)
-    asked = _asked(event_store, run)
+    asked = _find_question(event_store, run)
     if answer and not options.run and asked is not None:
         run = _only(event_store, approval.all_waiting(event_store, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     try:
-        says = "" if options.run else f"going on with {_named(event_store, run)}"
+        says = "" if options.run else f"going on with {_name_run(event_store, run)}"
         return notebook.tasks.resume(run, answer, force=options.force, model=options.model, says=says)
     except ModelError as error:
         own = f"AGENT.reopen({short_run(run)!r}) has the agent's own"
@@ -341,7 +341,7 @@ def runs(scope: Scope, options: Namespace) -> Result:
     head = scope.head().commit
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
     each = tuple(_Listed.of(scope.repo, event_store, events, undone, head) for events in found)
-    return Runs(each, scope.now_ns, len(known) - len(each), scope.typed("runs", "-n", str(len(known))))
+    return Runs(each, scope.now_ns, len(known) - len(each), scope.spell_command("runs", "-n", str(len(known))))
 
 
 @dataclass(frozen=True)
@@ -400,7 +400,7 @@ class _Listed:
             race,
             race.picked(repo, head) if race else 0,
             left,
-            _denied(events) if state == "cancelled" else "",
+            _find_denial(events) if state == "cancelled" else "",
             approval.status_text(state, events),
         )
 
@@ -416,7 +416,7 @@ class _Listed:
         return race or (f"given up: {cut(self.denied, 60)}" if self.denied else self.stands)
 
 
-def _denied(events: Sequence[Event]) -> str:
+def _find_denial(events: Sequence[Event]) -> str:
     last = next((event for event in reversed(events) if isinstance(event, Cancelled)), None)
     return clean(last.reason) if last is not None and last.during == DENIED else ""
 

@@ -14,7 +14,7 @@ from agent_kernel.commands.checkout import MoveReport
 from agent_kernel.commands.describe import by_name, chip_line, live_ranks
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result
 from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, place_text, plural, size_text, spelled
+from agent_kernel.commands.text import clean, list_names, place_text, plural, size_text
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
@@ -121,17 +121,17 @@ class Where(Result):
             # A restart took them out of memory, or another kernel made them: this one does not hold them.
             many = f"{plural(len(status.carried), 'variable')} of the branch {_are(status.carried)} not loaded here"
             answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
-            lines.append(f"{many} ({spelled(status.carried)}): {answers}")
+            lines.append(f"{many} ({list_names(status.carried)}): {answers}")
         lines += _runs_said(self.runs)
         if status.changed:
             changes = ((one.how, one.name, one.size) for one in status.changed)
             chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
-            lines.append(f"Not checked for changes since their last commit: {spelled(status.unverified)}")
+            lines.append(f"Not checked for changes since their last commit: {list_names(status.unverified)}")
         lines += describe.unsaved_lines(status.lost, self.holders)
         if status.ignored:
-            lines.append(f"Ignored: {spelled(status.ignored)}")
+            lines.append(f"Ignored: {list_names(status.ignored)}")
         lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")
         return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
 
@@ -254,28 +254,28 @@ def ignore(scope: Scope, options: Namespace) -> Result:
         if options.remove:
             raise UsageProblem("say which variables")
         listed = sorted(ignored)
-        return Lines((f"Ignored: {spelled(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
+        return Lines((f"Ignored: {list_names(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
     if options.remove:
         return _remove(scope, ignored, names)
-    known = _known_names(scope)
+    known = _find_names(scope)
     for name in names:
         _check_entry(name, known)
     for name in names:
         (ignored.add if scope.session is None else scope.session.ignore)(name)
-    return Lines(tuple(line for name in names for line in _said_of_ignoring(scope, name, known)), {"ignored": names})
+    return Lines(tuple(line for name in names for line in _describe_ignoring(scope, name, known)), {"ignored": names})
 
 
 def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Lines:
     unknown = [name for name in names if name not in set(ignored)]
     if unknown:
-        listed = spelled(sorted(ignored)) or "nothing"
+        listed = list_names(sorted(ignored)) or "nothing"
         raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is ignored ({listed})")
     for name in names:
         (ignored.remove if scope.session is None else scope.session.unignore)(name)
     return Lines(tuple(f"{clean(name)} is stored again, from the next commit on" for name in names), {"stored": names})
 
 
-def _known_names(scope: Scope) -> set[str]:
+def _find_names(scope: Scope) -> set[str]:
     """Names of variables that there are: bound now, or stored at HEAD."""
     head = scope.head().commit
     stored = set(scope.repo.tree_at(head).names()) if head is not None else set[str]()
@@ -290,14 +290,14 @@ def _check_entry(name: str, known: Collection[str] = ()) -> None:
         raise UsageProblem(f"{name!r} cannot be the name of a variable, nor a pattern of names")
 
 
-def _said_of_ignoring(scope: Scope, name: str, known: Collection[str]) -> list[str]:
+def _describe_ignoring(scope: Scope, name: str, known: Collection[str]) -> list[str]:
     shown = clean(name)
     if is_pattern(name):
         fits = sum(fnmatchcase(other, name) for other in known)
         return [f"What fits {shown} is not stored from now on ({plural(fits, 'variable')} now)"]
     if name not in known:
         return [f"{shown} is not bound now; it will be ignored when it appears"]
-    forget = scope.typed("forget", name, "--sources", "--yes")
+    forget = scope.spell_command("forget", name, "--sources", "--yes")
     return [
         f"{shown} is not stored from now on; what is stored already stays until it is forgotten",
         f"The code of its cells is kept as typed: {forget} takes out both",
@@ -341,11 +341,11 @@ def hide(scope: Scope, options: Namespace) -> Result:
         _check_entry(name)
     for name in names:
         hidden.add(name)
-    known = _known_names(scope)
-    return Lines(tuple(line for name in names for line in _said_of_hiding(name, known)), {"hidden": names})
+    known = _find_names(scope)
+    return Lines(tuple(line for name in names for line in _describe_hiding(name, known)), {"hidden": names})
 
 
-def _said_of_hiding(name: str, known: Collection[str]) -> list[str]:
+def _describe_hiding(name: str, known: Collection[str]) -> list[str]:
     shown = clean(name)
     if is_pattern(name):
         fits = sum(fnmatchcase(other, name) for other in known)

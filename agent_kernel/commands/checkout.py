@@ -23,7 +23,7 @@ from agent_kernel.commands import describe
 from agent_kernel.commands.describe import by_name, ranks
 from agent_kernel.commands.output import Block, Json, Line, Lines, Opens, Result
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, spelled
+from agent_kernel.commands.text import clean, list_names
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
 from agent_kernel.session.history import changes_between, person
@@ -45,6 +45,7 @@ __all__ = [
     "add_uncovered",
     "checkout",
     "checkout_arguments",
+    "expand_dash",
     "merge",
     "merge_arguments",
     "only_argument",
@@ -54,7 +55,6 @@ __all__ = [
     "redo_arguments",
     "rollback",
     "rollback_arguments",
-    "spelled_out",
     "steps_between",
     "switch",
     "switch_arguments",
@@ -173,7 +173,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem("--only goes with a commit, and with no names")
     if options.fresh:
         return _start_fresh(scope, options)
-    rev = spelled_out(options.rev)
+    rev = expand_dash(options.rev)
     if rev is not None and scope.branch_meant(rev) is None:
         scope.resolve(rev)  # says more of what it does not find than the session could
     if scope.session is None:
@@ -192,7 +192,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
         return MoveReport.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
-    return _arrived("Checked out", scope, report)
+    return _report_arrival("Checked out", scope, report)
 
 
 def _require_live(scope: Scope, only: Only) -> None:
@@ -227,7 +227,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
         report = add_uncovered(scope, before, report)
         if options.create:
             return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
-        return _arrived(f"Switched to branch {report.branch}", scope, report)
+        return _report_arrival(f"Switched to branch {report.branch}", scope, report)
     head = scope.head()
     if options.create:
         if head.commit is None:
@@ -236,7 +236,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
     return _move_head(scope, branch, ())
 
 
-def spelled_out(rev: str | None) -> str | None:
+def expand_dash(rev: str | None) -> str | None:
     """`-` is where you were before, as in git."""
     return "@{-1}" if rev == "-" else rev
 
@@ -248,16 +248,16 @@ def _branch(scope: Scope, text: str) -> str:
         RefNotFoundError: nothing is called that.
         UsageProblem: it is a commit or a tag.
     """
-    rev = spelled_out(text) or text
+    rev = expand_dash(text) or text
     branch = scope.branch_meant(rev)
     if branch is not None:
         return branch
     try:
         scope.resolve(rev)
     except RefNotFoundError as error:
-        remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
+        remedy = "" if error.reason else f"{scope.spell_command('switch', '-c', text)} makes a branch here"
         raise RefNotFoundError(text, error.known, error.reason, error.or_else(remedy), error.said) from None
-    raise UsageProblem(f"{clean(text)} is not a branch; {scope.typed('checkout', text)} goes to that commit")
+    raise UsageProblem(f"{clean(text)} is not a branch; {scope.spell_command('checkout', text)} goes to that commit")
 
 
 def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> MoveReport:
@@ -272,7 +272,7 @@ def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> MoveReport:
 
 def _how_to_name(scope: Scope) -> str:
     """How work on no branch gets a name."""
-    return f"{scope.typed('switch', '-c', 'NAME')} starts a branch here"
+    return f"{scope.spell_command('switch', '-c', 'NAME')} starts a branch here"
 
 
 def rollback_arguments(parser: Parser) -> None:
@@ -328,7 +328,7 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
 
 
-def _arrived(said: str, scope: Scope, report: Report) -> MoveReport:
+def _report_arrival(said: str, scope: Scope, report: Report) -> MoveReport:
     at = report.commit if report.commit is not None else scope.live().head
     if at is not None and said == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
@@ -349,7 +349,7 @@ def undo(scope: Scope, options: Namespace) -> Result:
     only = only_asked(options)
     if only == "chat":
         return _conversation_back(scope, options)
-    return _idle_task(scope) or _repeated("undo", scope, options, only)
+    return _idle_task(scope) or _repeat("undo", scope, options, only)
 
 
 def _idle_task(scope: Scope) -> Result | None:
@@ -368,7 +368,7 @@ def _idle_task(scope: Scope) -> Result | None:
     session.passed_over = last.run
     said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
     next_one = operation_text(scope.repo, operation, session.id)
-    return Lines((said, f"{scope.typed('undo')} again takes back {next_one}"))
+    return Lines((said, f"{scope.spell_command('undo')} again takes back {next_one}"))
 
 
 def redo_arguments(parser: Parser) -> None:
@@ -377,7 +377,7 @@ def redo_arguments(parser: Parser) -> None:
 
 
 def redo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("redo", scope, options)
+    return _repeat("redo", scope, options)
 
 
 def _conversation_back(scope: Scope, options: Namespace) -> Result:
@@ -396,7 +396,7 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
 _CHECKOUT_OF: Final = "the checkout of "
 
 
-def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
+def _repeat(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
     """Undo or redo so many operations, as far as there are any."""
     count = options.count.lstrip("0") if options.count.isascii() else ""
     if not count.isdecimal():
@@ -440,7 +440,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
     are, them = ("is", "it") if len(names) == 1 else ("are", "them")
-    return f"{spelled(names)} {are} out of memory again, as after the restart: {scope.typed('checkout')} brings {them} back"
+    return f"{list_names(names)} {are} out of memory again, as after the restart: {scope.spell_command('checkout')} brings {them} back"
 
 
 def _is_back(scope: Scope) -> str:
@@ -461,7 +461,7 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
         return "", ""
     before = {step for step in others if step < min(steps)}
     begun = next((event.before for event in events if event.step in before and event.before), "")
-    back = f": {scope.typed('rollback', begun[:8])} goes back to before the run" if begun else ""
+    back = f": {scope.spell_command('rollback', begun[:8])} goes back to before the run" if begun else ""
     stays = (
         f"{agent_undo.step_numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
     )
@@ -512,7 +512,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
     both = set(options.ours) & set(options.theirs)
     if both:
         raise UsageProblem(f"{', '.join(sorted(both))}: either --ours or --theirs")
-    rev = spelled_out(options.rev) or options.rev
+    rev = expand_dash(options.rev) or options.rev
     options.rev = scope.branch_meant(rev) or rev
     found, commit = scope.commit(options.rev)
     head = scope.head().commit

@@ -43,9 +43,9 @@ __all__ = [
     "integers",
     "items_of",
     "only_call",
+    "read_stored",
     "same",
     "same_column",
-    "stored",
     "unlike",
     "unlike_column",
     "unlike_numbers",
@@ -80,7 +80,7 @@ class Stored(msgspec.Struct, frozen=True):
     atoms: dict[int, tuple[object, ...]] = msgspec.field(default_factory=dict[int, "tuple[object, ...]"])  # once read
 
 
-def stored(repo: Repository, entry: Entry) -> Stored | None:
+def read_stored(repo: Repository, entry: Entry) -> Stored | None:
     """The value of an entry as it is stored; None where it is in several parts, or of a kind that is not read."""
     manifest: Manifest = repo.read_manifest(entry)
     layout = decode_layout(manifest.layout)
@@ -261,7 +261,7 @@ class Unlike(msgspec.Struct):
             self.first = places[0] + shift
         self.places += [place + shift for place in places[: max(0, _MOST_LISTED - len(self.places))]]
 
-    def told(self, total: int, noun: str, row: int) -> str:
+    def describe(self, total: int, noun: str, row: int) -> str:
         """`2 of 1,000 rows differ, between rows 5 and 17`; a single one is `row 5`. `row`: elements in one; 0: unknown."""
         if self.left:
             least = f"at least {self.many:,} of {plural(total, noun)} differ"
@@ -362,7 +362,7 @@ _ARRAYS: Final = (ARRAY, OBJECTS, _OF_A_CLASS)
 
 def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> tuple[str, ...]:
     """Lines that say where the contents differ; none where that cannot be told. `summary` is that of the new one."""
-    sides = [stored(repo, entry) for entry in (old, new)]
+    sides = [read_stored(repo, entry) for entry in (old, new)]
     before, after = sides
     if before is None or after is None:
         return ()
@@ -490,7 +490,7 @@ def _in_array(before: Stored, after: Stored) -> Iterator[str]:
     found = _unlike(before, after, was, now, 0, total)
     if found is not None and (found.many or found.left):
         row = prod(integers(shape)[1:])  # elements of one step along the first axis, as they lie in memory
-        yield found.told(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
+        yield found.describe(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
 
 
 def _in_table(before: Stored, after: Stored, summary: Summary) -> Iterator[str]:
@@ -516,7 +516,7 @@ def _in_column(
         return f"{column}contents differ"
     arrays = _both(old[position][0].args[0], new[position][0].args[0])
     rows = integers(arrays[1].args[2])[-1] if arrays is not None else 0
-    return column + found.told(rows, "row" if named else "value", 1) if found.many or found.left else ""
+    return column + found.describe(rows, "row" if named else "value", 1) if found.many or found.left else ""
 
 
 def same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:

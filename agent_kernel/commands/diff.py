@@ -78,7 +78,7 @@ def differing(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[Dif
     altered = {change.name for change in changes_between(repo, *trees)} - known
     more = [NameDiff(name, trees[0].get(name), trees[1].get(name)) for name in altered]
     ordered = sorted([*found, *more], key=lambda one: one.name)
-    touched = _touched(repo, old, new) if any(map(_may_be_the_same, ordered)) else None
+    touched = _find_touched(repo, old, new) if any(map(_may_be_the_same, ordered)) else None
     return [Differing(one.name, _how(one, touched), one.old, one.new) for one in ordered]
 
 
@@ -110,7 +110,7 @@ def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, n
             raise NameNotFoundError(name, "either commit", describe.names_close_to(repo, commits[-1], name))
 
 
-def _touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] | None:
+def _find_touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] | None:
     """The names that some commit between the two says it changed; None: all of them may be."""
     if old is None:
         return None

@@ -25,7 +25,7 @@ from agent_kernel.commands.output import (
     Result,
     Table,
     cut_pieces,
-    painted_all,
+    paint_all,
     plain,
 )
 from agent_kernel.commands.scope import Parser, Scope, count
@@ -156,7 +156,7 @@ def log(scope: Scope, options: Namespace) -> Log:
     if limit is None and scope.brief and not options.json:
         limit = _SHOWN
     starts = _starts(scope, options.rev, options.all)
-    found = _found(scope, options.search, _history(scope, starts, options.names))
+    found = _search(scope, options.search, _history(scope, starts, options.names))
     rows = list(islice(found, None if limit is None else limit + 1))
     shown = rows if limit is None else rows[:limit]
     return Log(
@@ -184,7 +184,7 @@ def history(scope: Scope, options: Namespace) -> Result:
     return replace(told, panel=Opens(search=" ".join([*terms, *filter(None, [options.search])])))
 
 
-def _found(
+def _search(
     scope: Scope, search: str | None, rows: Iterator[tuple[ObjectId, Commit]]
 ) -> Iterator[tuple[ObjectId, Commit]]:
     """Those of the commits that a search finds, as a panel's does. No value is loaded."""
@@ -200,7 +200,7 @@ def _found(
 def _older(scope: Scope, options: Namespace, shown: int) -> str:
     """What to type for the commits before those that are shown."""
     search = ["--search", options.search] if options.search else []
-    return scope.typed("log", "-n", str(4 * shown), *search)
+    return scope.spell_command("log", "-n", str(4 * shown), *search)
 
 
 def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
@@ -238,7 +238,7 @@ def _start(scope: Scope, rev: str) -> ObjectId:
         number = rev.removeprefix("-")
         if error.reason or not (number.isdecimal() and number.isascii()):
             raise
-        remedy = f"{scope.typed('log', '-n', number)} shows so many commits"
+        remedy = f"{scope.spell_command('log', '-n', number)} shows so many commits"
         raise RefNotFoundError(rev, error.known, error.reason, error.or_else(remedy), error.said) from None
 
 
@@ -256,10 +256,10 @@ def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator
 def _without(scope: Scope, starts: list[ObjectId], names: list[str]) -> tuple[str, ...]:
     """Of several names those that no commit changed."""
 
-    def changed(name: str) -> bool:
+    def has_changed(name: str) -> bool:
         return any(next(iter(scope.repo.log_of_name(start, name)), None) is not None for start in starts)
 
-    return tuple(name for name in dict.fromkeys(names) if not changed(name))
+    return tuple(name for name in dict.fromkeys(names) if not has_changed(name))
 
 
 @dataclass(frozen=True)
@@ -312,16 +312,16 @@ class Log(Result):
         # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
         room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP[0]))
         lefts = [
-            cut_pieces([*head, *_fitted(commit, room - width_of(plain(head)))], room)
+            cut_pieces([*head, *_fit(commit, room - width_of(plain(head)))], room)
             for head, (_, commit) in zip(heads, self.commits, strict=True)
         ]
         wide = max(width_of(plain(left)) for left in lefts)
-        rows = [[*_padded(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
+        rows = [[*_pad(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
         for head, row, said in zip(heads, rows, self._dividers(), strict=True):
             divider: Piece = (f"{head[0][0].replace('*', '|').rstrip()} ── {said} ──", "quiet")
-            drawn += [painted_all([divider], colour=colour)] if said else []
-            drawn.append(painted_all(_without_end(row), colour=colour))
+            drawn += [paint_all([divider], colour=colour)] if said else []
+            drawn.append(paint_all(_without_end(row), colour=colour))
         return "\n".join([*drawn, *(line.text for line in self._rest())])
 
     def _heads(self) -> list[list[Piece]]:
@@ -374,9 +374,9 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     found: list[list[Piece]] = []
     for chips, took, when in facts:
         parts = [
-            _padded(cut_pieces(chips, wide[0]), wide[0]),
-            _padded(took, wide[1], right=True),
-            _padded(when, wide[2]),
+            _pad(cut_pieces(chips, wide[0]), wide[0]),
+            _pad(took, wide[1], right=True),
+            _pad(when, wide[2]),
         ]
         shown = [part for part, room in zip(parts, wide, strict=True) if room]
         found.append([piece for at, part in enumerate(shown) for piece in ([_GAP, *part] if at else part)])
@@ -393,7 +393,7 @@ def _fitting(wide: list[int], width: int) -> list[int]:
     return [min(names, max(_FEWEST, width // 3)), 0, 0]
 
 
-def _padded(pieces: Sequence[Piece], width: int, *, right: bool = False) -> list[Piece]:
+def _pad(pieces: Sequence[Piece], width: int, *, right: bool = False) -> list[Piece]:
     fill: Piece = (" " * (width - width_of(plain(pieces))), "")
     return [fill, *pieces] if right else [*pieces, fill]
 
@@ -405,7 +405,7 @@ def _without_end(pieces: list[Piece]) -> list[Piece]:
     return [*pieces[:-1], (pieces[-1][0].rstrip(), pieces[-1][1])] if pieces else pieces
 
 
-def _told(commit: Commit) -> list[Piece]:
+def _describe_commit(commit: Commit) -> list[Piece]:
     """The cell's number, a mark where the cell did not end well, and what the commit is about."""
     number, mark = describe.prompt(commit), _MARKS.get(commit.status, "")
     return [(f"{number} " if number else "", "quiet"), (mark, SIGNS["!"]), (_about(commit), "")]
@@ -422,5 +422,5 @@ def _about(commit: Commit) -> str:
     return restart + agent + describe.title(commit)
 
 
-def _fitted(commit: Commit, room: int) -> list[Piece]:
-    return cut_pieces(_told(commit), max(10, room), middle=describe.is_code(commit))
+def _fit(commit: Commit, room: int) -> list[Piece]:
+    return cut_pieces(_describe_commit(commit), max(10, room), middle=describe.is_code(commit))

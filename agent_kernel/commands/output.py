@@ -23,7 +23,6 @@ from agent_kernel.commands.text import (
     pad,
     place_text,
     plural,
-    spelled,
     width_of,
 )
 from agent_kernel.values.summaries.model import clean, size_text
@@ -53,15 +52,15 @@ __all__ = [
     "duration",
     "exact_time",
     "is_terminal",
+    "list_names",
     "money",
     "pad",
-    "painted",
-    "painted_all",
+    "paint",
+    "paint_all",
     "place_text",
     "plain",
     "plural",
     "size_text",
-    "spelled",
     "style_of",
     "width_of",
 ]
@@ -117,14 +116,14 @@ def is_terminal(stream: object) -> bool:
         return False
 
 
-def painted(text: str, style: Style, *, colour: bool) -> str:
+def paint(text: str, style: Style, *, colour: bool) -> str:
     """The text in its colour."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and text and style else text
 
 
-def painted_all(pieces: Iterable[Piece], *, colour: bool) -> str:
+def paint_all(pieces: Iterable[Piece], *, colour: bool) -> str:
     """The pieces one after another."""
-    return "".join(painted(text, style, colour=colour) for text, style in pieces)
+    return "".join(paint(text, style, colour=colour) for text, style in pieces)
 
 
 def plain(pieces: Iterable[Piece]) -> str:
@@ -258,20 +257,18 @@ class Lines(Result):
 
 def _text_lines(block: Block, width: int | None, *, colour: bool) -> list[str]:
     if isinstance(block, Line):
-        return [_painted_line(block, colour=colour)]
+        return [_paint_line(block, colour=colour)]
     if isinstance(block, Code):
         lines = [line.rstrip() for line in block.text.splitlines()]
-        return [
-            f"    {painted(line, style_of(line) if block.signed else '', colour=colour)}".rstrip() for line in lines
-        ]
+        return [f"    {paint(line, style_of(line) if block.signed else '', colour=colour)}".rstrip() for line in lines]
     return [line.rstrip() for line in table_lines(block, width)]
 
 
-def _painted_line(line: Line, *, colour: bool) -> str:
+def _paint_line(line: Line, *, colour: bool) -> str:
     text = line.text.rstrip()
     at = len(text) if line.styled is None else line.styled
     style: Style = "strong" if line.strong and not line.style else line.style
-    return painted(text[:at], style, colour=colour) + text[at:]
+    return paint(text[:at], style, colour=colour) + text[at:]
 
 
 def table_lines(table: Table, width: int | None) -> list[str]:

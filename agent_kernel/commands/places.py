@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "adopt",
-    "bound_elsewhere",
     "cell_ids",
     "copy_store",
     "default_place",
+    "find_redirect",
     "find_store",
     "is_store",
     "notebook_of",
@@ -107,7 +107,7 @@ def remember(own: Path, store: str) -> bool:
     return True
 
 
-def bound_elsewhere(own: Path) -> Path | None:
+def find_redirect(own: Path) -> Path | None:
     """The store that was bound instead of the one at `own`, if any; it may be gone by now.
 
     Raises:
@@ -190,7 +190,7 @@ def find_store(text: str, *, create: bool = False) -> str:
     path = Path(text).expanduser()
     if path.suffix == ".ipynb":
         own = store_beside(path.absolute())
-        path = bound_elsewhere(own) or own
+        path = find_redirect(own) or own
     elif path.is_dir() and not is_store(path):
         beside = stores_in(path)
         if len(beside) > 1:
@@ -233,7 +233,7 @@ def adopt(notebook: Path) -> tuple[str, ...]:
         return ()
     ids = cell_ids(notebook)
     unknown: list[Path] = []  # orphans of which the ids cannot tell whose they are
-    for found in sorted(stores_in(notebook.parent), key=_used_ns, reverse=True)[:_STORES]:
+    for found in sorted(stores_in(notebook.parent), key=_last_use_ns, reverse=True)[:_STORES]:
         theirs = _ids_in(found) if ids else frozenset[str]()
         original = notebook.with_name(f"{found.name}.ipynb")
         if not theirs and not original.exists():
@@ -275,7 +275,7 @@ def cell_ids(notebook: Path) -> frozenset[str]:
     return frozenset(id for id in each if isinstance(id, str) and id)
 
 
-def _used_ns(store: Path) -> int:
+def _last_use_ns(store: Path) -> int:
     return (store / "data.mdb").stat().st_mtime_ns
 
 

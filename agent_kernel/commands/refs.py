@@ -60,7 +60,7 @@ def branch(scope: Scope, options: Namespace) -> Result:
 
 def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
     at = [options.at] if options.at else []
-    return f"choose another name, or move it with {scope.typed(verb, '-f', options.name, *at)}"
+    return f"choose another name, or move it with {scope.spell_command(verb, '-f', options.name, *at)}"
 
 
 def _delete_branch(scope: Scope, name: str, options: Namespace) -> Lines:
@@ -99,7 +99,7 @@ def _branches(scope: Scope, *, is_all: bool) -> RefList:
     if head.branch is None and head.commit is not None:
         rows.insert(0, _row(scope, "(no branch)", head.commit, True))
     apart = tuple((asides[row.name], row) for row in found if row.name in asides and not row.current)
-    return RefList("branch", tuple(rows), apart, scope.typed("branch", "--all") if apart and not is_all else "")
+    return RefList("branch", tuple(rows), apart, scope.spell_command("branch", "--all") if apart and not is_all else "")
 
 
 def tag_arguments(parser: Parser) -> None:

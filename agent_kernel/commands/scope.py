@@ -60,7 +60,7 @@ _RANGE = "it is a range, and every verb takes one commit; diff takes two ({0} {1
 _PLAIN = re.compile(r"\w[\w@%+=:,./~^-]*|[\w./-]+")  # what neither a shell nor %agent takes apart
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
@@ -148,10 +148,10 @@ class Scope:
     row_lines: RowLines | None = None
     brief: bool = True  # someone reads the answer: the newest part of a long one will do
 
-    def typed(self, *words: str) -> str:
+    def spell_command(self, *words: str) -> str:
         """What to type at this interface, with these words."""
         verb, *rest = words
-        return " ".join([self.command, verb, *map(_quoted, [self.place] if self.place else []), *map(_quoted, rest)])
+        return " ".join([self.command, verb, *map(_quote, [self.place] if self.place else []), *map(_quote, rest)])
 
     def step(self, doing: str) -> Callable[[int, int], None] | None:
         """What a long operation of the repository reports to, if someone wants to see it."""

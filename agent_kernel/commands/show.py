@@ -84,7 +84,7 @@ class ShownOutputs:
         return [self._json(output) for output in self.outputs.outputs]
 
     def _text(self, output: Output) -> str:
-        said = self._said(output)
+        said = self._text_of(output)
         if output.kind == "update_display_data":
             said = f"(in place of what an earlier cell showed)\n{said}"
         elif output.under is not None:
@@ -93,7 +93,7 @@ class ShownOutputs:
             said = f"(in a widget)\n{said}"
         return said.rstrip("\n")
 
-    def _said(self, output: Output) -> str:
+    def _text_of(self, output: Output) -> str:
         if output.kind == "gap":
             return f"… {size_text(output.size)} left out …"
         if output.kind == "stream":
@@ -190,7 +190,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
     lines = {name: describe.entry_line(scope.repo, entry) or "removed" for name, entry in entries.items()}
     outlines = {name: describe.entry_outline(scope.repo, name, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
-    more = scope.typed("show", short(found), "--outputs")
+    more = scope.spell_command("show", short(found), "--outputs")
     return ShownCommit(
         found,
         describe.shown(commit),
@@ -380,10 +380,10 @@ class ShownPage(Result):
     def to_json(self) -> Json:
         if self.page is None:
             return {"commit": hex_of(self.id), "notebook": None}
-        cells: list[Json] = [{"id": cell.id, "type": cell.type, "source": _masked(cell)} for cell in self.page.cells]
+        cells: list[Json] = [{"id": cell.id, "type": cell.type, "source": _mask_cell(cell)} for cell in self.page.cells]
         page: dict[str, Json] = {
             "name": self.page.name,
-            "saved": self._saved().isoformat(timespec="microseconds"),
+            "saved": self._save_time().isoformat(timespec="microseconds"),
             "cells": cells,
         }
         return {"commit": hex_of(self.id), "notebook": page}
@@ -395,18 +395,18 @@ class ShownPage(Result):
         many = plural(len(self.page.cells), "cell")
         shown: list[Block] = [
             head,
-            Line(f"{clean(self.page.name)}, {many}, as of {self._saved():%a %d %b %Y %H:%M:%S}"),
+            Line(f"{clean(self.page.name)}, {many}, as of {self._save_time():%a %d %b %Y %H:%M:%S}"),
         ]
         own = self.commit.cell.id if self.commit.cell else ""
         for cell in self.page.cells:
             mark = ", the cell of this commit" if own and cell.id == own else ""
-            shown += [Line(""), Line(f"{clean(cell.type)}{mark}:"), Code(clean_lines(_masked(cell)))]
+            shown += [Line(""), Line(f"{clean(cell.type)}{mark}:"), Code(clean_lines(_mask_cell(cell)))]
         return shown
 
-    def _saved(self) -> datetime:
+    def _save_time(self) -> datetime:
         assert self.page is not None
         return exact_time(self.page.saved_ns, self.commit.utc_offset_s)
 
 
-def _masked(cell: NotebookCell) -> str:
+def _mask_cell(cell: NotebookCell) -> str:
     return summaries.mask_code(cell.source)[0] if cell.type == "code" else summaries.mask_text(cell.source)

@@ -193,7 +193,7 @@ def words_of(line: str) -> list[str]:
             words = list(lexer)
         except ValueError:
             return line.split()
-        return _unquoted(words)
+        return _unquote(words)
     try:
         return shlex.split(line)
     except ValueError:
@@ -202,7 +202,7 @@ def words_of(line: str) -> list[str]:
         ) from None
 
 
-def _unquoted(words: list[str]) -> list[str]:
+def _unquote(words: list[str]) -> list[str]:
     """The same without the single quotation marks around all that was said."""
     at = next((at for at, word in enumerate(words) if word.startswith("'")), None)
     if at is None or not words[-1].endswith("'") or (at == len(words) - 1 and len(words[-1]) < 2):

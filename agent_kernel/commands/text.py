@@ -22,12 +22,12 @@ __all__ = [
     "cut",
     "duration",
     "exact_time",
+    "list_names",
     "money",
     "pad",
     "place_text",
     "plural",
     "size_text",
-    "spelled",
     "width_of",
 ]
 
@@ -150,7 +150,7 @@ def money(dollars: float) -> str:
     return f"${dollars:.{min(8, 1 - math.floor(math.log10(dollars)))}f}"
 
 
-def spelled(names: Sequence[str], most: int = 8) -> str:
+def list_names(names: Sequence[str], most: int = 8) -> str:
     """`a, b, c and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return clean(", ".join(names[:most])) + more

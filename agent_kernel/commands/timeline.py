@@ -80,7 +80,7 @@ class Timeline:
 
     def version(self) -> str:
         """What `now().version` is, without laying out what is new."""
-        stored = self._stored_version()
+        stored = self._read_version()
         if self._view is not None and stored is not None and stored == self._stored:
             return self._view.version
         return self._refs()[0]
@@ -91,13 +91,13 @@ class Timeline:
         Raises:
             DamagedObjectError: a commit that is reached cannot be read.
         """
-        stored = self._stored_version()
+        stored = self._read_version()
         while self._view is None or stored is None or stored != self._stored:
             try:
                 self._look()
             except DamagedObjectError:
                 # Another process may have rewritten the history meanwhile: what was looked for is then no longer there.
-                before, stored = stored, self._stored_version()
+                before, stored = stored, self._read_version()
                 self._forget()
                 if stored is None or stored == before:
                     raise
@@ -112,7 +112,7 @@ class Timeline:
         self._tips, self._view = frozenset(), None
         self._repo.objects.forget_cached()
 
-    def _stored_version(self) -> int | None:
+    def _read_version(self) -> int | None:
         ask = getattr(self._repo.store, "data_version", None)
         return None if ask is None else int(ask())
 
@@ -126,7 +126,7 @@ class Timeline:
         branches, tags = self._repo.branches(), self._repo.tags()
         heads = [head.commit for head in self._repo.heads().values() if head.branch is None and head.commit]
         tips = frozenset([*branches.values(), *tags.values(), *heads])
-        order = self._ordered(tips)
+        order = self._order(tips)
         places = {record.id: place for place, record in enumerate(order)}
         waiting = tuple(EventStore(self._repo.store).waiting())
         undone = _undone(order, [*branches.values(), *heads])
@@ -145,21 +145,21 @@ class Timeline:
         }
         return _version_of({**found, **runs}, epoch), epoch
 
-    def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
+    def _order(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
         if not self._records:
             self._read_all()
         before = self._view
         if before is not None:
-            new, met = self._reached(tips, before.places)
+            new, met = self._walk(tips, before.places)
             # What was reached before still is, if each old tip is one yet or lies below what is new.
             if self._tips <= tips | met:
                 fresh = _by_time(new)
                 if not before.order or not fresh or fresh[-1].time_ns > before.order[0].time_ns:
                     return (*fresh, *before.order)
                 return tuple(_by_time([*fresh, *before.order]))
-        return tuple(_by_time(self._reached(tips, {})[0]))
+        return tuple(_by_time(self._walk(tips, {})[0]))
 
-    def _reached(
+    def _walk(
         self, tips: Iterable[ObjectId], known: Mapping[ObjectId, int]
     ) -> tuple[list[Record], frozenset[ObjectId]]:
         """The commits above the known ones, and those of the known ones that they lead to."""
@@ -295,7 +295,7 @@ class Finder:
     def find(self, view: View, text: str, show: str, tz_s: int) -> Collection[ObjectId] | None:
         """The commits that fit; None: nothing is left out."""
         tests = [self._test(view, key, value, tz_s) for key, value in terms_of(text)]
-        named = _named(view) if show == "named" else frozenset[ObjectId]()
+        named = _find_tips(view) if show == "named" else frozenset[ObjectId]()
         candidates = [
             record
             for record in view.order
@@ -341,7 +341,7 @@ class Finder:
                 on = reachable_commits(view, [at for name, at in view.branches.items() if name == value])
                 return lambda record, digest: record.id in on
             case "is":
-                return _is(folded, _named(view))
+                return _is(folded, _find_tips(view))
             case "since":
                 since = moment(value, tz_s)
                 return lambda record, digest: since is not None and record.time_ns >= since
@@ -408,7 +408,7 @@ def digest_of(commit: Commit) -> Digest:
     )
 
 
-def _named(view: View) -> frozenset[ObjectId]:
+def _find_tips(view: View) -> frozenset[ObjectId]:
     return frozenset([*view.branches.values(), *view.tags.values()])
 
 

@@ -95,17 +95,17 @@ def gc_arguments(parser: Parser) -> None:
 
 
 def gc(scope: Scope, options: Namespace) -> Result:
-    left = () if options.dry_run else _tidied(scope)
+    left = () if options.dry_run else _tidy(scope)
     report = scope.repo.gc(dry_run=options.dry_run, progress=scope.step("deleting"))
     gone = (
         [f"Deleted {plural(len(left), 'branch', 'branches')} that agents left behind: {clean(', '.join(left))}"]
         if left
         else []
     )
-    return Lines((*gone, collected(report, dry_run=options.dry_run)), gc_json(report))
+    return Lines((*gone, describe_collection(report, dry_run=options.dry_run)), gc_json(report))
 
 
-def _tidied(scope: Scope) -> tuple[str, ...]:
+def _tidy(scope: Scope) -> tuple[str, ...]:
     """Delete the branches of agents whose process died, where nobody needs them."""
     from agent_kernel.agents.cleanup import tidy
     from agent_kernel.agents.event_log import EventStore
@@ -113,7 +113,7 @@ def _tidied(scope: Scope) -> tuple[str, ...]:
     return tidy(scope.repo, EventStore(scope.repo.store), scope.session)
 
 
-def collected(report: GcReport, *, dry_run: bool = False) -> str:
+def describe_collection(report: GcReport, *, dry_run: bool = False) -> str:
     """What a collection did, in a line."""
     done = "Would delete" if dry_run else "Deleted"
     many = plural(report.objects_deleted, "object")
@@ -201,17 +201,19 @@ def prune(scope: Scope, options: Namespace) -> Result:
     policy = Retention(keep_last=options.keep_last or 1, keep_days=options.keep_days or 0.0)
     if options.dry_run or not options.yes:
         report = scope.repo.prune(policy, dry_run=True)
-        would = f"would drop {plural(report.dropped, 'commit')} and keep {_kept(report, policy)}"
+        would = f"would drop {plural(report.dropped, 'commit')} and keep {_describe_kept(report, policy)}"
         if options.dry_run:
             return Lines((would[0].upper() + would[1:],), _prune_facts(report))
         if report.dropped:
-            asked = scope.typed("prune", *_policy_words(options), "--yes")
+            asked = scope.spell_command("prune", *_policy_words(options), "--yes")
             raise Question(
                 f"Really prune? It {would}; that rewrites the history and cannot be undone; to do it: {asked}"
             )
-        return Lines((f"Nothing to prune: every commit is kept, {_kept(report, policy)}",), _prune_facts(report))
+        return Lines(
+            (f"Nothing to prune: every commit is kept, {_describe_kept(report, policy)}",), _prune_facts(report)
+        )
     report = scope.repo.prune(policy) if scope.session is None else scope.session.prune(policy)
-    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_kept(report, policy)}"
+    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_describe_kept(report, policy)}"
     return Lines((f"{dropped}; freed {size_text(report.bytes_freed)}",), _prune_facts(report))
 
 
@@ -221,7 +223,7 @@ def _policy_words(options: Namespace) -> list[str]:
     return [*last, *days]
 
 
-def _kept(report: PruneReport, policy: Retention) -> str:
+def _describe_kept(report: PruneReport, policy: Retention) -> str:
     """`24: the newest 5 of each branch (10), tagged (3), with a message (11)`; the numbers add up."""
     words = {
         "newest": f"the newest {policy.keep_last} of each branch" if (policy.keep_last or 1) > 1 else "branch tips",
@@ -271,11 +273,11 @@ class _Meant(msgspec.Struct, frozen=True):
 
 
 def forget(scope: Scope, options: Namespace) -> Result:
-    meant = _meant(scope, tuple(dict.fromkeys(options.words)))
+    meant = _parse_targets(scope, tuple(dict.fromkeys(options.words)))
     if options.sources and meant.commits:
         raise UsageProblem("--sources goes with variables alone; a commit takes its code along when it is forgotten")
     if not options.yes:
-        raise Question(_asked(scope, meant, sources=options.sources))
+        raise Question(_ask_to_confirm(scope, meant, sources=options.sources))
     if scope.session is not None:
         report = scope.session.forget(*meant.words, sources=options.sources)
     else:
@@ -283,7 +285,7 @@ def forget(scope: Scope, options: Namespace) -> Result:
     return _forgotten(scope, meant, report)
 
 
-def _meant(scope: Scope, words: tuple[str, ...]) -> _Meant:
+def _parse_targets(scope: Scope, words: tuple[str, ...]) -> _Meant:
     if not words:
         raise UsageProblem("say what to forget: variables, or commits")
     commits = {word: _commit_meant(scope, word) for word in words}
@@ -303,10 +305,10 @@ def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
         return None
 
 
-def _asked(scope: Scope, meant: _Meant, *, sources: bool) -> str:
+def _ask_to_confirm(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     """What forgetting would do, and what to type to have it done."""
     start = f"Really forget? It rewrites the whole history without {meant.said}, and cannot be undone"
-    do_it = f"to do it: {scope.typed('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
+    do_it = f"to do it: {scope.spell_command('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
     if not meant.names:
         return f"{start}; {do_it}"
     traces = scope.repo.traces_of(meant.names, summaries.mask_code if sources else None)
@@ -356,7 +358,7 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Lines:
         if report.redacted:
             lines.append(f"Masked what the code of {many} gave away: {places}")
         else:
-            asked = scope.typed("forget", *meant.names, "--sources", "--yes")
+            asked = scope.spell_command("forget", *meant.names, "--sources", "--yes")
             them = "it" if len(meant.names) == 1 else "them"
             lines.append(f"The code of {many} still speaks of {them}: {places}; to mask it there: {asked}")
     if report.redacted:
@@ -364,17 +366,17 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Lines:
     if report.code_dropped:
         lines.append(f"Went too, with the text in the code: {clean(', '.join(report.code_dropped[:5]))}")
     if report.also_in:
-        asked = scope.typed("forget", *report.also_in[:5], "--yes")
+        asked = scope.spell_command("forget", *report.also_in[:5], "--yes")
         lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
     if report.in_memory:
         lines.append(f"Still in memory, and in the next commit again: {clean(', '.join(report.in_memory[:5]))}")
     known = scope.session.ignored() if scope.session is not None else ()
     if ignored := [name for name in meant.names if name in known]:
-        asked = scope.typed("ignore", "--remove", *ignored)
+        asked = scope.spell_command("ignore", "--remove", *ignored)
         lines.append(f"Ignored from now on: {clean(', '.join(ignored))}; to store it again: {asked}")
     if not report.is_collected:
         lines.append(
-            f"The disk is full, so the bytes are still in the store: free some space, then {scope.typed('gc')}"
+            f"The disk is full, so the bytes are still in the store: free some space, then {scope.spell_command('gc')}"
         )
     elif not report.erased:
         lines.append("Free space in the store's file may still hold its bytes until it is written over")

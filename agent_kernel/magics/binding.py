@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from agent_kernel.commands.places import (
-    bound_elsewhere,
     default_place,
+    find_redirect,
     find_store,
     is_store,
     notebook_of,
@@ -549,7 +549,7 @@ class Places:
         if self._options.store:
             return find_store(self._options.store, create=True), ()
         own, notebook = self._own(), self._notebook()
-        chosen = bound_elsewhere(own)
+        chosen = find_redirect(own)
         if chosen is not None and not is_store(chosen):
             back = f"%agent bind {place_text(str(own))} goes back to the usual place"
             raise StoreUnavailableError(str(chosen), f"it was bound here, and is not there any more ({back})")

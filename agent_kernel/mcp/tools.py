@@ -32,7 +32,7 @@ from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.commands import describe
-from agent_kernel.commands.checkout import spelled_out
+from agent_kernel.commands.checkout import expand_dash
 from agent_kernel.commands.places import find_store
 from agent_kernel.commands.scope import Scope, UsageProblem
 from agent_kernel.commands.table import answer
@@ -208,7 +208,7 @@ class Tools:
         Args:
             name: only this variable, into what is there now.
         """
-        move = Move(spelled_out(ref) or ref, name)
+        move = Move(expand_dash(ref) or ref, name)
         return self._moved(move, "checkout", ref, *(["--", name] if name else []))
 
     def undo(self) -> str:

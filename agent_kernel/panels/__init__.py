@@ -302,9 +302,9 @@ class Panels:
         return True
 
     def _show_widget(self, server: PanelServer, result: Result, opens: Opens) -> None:
-        from agent_kernel.panels.widget import shown
+        from agent_kernel.panels.widget import open_panel
 
-        panel = shown(server, result, opens)
+        panel = open_panel(server, result, opens)
         self._panels.append(panel)
         panel.when_closed(self._panel_closed)
         self._shell.display_pub.publish(*panel.bundle())

@@ -20,7 +20,7 @@ from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import add_uncovered, redo, undo
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.commands.text import clean, plural, spelled
+from agent_kernel.commands.text import clean, list_names, plural
 from agent_kernel.errors import (
     AgentKernelError,
     DamagedObjectError,
@@ -33,7 +33,7 @@ from agent_kernel.panels.context import GoneError
 from agent_kernel.queries import failure
 from agent_kernel.queries.plans import change_fields
 from agent_kernel.queries.reader import in_words
-from agent_kernel.queries.wording import cleaned, commit_text
+from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.labels import session_of
 
@@ -69,12 +69,12 @@ __all__ = [
     "Wanted",
     "act_of",
     "check",
-    "counted",
+    "complete_plan",
+    "count_changes",
+    "describe_act_failure",
+    "describe_question_failure",
     "do",
-    "failed_act",
-    "failed_question",
     "name_of",
-    "planned",
     "tag",
     "write_notebook",
 ]
@@ -264,10 +264,10 @@ def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
     except msgspec.ValidationError as error:
         raise RequestError(op, in_words(error)) from None
     if isinstance(found, Switched | Merged):
-        return Act(op, found, cleaned(found.branch), _aim(context, found.branch).id)
+        return Act(op, found, shorten_line(found.branch), _aim(context, found.branch).id)
     if isinstance(found, Branched | Tagged):
         aim = _aim(context, found.at)
-        return Act(op, msgspec.structs.replace(found, at=aim.rev), cleaned(found.name), aim.id)
+        return Act(op, msgspec.structs.replace(found, at=aim.rev), shorten_line(found.name), aim.id)
     if isinstance(found, Aimed):
         aim = _aim(context, found.to)
         return Act(op, msgspec.structs.replace(found, to=aim.rev), aim.label, aim.id)
@@ -280,7 +280,7 @@ def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
         with context.inside() as (repo, _):
-            agent = cleaned(EventStore(repo.store).first(found.run).agent)
+            agent = shorten_line(EventStore(repo.store).first(found.run).agent)
         of_run = f"run {short_run(found.run)} of {agent}"
         return Act(op, found, f"the answer to {agent}" if found.answer else f"resuming {of_run}")
     return Act(op, found, "")
@@ -343,7 +343,7 @@ logger = logging.getLogger(__name__)
 _SAID = "nothing was"  # changed, merged: an error that says so already needs no second sentence
 
 
-def failed_question(error: BaseException) -> dict[str, str]:
+def describe_question_failure(error: BaseException) -> dict[str, str]:
     """The failure as data."""
     if isinstance(error, GoneError):
         return {"code": "gone", "message": error.reason}
@@ -352,36 +352,36 @@ def failed_question(error: BaseException) -> dict[str, str]:
     return failure(error)
 
 
-def failed_act(error: BaseException, *, moved: bool) -> dict[str, str]:
+def describe_act_failure(error: BaseException, *, moved: bool) -> dict[str, str]:
     """`df is damaged in the store. Nothing was changed.`: the end of a sentence that begins with the act.
 
     Args:
         moved: HEAD is elsewhere all the same.
     """
     if isinstance(error, GoneError):
-        return failed_question(error)
+        return describe_question_failure(error)
     if isinstance(error, KeyboardInterrupt):
         return {"code": "failed", "message": "it was interrupted."}
     if isinstance(error, UsageProblem):
         code, reason = "refused", clean(str(error))
-    elif damaged := _damaged(error):
+    elif damaged := _describe_damage(error):
         code, reason = "damaged", damaged
     elif isinstance(error, LoadError):
-        code, reason = "refused", f"{spelled(error.names, 5)} could not be loaded: {clean(error.reason)}"
+        code, reason = "refused", f"{list_names(error.names, 5)} could not be loaded: {clean(error.reason)}"
     else:
-        told = failed_question(error)
+        told = describe_question_failure(error)
         code, reason = told["code"], told["message"]
     end = "" if moved or _SAID in reason.lower() else " Nothing was changed."
     return {"code": code, "message": f"{reason.rstrip('.')}.{end}"}
 
 
-def _damaged(error: BaseException) -> str:
+def _describe_damage(error: BaseException) -> str:
     """What is damaged, if that is why."""
     if isinstance(error, LoadError) and isinstance(error.__cause__, DamagedObjectError):
-        return f"{spelled(error.names, 5)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
+        return f"{list_names(error.names, 5)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
     if isinstance(error, DamagedObjectError):
         names = error.names
-        return f"{spelled(names, 5)} {'is' if len(names) == 1 else 'are'} damaged in the store" if names else _STORE
+        return f"{list_names(names, 5)} {'is' if len(names) == 1 else 'are'} damaged in the store" if names else _STORE
     return ""
 
 
@@ -402,7 +402,7 @@ class Left(msgspec.Struct, frozen=True):
     page: object
     label: str  # of the commit
 
-    def told(self, turn: int) -> Answer:
+    def describe(self, turn: int) -> Answer:
         """The same for panels, without the page."""
         return {"turn": str(turn), "id": self.id, "document": self.document}
 
@@ -413,7 +413,7 @@ class Outcome(msgspec.Struct, frozen=True):
     done: dict[str, object] | None = None
     failed: dict[str, str] | None = None
 
-    def told(self, act: Act) -> tuple[Answer | None, Answer | None]:
+    def describe(self, act: Act) -> tuple[Answer | None, Answer | None]:
         """The same for panels that did not ask: what was done, or a whole sentence of what was not."""
         failed = self.failed
         if self.done is not None and "conflicts" in self.done:
@@ -422,7 +422,7 @@ class Outcome(msgspec.Struct, frozen=True):
             return None if self.done is None else {**self.done, "cells": None, "op": act.op}, None
         return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
 
-    def left(self, act: Act) -> Left | None:
+    def cells_left(self, act: Act) -> Left | None:
         """The cells that came of it, if any."""
         page = None if self.done is None else self.done.get("cells")
         if page is None or not isinstance(act.args, Aimed):
@@ -453,13 +453,13 @@ class Wanted:
 
     def do(self) -> None:
         if self.act.op in _LONG:
-            refused = self._tried(self._check)
+            refused = self._try(self._check)
             if refused.failed is not None:
                 self._end(refused)
                 return
             # A run may go on for hours: whoever asked knows that it does, and hears of its end as all panels do.
             self._answer.ok({"done": "", **_ON_ITS_WAY, "head": self._context.head()})
-        self._end(self._tried(self._carry_out))
+        self._end(self._try(self._carry_out))
 
     def _end(self, outcome: Outcome) -> None:
         answered = self._answer.error(outcome.failed) if outcome.failed else self._answer.ok(outcome.done)
@@ -480,16 +480,16 @@ class Wanted:
 
         return do(self._context, scope, self.act)
 
-    def _tried(self, what: Callable[[Scope], Answer | None]) -> Outcome:
+    def _try(self, what: Callable[[Scope], Answer | None]) -> Outcome:
         scope = self._scope()
         before = _position(scope)
         try:
             return Outcome(what(scope))
         except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
-            return Outcome(failed=failed_act(error, moved=_position(scope) != before))
+            return Outcome(failed=describe_act_failure(error, moved=_position(scope) != before))
         except Exception as error:
             logger.exception("an act of a panel failed")
-            return Outcome(failed=failed_act(error, moved=_position(scope) != before))
+            return Outcome(failed=describe_act_failure(error, moved=_position(scope) != before))
 
 
 def _position(scope: Scope) -> tuple[object, ...]:
@@ -530,7 +530,7 @@ class Standing:
     def told(self) -> Answer:
         """The fields of `State` that this is about."""
         with self._lock:
-            left = self._left.told(self._turn) if self._left is not None else None
+            left = self._left.describe(self._turn) if self._left is not None else None
             return {"failed": self._failed, "done": self._done, "cells": left, "undo": self._undo}
 
     def act_begins(self) -> None:
@@ -541,8 +541,8 @@ class Standing:
     def act_ends(self, act: Act, outcome: Outcome) -> None:
         """One that had waited is done, or could not be."""
         with self._lock:
-            self._done, self._failed = outcome.told(act)
-            self._left = outcome.left(act)
+            self._done, self._failed = outcome.describe(act)
+            self._left = outcome.cells_left(act)
             self._turn += 1
 
     def cell_begins(self) -> None:
@@ -554,7 +554,7 @@ class Standing:
                 text = f"The notebook's cells of {left.label} were not brought back: another cell has begun first."
                 self._failed = {"text": text, "code": "refused"}
 
-    def moved(self, context: PanelContext, session: Session | None, *, is_typed: bool) -> str:
+    def note_moves(self, context: PanelContext, session: Session | None, *, is_typed: bool) -> str:
         """Note which moves that brought cells are undone by now, or done again. Return what to say if no panel is open.
 
         Args:
@@ -628,7 +628,7 @@ def _undoable(repo: Repository, session: Session) -> Answer | None:
     made = None if after is None or operation.moved else repo.commit_at(after)
     return {
         "of": name_of(operation),
-        "text": cleaned(operation_text(repo, operation, session.id), _TEXT),
+        "text": shorten_line(operation_text(repo, operation, session.id), _TEXT),
         "cell": made is not None and made.cell is not None,
         "to": None if before is None else hex_of(before),
         "after": None if after is None or operation.moved else hex_of(after),
@@ -658,7 +658,7 @@ def _checkout(context: PanelContext, scope: Scope, act: Act) -> Answer:
     page = _page(context, args)  # before anything moves: it may be damaged
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().checkout(args.to))
-    return _with_cells(context, _moved(context, scope, f"Checked out {act.label}", report, page))
+    return _with_cells(context, _answer_move(context, scope, f"Checked out {act.label}", report, page))
 
 
 def _rollback(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -666,7 +666,7 @@ def _rollback(context: PanelContext, scope: Scope, act: Act) -> Answer:
     page = _page(context, args)
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().rollback(args.to))
-    return _with_cells(context, _moved(context, scope, f"Rolled back to {act.label}", report, page))
+    return _with_cells(context, _answer_move(context, scope, f"Rolled back to {act.label}", report, page))
 
 
 def _with_cells(context: PanelContext, done: Answer) -> Answer:
@@ -684,19 +684,19 @@ def _page(context: PanelContext, args: Aimed) -> object:
 def _switch(context: PanelContext, scope: Scope, act: Act) -> Answer:
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().switch(_args(act, Switched).branch))
-    return _moved(context, scope, f"Switched to {act.label}", report)
+    return _answer_move(context, scope, f"Switched to {act.label}", report)
 
 
 def _undo(context: PanelContext, scope: Scope, act: Act) -> Answer:
     _check_meant(scope, act, scope.live().next_undo)
-    done = _told(context, scope, undo(scope, Namespace(count="1", partial=False, only="")))
+    done = _answer_move_report(context, scope, undo(scope, Namespace(count="1", partial=False, only="")))
     # What undo would reverse next is something else by now.
     return {**done, "undo": False, "of": name_of(scope.live().next_redo)}
 
 
 def _redo(context: PanelContext, scope: Scope, act: Act) -> Answer:
     _check_meant(scope, act, scope.live().next_redo)
-    return _told(context, scope, redo(scope, Namespace(count="1", partial=False)))
+    return _answer_move_report(context, scope, redo(scope, Namespace(count="1", partial=False)))
 
 
 def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
@@ -719,8 +719,8 @@ def _merge(context: PanelContext, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if result.report is None:
-        return _done(context, scope, f"{result.said}.")
-    return _moved(context, scope, f"Merged {act.label}", result.report)
+        return _answer_done(context, scope, f"{result.said}.")
+    return _answer_move(context, scope, f"Merged {act.label}", result.report)
 
 
 def _cherry_pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -731,8 +731,10 @@ def _cherry_pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if report.commit == before:
-        return _done(context, scope, f"Nothing to cherry-pick: the changes of {act.label} are here already.", None)
-    return _moved(context, scope, f"Cherry-picked {act.label}", report)
+        return _answer_done(
+            context, scope, f"Nothing to cherry-pick: the changes of {act.label} are here already.", None
+        )
+    return _answer_move(context, scope, f"Cherry-picked {act.label}", report)
 
 
 def _choices(args: Merged) -> dict[str, Any]:
@@ -748,32 +750,32 @@ def _clash(args: Merged, conflict: MergeConflictError) -> Answer:
 def _commit(context: PanelContext, scope: Scope, act: Act) -> Answer:
     report = scope.live().commit(_args(act, Committed).message)
     if report.commit is None:
-        return _done(context, scope, "Nothing to commit: no variable has changed since the last commit.", report)
-    return _done(context, scope, f"Committed: {counted(report.changed)}.", report)
+        return _answer_done(context, scope, "Nothing to commit: no variable has changed since the last commit.", report)
+    return _answer_done(context, scope, f"Committed: {count_changes(report.changed)}.", report)
 
 
 def _branch(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Branched)
     scope.repo.create_branch(args.name, scope.resolve(args.at))
     if not args.go:
-        return _done(context, scope, f"Branch {act.label} starts at {commit_text(scope.commit(args.at)[1])}.")
+        return _answer_done(context, scope, f"Branch {act.label} starts at {commit_text(scope.commit(args.at)[1])}.")
     try:
         report = scope.live().switch(args.name)
     except BaseException:
         scope.repo.delete_branch(args.name, force=True)
         raise
-    return _moved(context, scope, f"Switched to new branch {act.label}", report)
+    return _answer_move(context, scope, f"Switched to new branch {act.label}", report)
 
 
 def _verify(context: PanelContext, scope: Scope, act: Act) -> Answer:
     report = scope.repo.verify()
     checked = f"{plural(report.checked, 'object')} checked"
     if not report.problems:
-        return _done(context, scope, f"{checked}: all sound.")
+        return _answer_done(context, scope, f"{checked}: all sound.")
     found = f"{checked}: {plural(len(report.problems), 'damaged object')}."
     names = sorted({name for one in report.problems for name in one.names})
-    needed = [f"Needed by {_spelled(names)}."] if names else []
-    return _done(context, scope, found, notes=[*needed, "%agent verify lists them."])
+    needed = [f"Needed by {_list_names(names)}."] if names else []
+    return _answer_done(context, scope, found, notes=[*needed, "%agent verify lists them."])
 
 
 def _decide(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -782,7 +784,7 @@ def _decide(context: PanelContext, scope: Scope, act: Act) -> Answer:
     assert notebook is not None
     code = args.code if args.decision == "edit" else None
     said = notebook.tasks.decide_apart(args.run, args.decision, reason=args.reason, code=code)
-    return _done(context, scope, f"{agreed(act)} {said}")
+    return _answer_done(context, scope, f"{describe_decision(act)} {said}")
 
 
 def check(context: PanelContext, scope: Scope, act: Act) -> None:
@@ -816,7 +818,7 @@ def _check_way_on(scope: Scope, args: Resumed) -> None:
         raise UsageProblem(refused)
 
 
-def agreed(act: Act) -> str:
+def describe_decision(act: Act) -> str:
     """`Step 4 of analyst was approved.`"""
     args = _args(act, Decided)
     return f"{act.label[:1].upper()}{act.label[1:]} was {'denied' if args.decision == 'deny' else 'approved'}."
@@ -827,7 +829,9 @@ def _resume(context: PanelContext, scope: Scope, act: Act) -> Answer:
     notebook = scope.notebook
     assert notebook is not None
     said = notebook.tasks.resume_apart(args.run, args.answer)
-    return _done(context, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}")
+    return _answer_done(
+        context, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}"
+    )
 
 
 def _pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -837,9 +841,9 @@ def _pick(context: PanelContext, scope: Scope, act: Act) -> Answer:
     try:
         report = notebook.tasks.pick(args.race, args.number)
     except MergeConflictError as conflict:
-        names = _spelled(sorted({name.partition("[")[0] for name, _, _ in conflict.conflicts}))
+        names = _list_names(sorted({name.partition("[")[0] for name, _, _ in conflict.conflicts}))
         raise UsageProblem(f"both sides changed {names}: pick({args.number}, theirs=[…]) in a cell chooses") from None
-    return _moved(context, scope, f"Picked {act.label}", report)
+    return _answer_move(context, scope, f"Picked {act.label}", report)
 
 
 def _discard(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -849,7 +853,7 @@ def _discard(context: PanelContext, scope: Scope, act: Act) -> Answer:
     race.discard()
     many = plural(len(race.candidates), "candidate")
     rest = f" What candidate {race.picked} did stays where it was merged." if race.picked is not None else ""
-    return _done(context, scope, f"Discarded the branches of {many}.{rest}")
+    return _answer_done(context, scope, f"Discarded the branches of {many}.{rest}")
 
 
 _DOING: Final[dict[str, Callable[[PanelContext, Scope, Act], Answer]]] = {
@@ -873,23 +877,23 @@ _DOING: Final[dict[str, Callable[[PanelContext, Scope, Act], Answer]]] = {
 # -- saying it
 
 
-def _told(context: PanelContext, scope: Scope, result: Any) -> Answer:
+def _answer_move_report(context: PanelContext, scope: Scope, result: Any) -> Answer:
     moved: MoveReport = result
     assert moved.report is not None
-    return _moved(context, scope, cleaned(moved.said, 200), moved.report)
+    return _answer_move(context, scope, shorten_line(moved.said, 200), moved.report)
 
 
-def _moved(context: PanelContext, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
+def _answer_move(context: PanelContext, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
     """`Checked out [7]: 3 variables changed, 1 removed. conn stays as it is.`"""
-    sentence = f"{said}: {counted(report.changed)}."
+    sentence = f"{said}: {count_changes(report.changed)}."
     left = _stay(scope.live())
     if left:
-        sentence += f" {_spelled(left)} {'stays as it is' if len(left) == 1 else 'stay as they are'}."
+        sentence += f" {_list_names(left)} {'stays as it is' if len(left) == 1 else 'stay as they are'}."
     lost = [describe.unsaved_line(one) for one in report.unsaved if one.name not in left]
-    return _done(context, scope, sentence, report, page, lost)
+    return _answer_done(context, scope, sentence, report, page, lost)
 
 
-def _done(
+def _answer_done(
     context: PanelContext,
     scope: Scope,
     sentence: str,
@@ -908,7 +912,7 @@ def _done(
     }
 
 
-def counted(changed: Sequence[Change]) -> str:
+def count_changes(changed: Sequence[Change]) -> str:
     """`3 variables changed, 1 added, 1 removed`."""
     hows = [change.how for change in changed]
     found = [(hows.count(how), word) for how, word in (("~", "changed"), ("+", "added"), ("-", "removed"))]
@@ -925,7 +929,7 @@ def _stay(session: Session) -> list[str]:
     return sorted(session.alive(session.head, lost)) if session.head is not None else []
 
 
-def _spelled(names: Sequence[str], most: int = 5) -> str:
+def _list_names(names: Sequence[str], most: int = 5) -> str:
     shown = [clean(name) for name in names[:most]]
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most} more"
@@ -1028,14 +1032,14 @@ def _metadata(path: Path | None) -> dict[str, object]:
 _NAMES = 3
 
 
-def planned(context: PanelContext, args: Mapping[str, object], found: Answer) -> Answer:
+def complete_plan(context: PanelContext, args: Mapping[str, object], found: Answer) -> Answer:
     """The answer to `plan`, completed. On the main thread, between cells."""
     with context.inside() as (repo, session):
         to = repo.resolve(str(cast("Answer", found["to"])["id"]), session.id)
         cannot = cast("list[Answer]", found["cannot"])
         alive = session.alive(to, [str(one["name"]) for one in cannot])
         uncommitted = [change.name for change in session.status(names=False).changed]
-        live = _compared(repo, session, args, to)
+        live = _compare_with_memory(repo, session, args, to)
     return {
         **found,
         **live,
@@ -1044,7 +1048,7 @@ def planned(context: PanelContext, args: Mapping[str, object], found: Answer) ->
     }
 
 
-def _compared(repo: Repository, session: Session, args: Mapping[str, object], to: ObjectId) -> Answer:
+def _compare_with_memory(repo: Repository, session: Session, args: Mapping[str, object], to: ObjectId) -> Answer:
     """What changes, where a restart took variables of HEAD out of memory that nobody brought back."""
     if args["op"] in ("merge", "cherry_pick") or not session.carried():
         return {}

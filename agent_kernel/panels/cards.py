@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.agents.races.comparison import html_of, text_of
-from agent_kernel.panels.widget import HistoryPanel, keep_thread, standing_for
+from agent_kernel.panels.widget import HistoryPanel, identify_card, keep_thread
 from agent_kernel.queries.agents import card_faces, question_faces
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class Card:
     def __init__(self, server: PanelServer, run: str, *, rich: bool, later: bool) -> None:
         self._context: PanelContext = server.context()
         self._run = run
-        told = self._told()
+        told = self._query_run()
         self._is_question = bool(told["question"])
-        self._number = _asked_in(told, self._is_question)
+        self._number = _open_number(told, self._is_question)
         self.panel = self._panel(server) if rich and (later or not self._is_question) else None
 
-    def _told(self) -> Answer:
+    def _query_run(self) -> Answer:
         return self._context.ask("run", {"id": self._run})
 
     def _panel(self, server: PanelServer) -> HistoryPanel:
@@ -49,7 +49,7 @@ class Card:
         if self._is_question:
             start = {"question": {"run": self._run, "number": self._number}}
         return HistoryPanel(
-            server, self._context, {"args": args, "ok": opening}, start, standing_for(self._context, start)
+            server, self._context, {"args": args, "ok": opening}, start, identify_card(self._context, start)
         )
 
     @property
@@ -58,19 +58,19 @@ class Card:
 
     def waits(self) -> bool:
         """Whether the step, or the question, still waits."""
-        return _asked_in(self._told(), self._is_question) == self._number
+        return _open_number(self._query_run(), self._is_question) == self._number
 
     def bundle(self) -> tuple[Answer, Answer]:
         """The display, as things stand now."""
         faces_of = question_faces if self._is_question else card_faces
-        faces = cast("Answer", faces_of(self._told(), self._number))
+        faces = cast("Answer", faces_of(self._query_run(), self._number))
         if self.panel is None:
             return faces, {}
         view, metadata = self.panel.bundle()
         return {**view, **faces}, metadata
 
 
-def _asked_in(told: Answer, is_question: bool) -> int:
+def _open_number(told: Answer, is_question: bool) -> int:
     """The number of the question, or of the step, that waits; 0: none does."""
     if is_question:
         return len(cast("list[Answer]", told["questions"])) if told["question"] else 0
@@ -145,7 +145,7 @@ def race_panel(server: PanelServer, race: Race) -> HistoryPanel:
     opening = server.look(context, "open", {**args, "n": 0})
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     start: Answer = {"race": race.id}
-    faces = {**standing_for(context, start), **faces_of_race(race)}
+    faces = {**identify_card(context, start), **faces_of_race(race)}
     return HistoryPanel(server, context, {"args": args, "ok": opening}, start, faces)
 
 

@@ -161,7 +161,7 @@ class PageChannel:
         self._comm = comm
         self._hung_up = hung_up
         comm.on_msg(self._hear)
-        comm.on_close(self._closed)
+        comm.on_close(self._on_close)
 
     def close(self) -> None:
         """Hang up."""
@@ -178,7 +178,7 @@ class PageChannel:
         except (msgspec.ValidationError, ValueError) as error:  # the file, as it was saved, has to do
             logger.warning("the page that the front end told is not kept: %s", error)
 
-    def _closed(self, _message: object) -> None:
+    def _on_close(self, _message: object) -> None:
         self._hung_up(self)
 
 

@@ -16,8 +16,8 @@ from agent_kernel.agents.event_log import short_run
 from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
 from agent_kernel.commands.text import duration, money, plural, size_text
 from agent_kernel.queries import FOOTER
-from agent_kernel.queries.listing import changed_among, chips_of
-from agent_kernel.queries.wording import cleaned
+from agent_kernel.queries.listing import chips_of, select_changed
+from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
 
@@ -103,19 +103,19 @@ def footer(
     Args:
         news: what could not be saved, and was not told before.
     """
-    named = {cleaned(name, 60) for name in unsaved_names(news)}
+    named = {shorten_line(name, 60) for name in unsaved_names(news)}
     chips, more = chips_of((commit.changed, commit.unsaved), by_name(ranks_of(repo, commit)))
     line = _Line(
         commit=hex_of(id),
         short=short(id),
-        branch=None if branch is None else cleaned(branch, 200),
-        author=_Author(cleaned(commit.author.name), commit.author.kind),
+        branch=None if branch is None else shorten_line(branch, 200),
+        author=_Author(shorten_line(commit.author.name), commit.author.kind),
         chips=[chip for chip in chips if chip[1] not in named],  # of these the sentence tells
         more=more,
-        unsaved=_unsaved(news),
+        unsaved=_describe_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,
-        grew=grown(repo, commit, changed_among(chips)),
+        grew=grown(repo, commit, select_changed(chips)),
     )
     if not line.chips and not line.unsaved:
         return None
@@ -145,7 +145,7 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
     line = _Line(
         commit=run["tip"],
         short=run["tip"][:8],
-        branch=None if branch is None else cleaned(branch, 200),
+        branch=None if branch is None else shorten_line(branch, 200),
         author=_Author(run["author"]["name"], "agent"),
         chips=[(sign, name, 0) for sign, name, _ in run["chips"]],  # of several steps together no size says much
         more=run["more"],
@@ -179,13 +179,13 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
     ]
 
 
-def _unsaved(news: Sequence[Unsaved]) -> str:
+def _describe_unsaved(news: Sequence[Unsaved]) -> str:
     """`lock, fh are not saved: a lock cannot be saved; an open file cannot be saved. Run this cell again to have them back.`"""
-    told = (_told([one for one in news if one.stored == stored]) for stored in (False, True))
-    return cleaned(summaries.mask_text(" ".join(filter(None, told))), 400)
+    told = (_describe_alike([one for one in news if one.stored == stored]) for stored in (False, True))
+    return shorten_line(summaries.mask_text(" ".join(filter(None, told))), 400)
 
 
-def _told(alike: Sequence[Unsaved]) -> str:
+def _describe_alike(alike: Sequence[Unsaved]) -> str:
     if not alike:
         return ""
     names, many = unsaved_names(alike), len(alike) > 1

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from agent_kernel.panels.actions import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
+from agent_kernel.panels.actions import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, describe_question_failure
 from agent_kernel.panels.context import Answer, GoneError, PanelContext
 from agent_kernel.panels.job_queue import Job, JobQueue
 
 if TYPE_CHECKING:
     from agent_kernel.panels.context import Notebook
 
-__all__ = ["Job", "JobQueue", "Listener", "PanelServer", "Reply", "opened", "with_ways_on"]
+__all__ = ["Job", "JobQueue", "Listener", "PanelServer", "Reply", "complete_opening", "with_ways_on"]
 
 
 # -- who asks, and the answer that each question gets: once, whoever gives it
@@ -156,14 +156,14 @@ class PanelServer:
         try:
             context = listener.context or self.context()
         except GoneError as gone:
-            return self._gone(gone.reason, "")
+            return self._answer_gone(gone.reason, "")
         return self.state(context)
 
     def state(self, context: PanelContext) -> Answer:
         """What changes without being asked for."""
         version = context.version()
         if context.gone:
-            return self._gone(context.gone, version)
+            return self._answer_gone(context.gone, version)
         self._version = version
         waiting = self._jobs.waiting
         return {
@@ -176,7 +176,7 @@ class PanelServer:
             "gone": None,
         }
 
-    def _gone(self, why: str, version: str) -> Answer:
+    def _answer_gone(self, why: str, version: str) -> Answer:
         return {
             "version": version,
             "busy": None,
@@ -204,7 +204,7 @@ class PanelServer:
                 return
             answer.ok(self.look(context, asked.op, asked.args))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the kernel goes on
-            answer.error(failed_question(error))
+            answer.error(describe_question_failure(error))
         self._notice(listener)
 
     def look(self, context: PanelContext, op: str, args: Mapping[str, object]) -> Answer:
@@ -212,11 +212,11 @@ class PanelServer:
         if op in _MAY_TELL_OF_RUNS and not self._jobs.is_running:  # else the variables are the cell's
             found = with_ways_on(found, self._notebook)
         if op == "open":
-            return opened(found, self.state(context), self._notebook)
+            return complete_opening(found, self.state(context), self._notebook)
         if op == "plan" and self._jobs.is_free:
-            from agent_kernel.panels.actions import planned
+            from agent_kernel.panels.actions import complete_plan
 
-            return planned(context, args, found)
+            return complete_plan(context, args, found)
         return found
 
     def _notice(self, listener: Listener) -> None:
@@ -242,7 +242,7 @@ class PanelServer:
             self.tell()
         else:
             self._standing.act_begins()
-            self._jobs.take(Wanted(act, context, self._notebook.scope, answer, self._told_of))
+            self._jobs.take(Wanted(act, context, self._notebook.scope, answer, self._report_act))
 
     def cell_begins(self) -> None:
         """On the main thread: a cell runs from now on."""
@@ -256,7 +256,7 @@ class PanelServer:
         """
         self._standing.look_back(self._notebook.repo, self._notebook.session)
         context = self._context
-        said = "" if context is None else self._standing.moved(context, self._notebook.session, is_typed=is_typed)
+        said = "" if context is None else self._standing.note_moves(context, self._notebook.session, is_typed=is_typed)
         return said if is_typed and not self._told else ""
 
     def _cancel(self, context: PanelContext) -> Answer:
@@ -265,7 +265,7 @@ class PanelServer:
         said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
         return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
-    def _told_of(self, act: Act, outcome: Outcome | None) -> None:
+    def _report_act(self, act: Act, outcome: Outcome | None) -> None:
         """Tell how an act stands, and keep for all panels what came of one that was queued."""
         if outcome is not None:
             self._standing.act_ends(act, outcome)
@@ -280,7 +280,7 @@ _AT_ONCE = frozenset({"tag", "write_notebook"})
 # -- what the kernel knows beyond the store of what a panel shows at first
 
 
-def opened(found: Answer, state: Answer, notebook: Notebook) -> Answer:
+def complete_opening(found: Answer, state: Answer, notebook: Notebook) -> Answer:
     """The answer to `open`, completed."""
     path = notebook.path()
     title = found["title"] if path is None else path.name
@@ -297,7 +297,7 @@ def opened(found: Answer, state: Answer, notebook: Notebook) -> Answer:
 
 def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
     """An answer that may tell of runs that stopped, with what the kernel knows of how they go on."""
-    for run, stopped in list(_stopped_in(found)):
+    for run, stopped in list(_find_stopped(found)):
         tasks = notebook.scope().notebook
         if tasks is not None:
             stopped["refused"], stopped["cell"] = tasks.tasks.way_on(run)
@@ -305,15 +305,15 @@ def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
     return found
 
 
-def _stopped_in(found: object) -> Iterator[tuple[str, Answer]]:
+def _find_stopped(found: object) -> Iterator[tuple[str, Answer]]:
     """The runs that stopped, by their ids, wherever an answer names them."""
     answer = cast("Answer", found)
     if stopped := answer.get("stopped"):
         yield str(answer.get("run") or answer["id"]), cast("Answer", stopped)
     for row in cast("list[Answer]", answer.get("rows") or []):
-        yield from _stopped_in(row["run"] if row["kind"] == "fold" and row["run"] else row)
+        yield from _find_stopped(row["run"] if row["kind"] == "fold" and row["run"] else row)
     if "page" in answer:
-        yield from _stopped_in(answer["page"])
+        yield from _find_stopped(answer["page"])
 
 
 # -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile

@@ -32,9 +32,9 @@ __all__ = [
     "HistoryPanel",
     "faces_of",
     "history",
+    "identify_card",
     "keep_thread",
-    "shown",
-    "standing_for",
+    "open_panel",
     "start_of",
 ]
 
@@ -80,7 +80,7 @@ class Channel:
         self._comm = comm
         keep_thread(comm)
         comm.on_msg(self._hear)
-        comm.on_close(self._closed)
+        comm.on_close(self._on_close)
         server.add(self)
 
     def send(self, message: Mapping[str, object]) -> None:
@@ -100,7 +100,7 @@ class Channel:
         content = cast("Mapping[str, object]", message["content"])
         self._server.hear(self, content["data"])
 
-    def _closed(self, _message: object) -> None:
+    def _on_close(self, _message: object) -> None:
         self._server.remove(self)
         self._hung_up(self)
 
@@ -262,7 +262,7 @@ def faces_of(context: PanelContext, result: Result, opens: Opens) -> Answer:
     return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
 
 
-def standing_for(context: PanelContext, start: Answer) -> Answer:
+def identify_card(context: PanelContext, start: Answer) -> Answer:
     """What tells a front end which card, question or race this is, so that it shows it, or its HTML, where the widget is gone."""
     return {CARD: {"version": _FORMAT, "store": context.store, **start}}
 
@@ -286,7 +286,7 @@ def start_of(opens: Opens) -> Answer:
 # -- make the panel that shows a verb's answer, with all its faces
 
 
-def shown(server: PanelServer, result: Result, opens: Opens) -> HistoryPanel:
+def open_panel(server: PanelServer, result: Result, opens: Opens) -> HistoryPanel:
     """The panel, opened where the answer is.
 
     Raises:

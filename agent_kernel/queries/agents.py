@@ -33,17 +33,17 @@ from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
 from agent_kernel.queries.listing import (
     cells_took,
-    changed_among,
-    changed_by,
     chips_of,
     code_line,
+    combine_changes,
+    find_stop,
+    select_changed,
     status_of,
-    stopped_of,
 )
 from agent_kernel.queries.lists import node_of, why
 from agent_kernel.queries.reader import OfRun, QueryContext
 from agent_kernel.queries.text_diff import html_of, pieces_of
-from agent_kernel.queries.wording import Author, Ref, Sign, Stopped, cleaned, commit_text, prompts, subject_of
+from agent_kernel.queries.wording import Author, Ref, Sign, Stopped, commit_text, prompts, shorten_line, subject_of
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.values import summaries
 
@@ -64,7 +64,7 @@ __all__ = [
     "RunStep",
     "asks_of",
     "card_faces",
-    "happened",
+    "describe_effects",
     "keeps",
     "note_of",
     "question_faces",
@@ -110,7 +110,7 @@ def keeps(asked: ApprovalRequested) -> bool:
 
 def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
     """What to know before one says yes, in whole sentences."""
-    told = cleaned(summaries.mask_text(asked.told, hidden), 500)
+    told = shorten_line(summaries.mask_text(asked.told, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
     if asked.stopped and not asked.preview:
         return told
@@ -124,33 +124,33 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
     return f"{seen} {told} {_READ}"
 
 
-def happened(
+def describe_effects(
     context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> tuple[Happened, ...]:
     """What it changed on the fork, showed, did outside and ended its run with."""
-    return tuple(_happened(context, asked, before, hidden))
+    return tuple(_list_effects(context, asked, before, hidden))
 
 
-def _happened(
+def _list_effects(
     context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> Iterator[Happened]:
-    def masked(text: str) -> str:
-        return cleaned(summaries.mask_text(text, hidden), 200)
+    def mask(text: str) -> str:
+        return shorten_line(summaries.mask_text(text, hidden), 200)
 
     for how, name, now in asked.changed[:_MOST]:
         was = _was(context, before, name) if how == "~" else ""
-        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "on a fork"
+        yield "Changed", how, f"{shorten_line(name, 60)} {_became(was, shorten_line(now, 200))}".rstrip(), "on a fork"
     if len(asked.changed) > _MOST:
         yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
-        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
+        yield "Showed", "", mask(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
     if asked.error:
-        yield "Failed", "", masked(asked.error), "on a fork"
+        yield "Failed", "", mask(asked.error), "on a fork"
     for what, target, count in asked.effects[:_MOST]:
-        yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
+        yield "Outside", "", mask(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:
-        yield _ENDS.get(asked.settled, "Ended with"), "", masked(asked.result) or "nothing", "ends the run"
+        yield _ENDS.get(asked.settled, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
 
 
 def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:
@@ -160,7 +160,7 @@ def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:
         summary = summary_of(context.repo, context.repo.tree_at(before).get(name))
     except StoreError:  # damaged: what it is now can still be said
         return ""
-    return "" if summary is None else cleaned(summaries.line(summary), 200)
+    return "" if summary is None else shorten_line(summaries.line(summary), 200)
 
 
 def _became(was: str, now: str) -> str:
@@ -226,29 +226,29 @@ def asks_of(context: QueryContext, asked: ApprovalRequested) -> Asks:
     """The question as a panel shows it; what looks like a secret is masked."""
     code, hidden = summaries.mask_code(asked.code)
     code = clean_lines(code)[:_MOST_CODE]
-    before = _known(context, asked.before)
-    head = context.spread().view.head
+    before = _find_commit(context, asked.before)
+    head = context.history_now().view.head
     return Asks(
         step=asked.step or 0,
         code=tuple(pieces_of(code)),
         source=code,
-        branch=None if head.branch is None else cleaned(head.branch, 200),
-        after=_called(context, before),
+        branch=None if head.branch is None else shorten_line(head.branch, 200),
+        after=_name_commit(context, before),
         asked_ms=asked.time_ns // 1_000_000,
         report=report_of(asked, _names_at(context, before), hidden),
-        tried=happened(context, asked, before, hidden),
+        tried=describe_effects(context, asked, before, hidden),
         keeps=keeps(asked),
         note=note_of(asked, hidden),
     )
 
 
-def _known(context: QueryContext, id: str) -> ObjectId | None:
+def _find_commit(context: QueryContext, id: str) -> ObjectId | None:
     """The commit, where it is still there."""
     found = ObjectId(bytes.fromhex(id) + b"\x01") if id else None
-    return found if found is not None and found in context.spread().view.places else None
+    return found if found is not None and found in context.history_now().view.places else None
 
 
-def _called(context: QueryContext, before: ObjectId | None) -> str:
+def _name_commit(context: QueryContext, before: ObjectId | None) -> str:
     if before is None:
         return ""
     commit = context.repo.commit_at(before)
@@ -294,7 +294,7 @@ def _rank(row: ReportRow) -> int:
 
 
 def _row(word: str, found: Sequence[Finding], hidden: frozenset[str]) -> ReportRow:
-    items = dict.fromkeys(cleaned(summaries.mask_text(one.what, hidden), 200) for one in found)
+    items = dict.fromkeys(shorten_line(summaries.mask_text(one.what, hidden), 200) for one in found)
     risky = any(one.risky for one in found)
     note = (
         _NOTES.get(word, "")
@@ -360,7 +360,7 @@ def card_faces(run: Details, step: int) -> dict[str, str]:
     """
     asks = run["asks"]
     if asks is None or asks["step"] != step:
-        said = _decided(run, step)
+        said = _describe_decision(run, step)
         return {"text/plain": said, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(said)}</div>'}
     return {"text/plain": _text(run, asks), "text/html": _html(run, asks)}
 
@@ -388,7 +388,7 @@ def _question(title: str) -> str:
     )
 
 
-def _decided(run: Details, step: int) -> str:
+def _describe_decision(run: Details, step: int) -> str:
     found: Sequence[Details] = [one for one in run["steps"] if one["prompt"] == f".{step}"]
     how = _SAID.get(found[-1]["decided"], "") if found else ""
     by = f" by {found[-1]['decided_by']}" if how and found[-1]["decided_by"] else ""
@@ -409,7 +409,9 @@ def _ways(run: Details) -> list[str]:
 
 def _text(run: Details, asks: Details) -> str:
     code = [f"    {line}" for line in asks["source"].splitlines()]
-    rows = [f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _found(asks)]
+    rows = [
+        f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _list_findings(asks)
+    ]
     rows += [f"    {line}" for line in _nothing(asks)]
     tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
     return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_ways(run)])
@@ -419,7 +421,7 @@ def _html(run: Details, asks: Details) -> str:
     pad = "padding:6px 12px"
     code = html_of(asks["code"])
     nothing = [f'<tr><td colspan="4" style="{_CELL};{_MUTED}">{line}</td></tr>' for line in _nothing(asks)]
-    rows = "".join([*map(_html_row, _found(asks)), *map(_tried, asks["tried"]), *nothing])
+    rows = "".join([*map(_html_row, _list_findings(asks)), *map(_render_effect, asks["tried"]), *nothing])
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
     ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
     task = escape(run["task"].strip().partition("\n")[0])
@@ -434,7 +436,7 @@ def _html(run: Details, asks: Details) -> str:
     )
 
 
-def _found(asks: Details) -> list[Details]:
+def _list_findings(asks: Details) -> list[Details]:
     return [row for row in asks["report"] if row["items"] or row["risky"]]
 
 
@@ -454,7 +456,7 @@ def _html_row(row: Details) -> str:
     )
 
 
-def _tried(one: Sequence[str]) -> str:
+def _render_effect(one: Sequence[str]) -> str:
     word, how, what, remark = one
     return (
         f'<tr style="background:none"><td style="{_CELL};{_MUTED}">⑂</td><td style="{_CELL}">{escape(word)}</td>'
@@ -554,7 +556,7 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
     Raises:
         RunNotFoundError: no run has this id, or several have.
     """
-    spread = context.spread()
+    spread = context.history_now()
     records = [record for record in spread.view.order if record.run == args.id]
     event_store = EventStore(context.repo.store)
     try:
@@ -568,16 +570,18 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
     usage = usage_of(events)
     asked = open_question(events)
     steps = _steps(events, records, commits)
-    changed = changed_by(reversed(commits))
+    changed = combine_changes(reversed(commits))
     base = next(iter(commits[-1].parents), None) if commits else None
     chips, more = chips_of(changed, by_name(ranks(context.repo, changed[0], commits[0]) if commits else {}))
     return RunDetails(
         id=args.id,
         short=short_run(args.id),
         prompt=_prompt(commits, start),
-        author=context.author(commits[0]) if commits else Author(cleaned(start.agent if start else ""), "agent", False),
+        author=context.author(commits[0])
+        if commits
+        else Author(shorten_line(start.agent if start else ""), "agent", False),
         task=clean_lines(summaries.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
-        model=cleaned(start.model) if isinstance(start, TaskStart) else "",
+        model=shorten_line(start.model) if isinstance(start, TaskStart) else "",
         status=status_of(context.repo.store, events, spread.view.undone),
         reason=_reason(events),
         result=_result(events),
@@ -590,14 +594,14 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
         tip=hex_of(records[0].id) if records else "",
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
         asks=asks_of(context, asked) if isinstance(asked, ApprovalRequested) else None,
-        question=_said(asked.question, 2_000) if isinstance(asked, Clarify) else "",
+        question=_mask_text(asked.question, 2_000) if isinstance(asked, Clarify) else "",
         questions=tuple(_questions(events)),
         base="" if base is None else hex_of(base),
-        changed=tuple(cleaned(change.name) for change in changed[0][:_MOST_NAMES]),
+        changed=tuple(shorten_line(change.name) for change in changed[0][:_MOST_NAMES]),
         chips=chips,
         more=more,
-        stopped=stopped_of(context, events),
-        grew=grown_between(context.repo, base, commits[0].tree, changed_among(chips)) if commits else {},
+        stopped=find_stop(context, events),
+        grew=grown_between(context.repo, base, commits[0].tree, select_changed(chips)) if commits else {},
     )
 
 
@@ -609,7 +613,7 @@ def _questions(events: Sequence[Event]) -> list[RunQuestion]:
             text = clean_lines(summaries.mask_text(event.question))[:10_000]
             found.append(RunQuestion(len(found) + 1, text, event.time_ns // 1_000_000))
         elif isinstance(event, Resumed) and found and not found[-1].answered:
-            told = {"answer": _said(event.sent, _MOST_ANSWER), "answered_by": cleaned(event.by)}
+            told = {"answer": _mask_text(event.sent, _MOST_ANSWER), "answered_by": shorten_line(event.by)}
             found[-1] = msgspec.structs.replace(found[-1], answered=True, **told)
     return found
 
@@ -623,17 +627,17 @@ def _prompt(commits: Sequence[Commit], start: Event | None) -> str:
 def _reason(events: Sequence[Event]) -> str:
     """Why it did not end well, or was stopped."""
     last = next((event for event in reversed(events) if isinstance(event, Fail | Cancelled)), None)
-    return _said(last.reason, 500) if last is not None and state_of(events) in _STOPPED else ""
+    return _mask_text(last.reason, 500) if last is not None and state_of(events) in _STOPPED else ""
 
 
 def _result(events: Sequence[Event]) -> str:
     """What it gave back."""
     last = next((event for event in reversed(events) if isinstance(event, Success)), None)
-    return _said(last.result, 300) if last is not None and state_of(events) == "completed" else ""
+    return _mask_text(last.result, 300) if last is not None and state_of(events) == "completed" else ""
 
 
-def _said(text: str, most: int) -> str:
-    return cleaned(summaries.mask_text(text), most)
+def _mask_text(text: str, most: int) -> str:
+    return shorten_line(summaries.mask_text(text), most)
 
 
 def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence[Commit]) -> list[RunStep]:
@@ -677,15 +681,15 @@ def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> R
         why=_why(node, denied, error, "" if made is None else why(made[1])),
         took_s=None if output is None or output.status == "denied" else output.duration_s,
         decided="" if decided is None else decided.decision,
-        decided_by="" if decided is None else cleaned(decided.by),
-        reason=_said(denied, 500),
+        decided_by="" if decided is None else shorten_line(decided.by),
+        reason=_mask_text(denied, 500),
     )
 
 
 def _why(node: Node, denied: str, error: str, committed: str) -> str:
     if node == "denied":
-        return _said(f"denied: {denied}" if denied else "denied", 200)
-    return committed or (_said(error.strip().rpartition("\n")[2], 200) if node == "failed" else "")
+        return _mask_text(f"denied: {denied}" if denied else "denied", 200)
+    return committed or (_mask_text(error.strip().rpartition("\n")[2], 200) if node == "failed" else "")
 
 
 # -- `race`: the candidates of a race side by side, which was picked, and what discarding them would delete
@@ -731,6 +735,6 @@ def race(context: QueryContext, args: OfRun) -> RaceStanding:
     Raises:
         RunNotFoundError: no run has this id.
     """
-    head = context.spread().view.head.commit
+    head = context.history_now().view.head.commit
     found = race_table(context.repo, EventStore(context.repo.store), args.id, head)
     return msgspec.convert(data_of(found, context.repo), RaceStanding)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import msgspec
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.contents import ARRAY, Stored, integers, items_of, same, stored
+from agent_kernel.commands.contents import ARRAY, Stored, integers, items_of, read_stored, same
 from agent_kernel.commands.describe import most_interesting_first
 from agent_kernel.commands.diff import (
     Differing,
@@ -30,7 +30,7 @@ from agent_kernel.queries.listing import sign_of
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
 from agent_kernel.queries.reader import At, Between, QueryContext
 from agent_kernel.queries.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
-from agent_kernel.queries.wording import Author, Ref, Sign, cleaned, commit_text, step_called, subject_of, text_of
+from agent_kernel.queries.wording import Author, Ref, Sign, commit_text, shorten_line, step_called, subject_of, text_of
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.history import size_of
@@ -168,24 +168,26 @@ _LONGEST = 80
 
 def key_rows(before: Summary | None, after: Summary | None, old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
     """The first keys of a dict. Two values that read the same in short are compared as they are stored."""
-    was, now = _noted(before), _noted(after)
-    kept = _kept(old, was), _kept(new, now)
+    was, now = _column_types(before), _column_types(after)
+    kept = _read_items(old, was), _read_items(new, now)
     rows: list[Pair] = []
     for key in islice(dict.fromkeys([*now, *was]), _MOST_ITEMS):
         differ = was.get(key) != now.get(key)
         if not differ and old is not None and new is not None and key in kept[0] and key in kept[1]:
             differ = not same(old, new, kept[0][key], kept[1][key])
-        rows.append(Pair(cleaned(key), was.get(key), now.get(key), differ and before is not None and after is not None))
+        rows.append(
+            Pair(shorten_line(key), was.get(key), now.get(key), differ and before is not None and after is not None)
+        )
     return tuple(rows)
 
 
-def _noted(summary: Summary | None) -> dict[str, str]:
+def _column_types(summary: Summary | None) -> dict[str, str]:
     if summary is None:
         return {}
-    return {column.name: cleaned(column.of, _LONGEST) for column in summary.columns}
+    return {column.name: shorten_line(column.of, _LONGEST) for column in summary.columns}
 
 
-def _kept(stored: Stored | None, noted: Mapping[str, str]) -> dict[str, object]:
+def _read_items(stored: Stored | None, noted: Mapping[str, str]) -> dict[str, object]:
     """The stored value of each key: a dict is described as its keys and values by turns, in order."""
     found = items_of(stored.value) if stored is not None else ()
     return dict(zip(noted, found[1::2], strict=False)) if len(found) % 2 == 0 else {}
@@ -197,7 +199,7 @@ def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
     rows: list[Pair] = []
     for name in islice(dict.fromkeys([*now, *was]), _MOST_LOOKED_AT):
         texts = [
-            None if stored is None or name not in side else _said(stored, name, side[name])
+            None if stored is None or name not in side else _describe_attribute(stored, name, side[name])
             for stored, side in ((old, was), (new, now))
         ]
         both = old is not None and new is not None
@@ -206,7 +208,7 @@ def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
             or name not in now
             or (old is not None and new is not None and not same(old, new, was[name], now[name]))
         )
-        rows.append(Pair(cleaned(name), texts[0], texts[1], differ))
+        rows.append(Pair(shorten_line(name), texts[0], texts[1], differ))
     return tuple(sorted(rows, key=lambda row: not row.changed)[:_MOST_ITEMS])
 
 
@@ -224,16 +226,16 @@ def _attributes(stored: Stored | None) -> dict[str, object]:
     return {str(name): held for name, held in zip(names, state[1::2], strict=True) if not str(name).startswith("__")}
 
 
-def _said(stored: Stored, name: str, held: object) -> str:
+def _describe_attribute(stored: Stored, name: str, held: object) -> str:
     """An attribute in short."""
     if summaries.names_a_secret(name):
         return summaries.MASK
     if held is None or isinstance(held, (bool, int, float)):
         return "None" if held is None else text_of(held)
     if isinstance(held, str):
-        return cleaned(f"'{text_of(held)}'", _LONGEST)
+        return shorten_line(f"'{text_of(held)}'", _LONGEST)
     if isinstance(held, Call):
-        return cleaned(_of_call(stored, held), _LONGEST)
+        return shorten_line(_of_call(stored, held), _LONGEST)
     return f"({MORE})" if isinstance(held, tuple) else MORE
 
 
@@ -333,11 +335,11 @@ def _change(repo: Repository, one: Differing) -> Change:
         old, new = "", elements  # cut, both would read the same
     known = after or before
     return Change(
-        name=cleaned(one.name),
+        name=shorten_line(one.name),
         how="=" if one.how == "=" else sign_of(one.how),
         type=summaries.noun(known) if known is not None else "",
-        old=cleaned(old, _LINE),
-        new=cleaned(new, _LINE),
+        old=shorten_line(old, _LINE),
+        new=shorten_line(new, _LINE),
         old_size=None if one.old is None or is_placeholder[0] else size_of(repo, one.old),
         new_size=None if one.new is None or is_placeholder[1] else size_of(repo, one.new),
         opens=one.how != "=" and not any(is_placeholder) and known is not None and _opens(repo, one, before, after),
@@ -424,7 +426,7 @@ def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, a
 
 def _has_attributes(repo: Repository, entry: Entry) -> bool:
     try:
-        return _holds_attributes(stored(repo, entry))
+        return _holds_attributes(read_stored(repo, entry))
     except (StoreError, RecursionError):
         return False
 
@@ -487,7 +489,7 @@ def _last_run(context: QueryContext, id: ObjectId, commit: Commit, budget: Budge
 
 def _line_before(context: QueryContext, id: ObjectId) -> Iterator[Record]:
     """The commits before this one on its line."""
-    view = context.spread().view
+    view = context.history_now().view
     while id in view.places:
         parents = view.order[view.places[id]].parents
         if not parents:
@@ -600,23 +602,28 @@ def commit(context: QueryContext, args: At) -> Details:
         author=context.author(found),
         time_ms=found.time_ns // 1_000_000,
         took_s=found.cell.duration_s if found.cell is not None else None,
-        status=cleaned(found.status),
-        error=cleaned(masked.cell.error, 500) if masked.cell is not None else "",
-        labels=tuple(cleaned(label) for label in found.labels[:20]),
+        status=shorten_line(found.status),
+        error=shorten_line(masked.cell.error, 500) if masked.cell is not None else "",
+        labels=tuple(shorten_line(label) for label in found.labels[:20]),
         parents=tuple(map(hex_of, found.parents[:20])),
-        refs=context.spread().refs.get(id, ()),
+        refs=context.history_now().refs.get(id, ()),
         against=None if before is None else Against(hex_of(before[0]), commit_text(before[1])),
         changes=changes,
         more_changes=more,
         unsaved=tuple(
-            Unsaved(cleaned(one.name), cleaned(one.type), cleaned(one.reason, 300), cleaned(one.remedy, 300))
+            Unsaved(
+                shorten_line(one.name),
+                shorten_line(one.type),
+                shorten_line(one.reason, 300),
+                shorten_line(one.remedy, 300),
+            )
             for one in masked.unsaved[:500]
         ),
         code=_code_count(context, id, found),
         outputs=_output_count(context, found),
         environment=_environment(found, None if before is None else before[1]),
         cells=(found.document or found.notebook) is not None,
-        cwd=cleaned(found.cwd, 500),
+        cwd=shorten_line(found.cwd, 500),
         called=step_called(found),
     )
 
@@ -687,8 +694,8 @@ def between(context: QueryContext, before: Commit | None, after: Commit) -> Envi
     found = environment_of(context.repo, after)
     if found is None:
         return EnvironmentDiff(f"The environment of {commit_text(after)} was not recorded", (), 0, (), ())
-    facts = tuple((name, cleaned(value)) for name, value in environment_facts(found).items() if value)
-    parted = (cleaned(one).partition("==") for one in found.packages[:_MOST_PACKAGES])
+    facts = tuple((name, shorten_line(value)) for name, value in environment_facts(found).items() if value)
+    parted = (shorten_line(one).partition("==") for one in found.packages[:_MOST_PACKAGES])
     installed = tuple((name, version) for name, _, version in parted)
     old = environment_of(context.repo, before)
     if before is None or old is None:
@@ -698,7 +705,9 @@ def between(context: QueryContext, before: Commit | None, after: Commit) -> Envi
         return EnvironmentDiff(about, facts, len(found.packages), installed, ())
     rows = environment_changes(old, found)
     about = f"Environment of {commit_text(after)}, {'against that of' if rows else 'the same as'} {commit_text(before)}"
-    changed = tuple(Version(sign_of(how), cleaned(name), cleaned(was), cleaned(now)) for how, name, was, now in rows)
+    changed = tuple(
+        Version(sign_of(how), shorten_line(name), shorten_line(was), shorten_line(now)) for how, name, was, now in rows
+    )
     return EnvironmentDiff(about, facts, len(found.packages), installed, changed[:_MOST_PACKAGES])
 
 
@@ -743,7 +752,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
-    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.spread().refs.get(id, ()))
+    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.history_now().refs.get(id, ()))
 
 
 def compare(context: QueryContext, args: Between) -> Comparison:
@@ -761,7 +770,7 @@ def compare(context: QueryContext, args: Between) -> Comparison:
         changes=changes,
         more_changes=more,
         same=len(same),
-        same_names=tuple(cleaned(name) for name in same[:_MOST_NAMES]),
+        same_names=tuple(shorten_line(name) for name in same[:_MOST_NAMES]),
         code=_code(context, a, b),
         environment=None if before.environment == after.environment else between(context, before, after),
     )
@@ -789,7 +798,7 @@ def _code(context: QueryContext, a: ObjectId, b: ObjectId) -> tuple[CellDiff, ..
 
 def _cells_since(context: QueryContext, tip: ObjectId, other: ObjectId) -> dict[str, Commit]:
     """The last run of each cell that this side made and the other does not have, in the order in which they ran."""
-    view = context.spread().view
+    view = context.history_now().view
     if tip not in view.places or other not in view.places:
         own = context.repo.history.missing_from(tip, [other])
     else:

@@ -45,8 +45,8 @@ from agent_kernel.queries.wording import (
     Sign,
     Stopped,
     WaitRow,
-    cleaned,
     prompts,
+    shorten_line,
     subject_of,
 )
 from agent_kernel.repository import ObjectId, hex_of
@@ -68,21 +68,21 @@ __all__ = [
     "Listing",
     "Piece",
     "cells_took",
-    "changed_among",
-    "changed_by",
     "chips_of",
     "code_line",
     "colours_of",
+    "combine_changes",
     "counts_of",
     "day_of",
+    "find_stop",
     "growth",
     "listing_of",
+    "make_wait_row",
     "pieces_of",
     "run_row",
+    "select_changed",
     "sign_of",
     "status_of",
-    "stopped_of",
-    "stopped_row",
     "task_of",
     "wait_row",
     "where_stopped",
@@ -359,12 +359,12 @@ def _unique(lines: list[Line]) -> tuple[Line, ...]:
     """The lines with those of the last lanes drawn as one."""
     found: dict[tuple[int | None, int | None], Line] = {}
     for top, bottom, colour, dashed in lines:
-        ends = (_capped(top), _capped(bottom))
+        ends = (_cap_lane(top), _cap_lane(bottom))
         found.setdefault(ends, (*ends, colour, dashed))
     return tuple(found.values())
 
 
-def _capped(lane: int | None) -> int | None:
+def _cap_lane(lane: int | None) -> int | None:
     return None if lane is None else min(lane, _LAST_LANE)
 
 
@@ -404,7 +404,7 @@ def listing_of(
     kernels = Kernels()
     left = [] if matching is not None or not fold else sorted(stopped_ns, key=lambda run: stopped_ns[run])
 
-    def stopped_since(time_ns: int) -> None:
+    def add_stopped_since(time_ns: int) -> None:
         nonlocal today
         while left and stopped_ns[left[-1]] > time_ns:
             run = left.pop()
@@ -421,7 +421,7 @@ def listing_of(
         if not found:
             continue
         matches += len(found)
-        stopped_since(members[0].time_ns)
+        add_stopped_since(members[0].time_ns)
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
@@ -448,7 +448,7 @@ def listing_of(
             node_of[record.id] = len(nodes)
             items.append(Item(len(nodes), record, folded, is_under=waits and not at))
             nodes.append((record,))
-    stopped_since(-1)
+    add_stopped_since(-1)
     keep = _tip_of_first(view, colours, node_of)
     return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)
 
@@ -518,7 +518,7 @@ _CHIPS: Final = 4
 Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
 
 
-def changed_by(commits: Iterable[Commit]) -> Changed:
+def combine_changes(commits: Iterable[Commit]) -> Changed:
     """What several commits, the oldest first, changed together: a name that came and went is not among it."""
     changes: dict[str, Change] = {}
     unsaved: dict[str, Unsaved] = {}
@@ -550,7 +550,7 @@ def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int],
     return tuple(chips), len(saved) + len(not_saved) - len(chips)
 
 
-def changed_among(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
+def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
     """The names that were there before: of these it can be said how much longer or wider they became."""
     return [name for sign, name, _ in chips if sign == "~"]
 
@@ -562,7 +562,7 @@ def _apart(changed: Changed) -> tuple[list[Change], list[str]]:
 
 
 def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
-    return sign, cleaned(name, 60), size
+    return sign, shorten_line(name, 60), size
 
 
 def counts_of(changed: Changed) -> dict[Sign, int]:
@@ -591,7 +591,7 @@ def run_row(context: QueryContext, fold: Fold, spread: Spread, graph: Graph) -> 
     own = [commit for commit in commits if commit.run == fold.run] or commits
     events = tuple(EventStore(context.repo.store).of(fold.run))
     usage = usage_of(events)
-    changed = changed_by(reversed(commits))
+    changed = combine_changes(reversed(commits))
     chips, more = chips_of(changed, by_name(ranks(context.repo, changed[0], commits[0])))
     return FoldRow(
         id=fold.id,
@@ -619,9 +619,9 @@ def run_row(context: QueryContext, fold: Fold, spread: Spread, graph: Graph) -> 
             chips=chips,
             more=more,
             counts=counts_of(changed),
-            stopped=stopped_of(context, events) if fold.part in ("", "last") else None,
+            stopped=find_stop(context, events) if fold.part in ("", "last") else None,
             grew=grown_between(
-                context.repo, next(iter(commits[-1].parents), None), commits[0].tree, changed_among(chips)
+                context.repo, next(iter(commits[-1].parents), None), commits[0].tree, select_changed(chips)
             ),
         ),
     )
@@ -632,7 +632,7 @@ def cells_took(commits: Iterable[Commit]) -> float:
     return sum(commit.cell.duration_s for commit in commits if commit.cell is not None)
 
 
-def stopped_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
+def make_wait_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
     """The row of a run that stopped before its first commit."""
     events = tuple(EventStore(context.repo.store).of(run))
     start = events[0]
@@ -644,15 +644,15 @@ def stopped_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
         prompt="" if number is None else f"[{number}]",
         subject=task_of(events),
         is_code=False,
-        author=Author(cleaned(start.agent), "agent", False),
+        author=Author(shorten_line(start.agent), "agent", False),
         waits_for="resume",
         time_ms=events[-1].time_ns // 1_000_000,
         graph=graph,
-        stopped=stopped_of(context, events),
+        stopped=find_stop(context, events),
     )
 
 
-def stopped_of(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
+def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
     """Where a run stopped that can go on; None: it did not stop."""
     said, step = where_stopped(EventStore(context.repo.store), events)
     if not said:
@@ -660,7 +660,7 @@ def stopped_of(context: QueryContext, events: Sequence[Event]) -> Stopped | None
     away = step_locations.away(context.position(), events)
     done = [event for event in events if isinstance(event, Output) and event.step is not None]
     return Stopped(
-        said=_masked(said),
+        said=_mask_line(said),
         code=_code_of(events, step),
         done=sum(event.status not in _NOT_DONE for event in done),
         refused="" if away is None else f"{away.lies}: {away.way}",
@@ -734,7 +734,9 @@ def wait_row(
 ) -> WaitRow:
     """The row of what a run asks a person. It stands by itself where the run has made no commit yet."""
     is_step = isinstance(asked, ApprovalRequested)
-    said, is_code = code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_masked(asked.question), False)
+    said, is_code = (
+        code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_mask_line(asked.question), False)
+    )
     if not depth and is_step:
         said, is_code = task_of((EventStore(context.repo.store).first(run),)), False
     return WaitRow(
@@ -744,7 +746,7 @@ def wait_row(
         prompt=f".{asked.step}" if asked.step is not None else "",
         subject=said,
         is_code=is_code,
-        author=Author(cleaned(asked.agent), "agent", False),
+        author=Author(shorten_line(asked.agent), "agent", False),
         waits_for="approval" if is_step else "answer",
         time_ms=asked.time_ns // 1_000_000,
         graph=graph,
@@ -755,14 +757,14 @@ def code_line(code: str) -> tuple[str, bool]:
     """The line that stands for a piece of code, and whether it is code and no comment."""
     masked, _ = summaries.mask_code(code)
     said, is_code = about("", masked)
-    return cleaned(said, _TASK), is_code
+    return shorten_line(said, _TASK), is_code
 
 
 def task_of(events: Sequence[Event]) -> str:
     """The first line of what a run was given to do; "" where that was forgotten."""
     start = events[0] if events else None
-    return _masked(start.task) if isinstance(start, TaskStart) else ""
+    return _mask_line(start.task) if isinstance(start, TaskStart) else ""
 
 
-def _masked(text: str) -> str:
-    return cleaned(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)
+def _mask_line(text: str) -> str:
+    return shorten_line(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)

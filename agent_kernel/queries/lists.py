@@ -21,12 +21,12 @@ from agent_kernel.queries.listing import (
     Fold,
     Item,
     Listing,
-    changed_among,
     chips_of,
     counts_of,
     listing_of,
+    make_wait_row,
     run_row,
-    stopped_row,
+    select_changed,
     wait_row,
 )
 from agent_kernel.queries.reader import Listed, Nothing, Opened, Query, QueryContext, Spread, store_id
@@ -45,9 +45,9 @@ from agent_kernel.queries.wording import (
     Ref,
     Row,
     State,
-    cleaned,
     commit_text,
     prompts,
+    shorten_line,
     step_called,
     subject_of,
 )
@@ -70,7 +70,7 @@ def _row_of(context: QueryContext, listing: Listing, item: Item, spread: Spread)
     if item.record is not None:
         return _commit_row(context, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
     if item.stopped:
-        return stopped_row(context, item.stopped, graph)
+        return make_wait_row(context, item.stopped, graph)
     if item.waits:
         return wait_row(context, item.waits, spread.waiting[item.waits], graph, depth=int(item.fold is not None))
     if item.fold is None:
@@ -103,7 +103,7 @@ def _commit_row(context: QueryContext, item: Item, id: ObjectId, refs: tuple[Ref
         time_ms=commit.time_ns // 1_000_000,
         graph=graph,
         called=step_called(commit),
-        grew=grown(context.repo, commit, changed_among(chips)),
+        grew=grown(context.repo, commit, select_changed(chips)),
     )
 
 
@@ -148,7 +148,7 @@ def why(commit: Commit) -> str:
         return ""
     cell = shown(commit).cell
     error = cell.error if cell is not None else ""
-    return "interrupted" if commit.status == "interrupted" else cleaned(error, 200) or "failed"
+    return "interrupted" if commit.status == "interrupted" else shorten_line(error, 200) or "failed"
 
 
 _MOST_OPENING = 46_000  # bytes of the rows that `open` sends; what stands around them takes less than 4,000
@@ -157,7 +157,7 @@ _MOST_FOLDED = 2_000  # commits of closed folds that are read at once
 
 def open_(context: QueryContext, args: Opened) -> Opening:
     """Everything that is shown at first. Where rows are long there are fewer of them, so that it stays small."""
-    spread = context.spread()
+    spread = context.history_now()
     page = _page(context, args, 0, args.n, most_bytes=_MOST_OPENING)
     return Opening(
         _title_of(context, spread),
@@ -209,7 +209,7 @@ def _head_of(context: QueryContext, spread: Spread) -> Head:
     """Where the session is."""
     head = spread.view.head
     lane = spread.colours.branches.get(head.branch) if head.branch is not None else None
-    branch = None if head.branch is None else cleaned(head.branch, 200)
+    branch = None if head.branch is None else shorten_line(head.branch, 200)
     if head.commit is None:
         return Head(branch, None, "", "", lane)
     commit = context.repo.commit_at(head.commit)
@@ -221,20 +221,20 @@ def _title_of(context: QueryContext, spread: Spread) -> str:
     head = spread.view.head.commit
     page = page_of(context.repo, context.repo.commit_at(head)) if head is not None else None
     if page is not None and page.name:
-        return cleaned(page.name)
-    return cleaned(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")
+        return shorten_line(page.name)
+    return shorten_line(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")
 
 
 def branches(context: QueryContext, args: Nothing) -> tuple[Branch, ...]:
     """The branches of people: the one HEAD is on first, then those that moved last."""
-    spread = context.spread()
+    spread = context.history_now()
     view = spread.view
     named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.asides]
     ordered = sorted(named, key=lambda branch: (view.places[branch[1]], branch[0]))
     ordered.sort(key=lambda branch: branch[0] != view.head.branch)
     return tuple(
         Branch(
-            name=cleaned(name, 200),
+            name=shorten_line(name, 200),
             id=hex_of(at),
             lane=spread.colours.branches[name],
             here=name == view.head.branch,
@@ -254,14 +254,14 @@ def _note(spread: Spread, name: str) -> str:
     if into is None or into == name:
         return ""
     own = len(reachable_commits(view, [view.branches[name]], reachable_commits(view, [view.branches[into]])))
-    return f"{plural(own, 'commit')} of its own" if own else f"merged into {cleaned(into, 200)}"
+    return f"{plural(own, 'commit')} of its own" if own else f"merged into {shorten_line(into, 200)}"
 
 
 def _holder(context: QueryContext, name: str) -> str:
     holder = context.repo.lease_of(name)
     if holder is None or not holder.is_alive(context.repo.store) or holder.session == context.session_id:
         return ""
-    return cleaned(str(holder), 200)
+    return shorten_line(str(holder), 200)
 
 
 # -- the list as it stays in a saved notebook: read without a kernel, on a web page, on paper, in a diff
@@ -299,7 +299,7 @@ def faces(repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: i
 
 def faces_of(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
     """The same, from what is read already."""
-    spread = context.spread()
+    spread = context.history_now()
     made = _preview(context, spread, rows, time.time_ns() if now_ns is None else now_ns)
     commits = [row for row in made.rows if isinstance(row, CommitRow)]
     caption = _caption(made, len(commits))
@@ -386,10 +386,10 @@ def _html(caption: str, rows: Sequence[tuple[str, ...]]) -> str:
 def _style(at: int) -> str:
     font = f";{_FONT};white-space:pre" if at in _CODE else ""
     numbers = f";font-variant-numeric:tabular-nums;{_MUTED}" if at in _RIGHT else ""
-    return f"{_CELL};{_aligned(at)}{font}{numbers}"
+    return f"{_CELL};{_alignment(at)}{font}{numbers}"
 
 
-def _aligned(at: int) -> str:
+def _alignment(at: int) -> str:
     return f"text-align:{'right' if at in _RIGHT else 'left'}"
 
 

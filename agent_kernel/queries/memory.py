@@ -26,7 +26,7 @@ from agent_kernel.commands.contents import (
     integers,
     items_of,
 )
-from agent_kernel.queries.wording import cleaned
+from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.values import summaries
@@ -485,7 +485,7 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
         case name if name == _ARROW:
             return _arrow(stored, values)
         case name if name == _MOMENTS:
-            return _backed(stored, values, row)
+            return _read_extension(stored, values, row)
         case name if name in (_FEW_OBJECTS, OBJECTS, _OBJECT_VIEW):
             return _objects(stored, values, row)
         case name if name in (_INDEX, "pandas.core.indexes.datetimes._new_DatetimeIndex"):
@@ -494,12 +494,12 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
             given = items_of(values.args[1]) if len(values.args) > 1 else ()
             return _index(stored, given[1] if len(given) > 1 else None)
         case name if name.endswith(_MASKED):
-            return _masked(stored, values)
+            return _read_masked(stored, values)
         case _:
             return None
 
 
-def _masked(stored: Stored, column: Call) -> Elements | None:
+def _read_masked(stored: Stored, column: Call) -> Elements | None:
     state = items_of(column.state[0]) if column.state else ()
     said = {str(name): held for name, held in zip(state[::2], state[1::2], strict=False)}
     numbers, missing = (numbers_of(stored, said.get(name)) for name in ("_data", "_mask"))
@@ -551,7 +551,7 @@ def _arrow_buffer(stored: Stored, found: object) -> Memory | None:
     return Memory(stored, held) if isinstance(held, (Buffer, bytes)) else None
 
 
-def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
+def _read_extension(stored: Stored, column: Call, row: int) -> Elements | None:
     """Dates, categories and texts that are Python's own: their state is a dtype and an array."""
     state = items_of(column.state[0]) if column.state else ()
     if len(state) < 2 or not isinstance(state[0], Call) or not isinstance(state[1], Call):
@@ -569,9 +569,9 @@ def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
 
 def _objects(stored: Stored, array: Call, row: int) -> Elements | None:
     if array.name == _OBJECT_VIEW:
-        return _picked_objects(stored, array, row)
+        return _read_object_view(stored, array, row)
     if array.name == OBJECTS:
-        return _coded_objects(stored, array, row)
+        return _read_coded_objects(stored, array, row)
     state = items_of(array.state[0]) if array.state else ()
     found = items_of(state[0]) if state else ()
     shape = integers(array.args[0])
@@ -581,7 +581,7 @@ def _objects(stored: Stored, array: Call, row: int) -> Elements | None:
     return Things(found[row * width : (row + 1) * width] if len(shape) == 2 else found)
 
 
-def _picked_objects(stored: Stored, view: Call, row: int) -> Elements | None:
+def _read_object_view(stored: Stored, view: Call, row: int) -> Elements | None:
     """Objects of an array that is stored as a part of another one."""
     owner, offset, shape, strides = view.args[0], view.args[1], integers(view.args[2]), integers(view.args[3])
     if not isinstance(owner, Call) or not isinstance(offset, int) or len(view.args) > 5:  # a column of records
@@ -599,12 +599,12 @@ def _picked_objects(stored: Stored, view: Call, row: int) -> Elements | None:
 
 def _in_memory_order(stored: Stored, owner: Call) -> Elements | None:
     if owner.name == OBJECTS:
-        return _coded_objects(stored, Call(OBJECTS, (*owner.args[:2], (prod(integers(owner.args[2])),), "C")), 0)
+        return _read_coded_objects(stored, Call(OBJECTS, (*owner.args[:2], (prod(integers(owner.args[2])),), "C")), 0)
     state = items_of(owner.state[0]) if owner.name == _FEW_OBJECTS and owner.state else ()
     return Things(items_of(state[0])) if state and len(owner.args) == 2 else None
 
 
-def _coded_objects(stored: Stored, array: Call, row: int) -> Elements | None:
+def _read_coded_objects(stored: Stored, array: Call, row: int) -> Elements | None:
     atoms, shape = atoms_of(stored, array), integers(array.args[2])
     if atoms is None or (len(shape) == 2 and array.args[3] != "C"):
         return None
@@ -627,12 +627,12 @@ def _index(stored: Stored, given: object) -> Elements | None:
         return None
     if "levels" in said:
         levels, codes = items_of(said["levels"]), items_of(said.get("codes"))
-        parts = [_coded(stored, level, code) for level, code in zip(levels, codes, strict=False)]
+        parts = [_read_categories(stored, level, code) for level, code in zip(levels, codes, strict=False)]
         return Joined([part for part in parts if part is not None]) if parts and None not in parts else None
     return elements_of(stored, said.get("data"))
 
 
-def _coded(stored: Stored, level: object, codes: object) -> Elements | None:
+def _read_categories(stored: Stored, level: object, codes: object) -> Elements | None:
     values, numbers = elements_of(stored, level), numbers_of(stored, codes)
     return None if values is None or numbers is None else Categories(numbers, values)
 
@@ -703,7 +703,7 @@ def _names(stored: Stored, axis: object, count: int, summary: summaries.Summary)
     found = elements_of(stored, axis)
     if found is None or found.count != count:
         return tuple(column.name for column in summary.columns) if len(summary.columns) == count else None
-    return tuple(cleaned(summaries.mask_text(str(found.at(place)))) for place in range(count))
+    return tuple(shorten_line(summaries.mask_text(str(found.at(place)))) for place in range(count))
 
 
 # -- which stored series hold a secret: their own name says so of all of it, a label of what stands beside it

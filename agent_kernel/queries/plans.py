@@ -19,7 +19,7 @@ from agent_kernel.errors import (
 )
 from agent_kernel.queries.changes import Side, side_of, summary_of
 from agent_kernel.queries.reader import Planned, QueryContext
-from agent_kernel.queries.wording import cleaned
+from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
@@ -87,14 +87,16 @@ def plan(context: QueryContext, args: Planned) -> Plan:
         UnrelatedHistoriesError: there is nothing to merge from. MergeCommitError: a merge cannot be picked.
     """
     id, commit = context.resolve(args.to)
-    repo, here = context.repo, context.spread().view.head.commit
+    repo, here = context.repo, context.history_now().view.head.commit
     before, target = repo.tree_at(here), repo.tree(commit.tree)
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...]
     joins = args.op in ("merge", "cherry_pick")
     if joins:
         pick = args.op == "cherry_pick"
-        taken, conflicts, notes = _picked(context, here, id) if pick else _merged(context, args.to, here, id)
+        taken, conflicts, notes = (
+            _plan_cherry_pick(context, here, id) if pick else _plan_merge(context, args.to, here, id)
+        )
         changes = [change for change in _changes(before, taken) if not change.name.startswith("\0")]
         entries = {name: entry for name, entry in taken.items() if entry is not None}
     else:
@@ -132,7 +134,7 @@ def _entries(target: Tree, changes: Iterable[Change]) -> dict[str, Entry]:
 
 
 def _names(changes: Iterable[Change], how: str) -> tuple[str, ...]:
-    return tuple(cleaned(change.name) for change in changes if change.how == how)[:_MOST]
+    return tuple(shorten_line(change.name) for change in changes if change.how == how)[:_MOST]
 
 
 def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change]:
@@ -146,9 +148,9 @@ def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change
 _Taken: TypeAlias = "tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]"
 
 
-def _merged(context: QueryContext, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
+def _plan_merge(context: QueryContext, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
     """The entries that a merge takes, what both sides changed, and what else there is to say."""
-    repo, called = context.repo, cleaned(rev, 200)
+    repo, called = context.repo, shorten_line(rev, 200)
     if here is None:
         return dict(repo.tree_at(other).items()), (), ()
     begin = start(repo, here, other)
@@ -156,21 +158,21 @@ def _merged(context: QueryContext, rev: str, here: ObjectId | None, other: Objec
         raise UnrelatedHistoriesError("HEAD", called)
     if begin.up_to_date:
         return {}, (), (f"Already up to date with {called}.",)
-    taken, conflicts, notes = _taken(repo, begin.base, here, other)
+    taken, conflicts, notes = _merge_trees(repo, begin.base, here, other)
     if begin.fast_forward:
         notes = (*notes, f"All your commits are in {called} already: the branch moves forward, without a new commit.")
     return taken, conflicts, notes
 
 
-def _picked(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:
+def _plan_cherry_pick(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:
     """The same of a cherry-pick."""
     parents = context.repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(short(picked), len(parents))
-    return _taken(context.repo, parents[0] if parents else None, here, picked)
+    return _merge_trees(context.repo, parents[0] if parents else None, here, picked)
 
 
-def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other: ObjectId) -> _Taken:
+def _merge_trees(repo: Repository, base: ObjectId | None, here: ObjectId | None, other: ObjectId) -> _Taken:
     merged = repo.merge_trees(repo.tree_at(base), repo.tree_at(here), repo.tree_at(other))
     rank = {name: rank_of(repo, one.theirs or one.ours) for name, one in merged.conflicts.items()}
     rows = sorted(merged.conflicts.items(), key=lambda row: (rank[row[0]], row[0]))[:_MOST]
@@ -178,15 +180,16 @@ def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
     notes = [
-        f"{cleaned(name)} merges key by key: you decide only about keys that both sides changed." for name in dicts[:3]
+        f"{shorten_line(name)} merges key by key: you decide only about keys that both sides changed."
+        for name in dicts[:3]
     ]
     return merged.changes, conflicts, tuple(notes)
 
 
 def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
-    name, ours, theirs = map(cleaned, described(repo, name, conflict))
+    name, ours, theirs = map(shorten_line, described(repo, name, conflict))
     since = (_since(repo, conflict.base, side) for side in (conflict.ours, conflict.theirs))
-    return Conflict(name, ours, theirs, tuple(map(cleaned, conflict.partners)), *since)
+    return Conflict(name, ours, theirs, tuple(map(shorten_line, conflict.partners)), *since)
 
 
 def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
@@ -197,7 +200,7 @@ def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
         return ""
     # Where rows are gone, that the others stand elsewhere says nothing.
     told = [line for line in found if line.startswith((*_SIGNED, *_LENGTHS))] or found
-    return cleaned(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
+    return shorten_line(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:
@@ -206,19 +209,21 @@ def _is_dict(repo: Repository, entry: Entry | None) -> bool:
 
 
 def _checkout_notes(context: QueryContext, rev: str, id: ObjectId) -> tuple[str, ...]:
-    view = context.spread().view
+    view = context.history_now().view
     branch = view.head.branch
     stays = (
-        f"What you have now stays on {cleaned(branch, 200)}." if branch else "What you have now stays in the history."
+        f"What you have now stays on {shorten_line(branch, 200)}."
+        if branch
+        else "What you have now stays in the history."
     )
     if rev in view.branches:
-        return () if rev == branch else (f"{stays} You go to branch {cleaned(rev, 200)}.",)
+        return () if rev == branch else (f"{stays} You go to branch {shorten_line(rev, 200)}.",)
     return (f"{stays} The next change starts a new branch.",)
 
 
 def _rollback_notes(context: QueryContext) -> tuple[str, ...]:
-    branch = context.spread().view.head.branch
-    where = f" on {cleaned(branch, 200)}" if branch else ""
+    branch = context.history_now().view.head.branch
+    where = f" on {shorten_line(branch, 200)}" if branch else ""
     return (f"A new commit{where} equals it; what you have now stays in the history.",)
 
 
@@ -245,7 +250,9 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
         try:
             manifest = repo.read_manifest(entry)
         except (DamagedObjectError, NewerFormatError) as error:
-            yield Cannot(cleaned(name), "", cleaned(str(error), 300), "run verify to see what is affected", False)
+            yield Cannot(
+                shorten_line(name), "", shorten_line(str(error), 300), "run verify to see what is affected", False
+            )
             continue
         if not manifest.lost:
             continue
@@ -258,7 +265,13 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
         losses = losses_of(decode_layout(manifest.layout))
         lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
         (lost,) = loss_text([lost], losses, partial(_remedy, repo, session))
-        yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
+        yield Cannot(
+            shorten_line(name),
+            shorten_line(lost.type),
+            shorten_line(reason, 300),
+            shorten_line(lost.remedy, 300),
+            stays,
+        )
 
 
 def _remedy(repo: Repository, session: str, loss: Loss, names: Collection[str]) -> str:
@@ -267,7 +280,7 @@ def _remedy(repo: Repository, session: str, loss: Loss, names: Collection[str]) 
 
 def _session_here(context: QueryContext) -> str:
     """The session whose variables these are; nothing where none is known to live."""
-    branch = context.spread().view.head.branch
+    branch = context.history_now().view.head.branch
     if context.session_id or branch is None:
         return context.session_id
     holder = context.repo.lease_of(branch)

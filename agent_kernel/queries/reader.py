@@ -31,7 +31,7 @@ from agent_kernel.errors import (
     TooLargeError,
 )
 from agent_kernel.queries.listing import Colours, Listing, colours_of, listing_of, where_stopped
-from agent_kernel.queries.wording import Author, Ref, cleaned
+from agent_kernel.queries.wording import Author, Ref, shorten_line
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.history import person
 from agent_kernel.values import summaries
@@ -240,14 +240,14 @@ def _refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> 
         if name != head.branch and name in asides:
             beside.setdefault(at, {})[name] = asides[name]
             continue
-        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
+        ref = Ref("branch", shorten_line(name, 200), name == head.branch, colours.branches[name])
         found.setdefault(at, []).append(ref)
     for name, at in sorted(view.tags.items()):
-        found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
+        found.setdefault(at, []).append(Ref("tag", shorten_line(name, 200), False, None))
     found = {at: refs[:_MOST_REFS] for at, refs in found.items()}
     for at, said in beside.items():
         first = next(iter(said))
-        names = cleaned(", ".join(said), 200)
+        names = shorten_line(", ".join(said), 200)
         found.setdefault(at, []).append(Ref("aside", _together(said), False, colours.branches[first], names))
     return {at: tuple(refs) for at, refs in found.items()}
 
@@ -318,19 +318,19 @@ class QueryContext:
 
     def author(self, commit: Commit) -> Author:
         """Who wrote a commit."""
-        name, is_agent = cleaned(commit.author.name), commit.author.kind == "agent"
+        name, is_agent = shorten_line(commit.author.name), commit.author.kind == "agent"
         return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
 
     def position(self) -> Position:
         """Where the reader is now."""
-        return Position(self.repo, self.session_id, self.spread().view.head.commit)
+        return Position(self.repo, self.session_id, self.history_now().view.head.commit)
 
     def version(self) -> str:
         """Of the history now; it is laid out only once somebody asks for it."""
         with self.lock:
             return self._timeline.version()
 
-    def spread(self) -> Spread:
+    def history_now(self) -> Spread:
         """The history as it is now."""
         with self.lock:
             view = self._timeline.now()
@@ -338,14 +338,14 @@ class QueryContext:
                 if self._spread is not None and self._spread.view.epoch != view.epoch:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
-                waiting = dict(filter(None, map(self._asked, view.waiting)))
+                waiting = dict(filter(None, map(self._find_question, view.waiting)))
                 asides = among(self.repo, EventStore(self.repo.store))
                 refs = _refs_by_commit(view, colours, asides)
-                stopped = dict(self._stopped(view))
+                stopped = dict(self._find_stopped(view))
                 self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
             return self._spread
 
-    def _stopped(self, view: View) -> Iterator[tuple[str, int]]:
+    def _find_stopped(self, view: View) -> Iterator[tuple[str, int]]:
         event_store = EventStore(self.repo.store)
         without = set(event_store.stopped()) - {record.run for record in view.order}
         for run in without:
@@ -353,14 +353,14 @@ class QueryContext:
             if where_stopped(event_store, events)[0]:
                 yield run, events[-1].time_ns
 
-    def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
+    def _find_question(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
         found = open_question(tuple(EventStore(self.repo.store).of(run)))
         return None if found is None else (run, found)
 
     def listing(self, query: Query) -> tuple[Spread, Listing]:
         """The rows of a query, and the history that they are of."""
         with self.lock:
-            spread = self.spread()
+            spread = self.history_now()
             key = (query.text, query.show, query.tz_s, query.unfolded)
             found = spread.lists.pop(key, None)
             if found is None:
@@ -416,7 +416,7 @@ class Reader:
         question = QUESTIONS.get(op)
         if question is None:
             known = ", ".join(sorted(QUESTIONS))
-            raise RequestError(cleaned(op), f"there is no such question; the questions are {known}")
+            raise RequestError(shorten_line(op), f"there is no such question; the questions are {known}")
         answer = _answering(question.module, op)(self._context, read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.commands.contents import same, same_column, stored, unlike_column
+from agent_kernel.commands.contents import read_stored, same, same_column, unlike_column
 from agent_kernel.commands.text import plural
 from agent_kernel.errors import StoreError
 from agent_kernel.queries.changes import Cell, Column, Mark, TableDiff, TableRow, summary_of
@@ -34,7 +34,7 @@ from agent_kernel.queries.memory import (
     is_named_a_secret,
     values_of,
 )
-from agent_kernel.queries.wording import PLAIN, Style, cleaned, style_of, text_of
+from agent_kernel.queries.wording import PLAIN, Style, shorten_line, style_of, text_of
 from agent_kernel.repository import Entry
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.redaction import names_its_neighbours
@@ -504,7 +504,7 @@ def _by_place(before: Frame, after: Frame) -> Rows:
         if name not in before.parts or same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
             continue
         room -= 16 * after.rows
-        many, places = _changed_in(before, after, name) if room > 0 else (UNKNOWN, [])
+        many, places = _compare_column(before, after, name) if room > 0 else (UNKNOWN, [])
         if many:
             cells[name] = many
         changed.update(dict.fromkeys(places))
@@ -514,7 +514,7 @@ def _by_place(before: Frame, after: Frame) -> Rows:
     return Rows([(at, at) for at in places], others, cells, many=many)
 
 
-def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
+def _compare_column(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
     """How many rows of a column differ, and the first of them."""
     found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
@@ -610,11 +610,11 @@ def _columns(before: Frame | None, after: Frame | None, rows: Rows) -> list[Colu
         )
         if before is not None and before.dtypes.get(name, after.dtypes[name]) != after.dtypes[name]:
             how = "~"
-        found.append(Column(cleaned(name), cleaned(after.dtypes[name]), how))
+        found.append(Column(shorten_line(name), shorten_line(after.dtypes[name]), how))
     if before is not None:
         gone = [name for name in before.names if after is None or name not in after.parts]
         how = "-" if after is not None else ""
-        found += [Column(cleaned(name), cleaned(before.dtypes[name]), how) for name in gone]
+        found += [Column(shorten_line(name), shorten_line(before.dtypes[name]), how) for name in gone]
     return found
 
 
@@ -693,7 +693,7 @@ def _sentences(
     if rows.matched is not None:
         yield row_moves(rows.matched)
     elif rows.moved and after is not None:
-        yield f"{_sentence(_moved(rows.moved, after.rows))}."
+        yield f"{_sentence(_describe_moved(rows.moved, after.rows))}."
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
     told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
     told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
@@ -721,7 +721,7 @@ def row_moves(found: MovedRows) -> str:
     said = [f"{plural(gone, 'row')} removed"] if gone else []
     said += [f"{plural(come, 'row')} added"] if come else []
     if found.moved:
-        rest = _moved(found.moved, len(found.mates), "the rest" if said else "the rows")
+        rest = _describe_moved(found.moved, len(found.mates), "the rest" if said else "the rows")
     elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
         way = "" if gone and come else " up" if gone else " down" if come else ""
         rest = f"the rest moved{way}"
@@ -730,7 +730,7 @@ def row_moves(found: MovedRows) -> str:
     return f"{_sentence('; '.join(filter(None, (', '.join(said), rest))))}."
 
 
-def _moved(moved: int, rows: int, which: str = "the rows") -> str:
+def _describe_moved(moved: int, rows: int, which: str = "the rows") -> str:
     if moved * 2 > rows:
         return f"{which} are in another order"
     return f"{plural(moved, 'row')} stand{'s' * (moved == 1)} elsewhere"
@@ -754,7 +754,7 @@ def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | Non
     if any(is_hidden(side) or (side.kind == "series" and side.masked) for side in (before, after)):
         return None
     try:
-        held = [stored(repo, entry) for entry in (old, new)]
+        held = [read_stored(repo, entry) for entry in (old, new)]
         if any(side is None or is_named_a_secret(side) for side in held):
             return None
         frames = [frame_of(side, known) for side, known in zip(held, (before, after), strict=True) if side is not None]
@@ -775,7 +775,7 @@ def _row_lines(before: Frame, after: Frame) -> tuple[str, ...] | None:
     places = order[:_MOST_LINES]
     cells = [_column_cells(before, after, column, places) for column in columns]
     lines = [row_moves(rows.matched).rstrip(".")] if rows.matched is not None else []
-    lines += [_sentence(_moved(rows.moved, after.rows))] if rows.moved else []
+    lines += [_sentence(_describe_moved(rows.moved, after.rows))] if rows.moved else []
     for place, row in zip(places, zip(*cells, strict=True), strict=True):
         lines.append(_row_line(_row(before, after, columns, place, row), columns))
     more = rows.many + rows.added + rows.removed - len(places)
@@ -803,14 +803,15 @@ def summary_face(before: summaries.Summary | None, after: summaries.Summary | No
     sides = [side for side in (before, after) if side is not None and side.columns]
     if not sides or (before is not None and after is not None and len(sides) < 2):
         return None
-    old, new = (_noted(side) for side in (before, after))
+    old, new = (_read_noted(side) for side in (before, after))
     names = list(dict.fromkeys([*new, *old]))[:_COLUMNS]
     columns = tuple(
-        Column(cleaned(name), cleaned((new.get(name) or old[name])[0]), _how(old, new, name)) for name in names
+        Column(shorten_line(name), shorten_line((new.get(name) or old[name])[0]), _how(old, new, name))
+        for name in names
     )
     count = max(len(side.rows) for side in sides)
     rows = tuple(
-        TableRow(f"row {at}", "", tuple(_noted_cell(old, new, name, at) for name in names)) for at in range(count)
+        TableRow(f"row {at}", "", tuple(_compare_noted(old, new, name, at) for name in names)) for at in range(count)
     )
     return TableDiff(columns, rows)
 
@@ -820,17 +821,19 @@ def series_face(before: summaries.Summary | None, after: summaries.Summary | Non
     sides = [side for side in (before, after) if side is not None]
     if not sides or not all(side.rows for side in sides):
         return None
-    kinds = [cleaned(side.dtype) for side in sides]
+    kinds = [shorten_line(side.dtype) for side in sides]
     count = max(len(side.rows) for side in sides)
     rows: list[TableRow] = []
     for at in range(count):
-        old, new = (cleaned(side.rows[at][0]) if side and at < len(side.rows) else None for side in (before, after))
+        old, new = (
+            shorten_line(side.rows[at][0]) if side and at < len(side.rows) else None for side in (before, after)
+        )
         changed: Mark = "~" if None not in (old, new) and old != new else ""
         rows.append(TableRow(f"row {at}", changed, (Cell(old, new, changed),)))
     return TableDiff((Column("values", kinds[-1], "~" if kinds[0] != kinds[-1] else ""),), tuple(rows))
 
 
-def _noted(side: summaries.Summary | None) -> dict[str, tuple[str, list[str]]]:
+def _read_noted(side: summaries.Summary | None) -> dict[str, tuple[str, list[str]]]:
     """By column: the dtype, and the first cells."""
     if side is None:
         return {}
@@ -846,10 +849,12 @@ def _how(old: dict[str, tuple[str, list[str]]], new: dict[str, tuple[str, list[s
     return "+" if name not in old else "-" if name not in new else "~" if old[name] != new[name] else ""
 
 
-def _noted_cell(
+def _compare_noted(
     old: dict[str, tuple[str, list[str]]], new: dict[str, tuple[str, list[str]]], name: str, at: int
 ) -> Cell:
-    texts = [cleaned(side[name][1][at]) if name in side and at < len(side[name][1]) else None for side in (old, new)]
+    texts = [
+        shorten_line(side[name][1][at]) if name in side and at < len(side[name][1]) else None for side in (old, new)
+    ]
     changed = None not in texts and texts[0] != texts[1]
     return Cell(
         texts[0], texts[1], "~" if changed else _how(old, new, name) if _how(old, new, name) in ("+", "-") else ""

@@ -118,7 +118,7 @@ def diff_lines(old: str, new: str, budget: Budget | None = None) -> tuple[DiffLi
             if tag == "equal":
                 found += (_line(" ", i1 + at + 1, j1 + at + 1, text) for at, text in enumerate(before[i1:i2]))
             else:
-                found += _replaced(before[i1:i2], after[j1:j2], i1, j1, budget)
+                found += _diff_replaced(before[i1:i2], after[j1:j2], i1, j1, budget)
     ends = groups[-1][-1] if groups else None
     if cut or (ends is not None and ends[2] < len(before)):
         found.append(_gap())
@@ -144,10 +144,10 @@ def _gap() -> DiffLine:
 
 
 def _line(how: Literal["+", "-", " "], old: int | None, new: int | None, text: str) -> DiffLine:
-    return DiffLine(how, old, new, _bounded(((text, False),)))
+    return DiffLine(how, old, new, _shorten(((text, False),)))
 
 
-def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, budget: Budget) -> Iterator[DiffLine]:
+def _diff_replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, budget: Budget) -> Iterator[DiffLine]:
     """Lines that stand for each other come in pairs; the others as they are."""
     pairs = _pairs(gone, come, budget)
     at = 0
@@ -160,8 +160,8 @@ def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, budg
             yield _line("-", old + place + 1, None, text)
             continue
         before, after = _words(text, come[mate], budget)
-        yield DiffLine("-", old + place + 1, None, _bounded(before))
-        yield DiffLine("+", None, new + mate + 1, _bounded(after))
+        yield DiffLine("-", old + place + 1, None, _shorten(before))
+        yield DiffLine("+", None, new + mate + 1, _shorten(after))
         at = mate + 1
     for place in range(at, len(come)):
         yield _line("+", None, new + place + 1, come[place])
@@ -208,7 +208,7 @@ def _add(words: list[tuple[str, bool]], text: str, changed: bool) -> None:
         words.append((text, changed))
 
 
-def _bounded(words: Words) -> Words:
+def _shorten(words: Words) -> Words:
     room = _LONGEST
     found: list[tuple[str, bool]] = []
     for text, changed in words:
@@ -264,7 +264,7 @@ def pieces_of(code: str) -> tuple[Piece, ...]:
     found: list[Piece] = []
     done = 0
     starts = _line_starts(code)
-    for kind, (from_row, from_column), (to_row, to_column) in _coloured(code):
+    for kind, (from_row, from_column), (to_row, to_column) in _highlight(code):
         start, end = starts[from_row - 1] + from_column, starts[to_row - 1] + to_column
         if start < done:
             continue
@@ -283,7 +283,7 @@ def _add_piece(found: list[Piece], kind: Kind, text: str) -> None:
     found.append((kind, text))
 
 
-def _coloured(code: str) -> Iterator[tuple[Kind, tuple[int, int], tuple[int, int]]]:
+def _highlight(code: str) -> Iterator[tuple[Kind, tuple[int, int], tuple[int, int]]]:
     try:
         for found in tokenize.generate_tokens(io.StringIO(code).readline):
             kind = _kind_of(found)

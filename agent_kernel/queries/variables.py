@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, stored, widget_changes
+from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, read_stored, widget_changes
 from agent_kernel.commands.diff import details_of, differing
 from agent_kernel.commands.show import ShownOutputs, outputs_of, page_of
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
@@ -44,7 +44,7 @@ from agent_kernel.queries.memory import (
 from agent_kernel.queries.reader import OfVariable, One, QueryContext
 from agent_kernel.queries.tables import series_face, summary_face, table_face
 from agent_kernel.queries.text_diff import diff_lines
-from agent_kernel.queries.wording import Sign, cleaned, commit_text
+from agent_kernel.queries.wording import Sign, commit_text, shorten_line
 from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
@@ -120,12 +120,12 @@ def outputs(context: QueryContext, args: One) -> tuple[Shown, ...]:
     if found is None:
         return ()
     room = _Room()
-    shown = [_shown(found, output, room) for output in found.outputs.outputs[:_MOST_OUTPUTS]]
+    shown = [_show_output(found, output, room) for output in found.outputs.outputs[:_MOST_OUTPUTS]]
     rest = len(found.outputs.outputs) - len(shown)
     return (*shown, *([Shown("gap", "", "", 0, f"{rest:,} more outputs")] if rest else []))
 
 
-def _shown(found: ShownOutputs, output: Output, room: _Room) -> Shown:
+def _show_output(found: ShownOutputs, output: Output, room: _Room) -> Shown:
     note = _note(output)
     if output.kind == "gap":
         return Shown("gap", "", "", output.size, "left out when it was shown: too large")
@@ -135,7 +135,7 @@ def _shown(found: ShownOutputs, output: Output, room: _Room) -> Shown:
         return _text("error", found.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), room, note)
     face = _best(output)
     if face is None:
-        told = ", ".join(f"{cleaned(one.mime)}" for one in output.faces)
+        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.faces)
         return Shown(
             "gap", "", "", sum(one.size for one in output.faces), f"{told} cannot be shown here" if told else ""
         )
@@ -171,7 +171,7 @@ def _best(output: Output) -> Face | None:
 def _words(found: ShownOutputs, output: Output) -> str:
     """What the object says of itself in plain text, to stand for its picture."""
     plain = next((face for face in output.faces if face.mime == "text/plain"), None)
-    return cleaned(found.content(plain), 300) if plain is not None else ""
+    return shorten_line(found.content(plain), 300) if plain is not None else ""
 
 
 def _uri(found: ShownOutputs, face: Face) -> str:
@@ -234,12 +234,12 @@ def cells(context: QueryContext, args: One) -> NotebookPage | None:
         return None
     size = sum(len(cell.source) for cell in page.cells)
     if size > _MOST:
-        raise TooLargeError(f"the page of {cleaned(page.name)}", size, _MOST)
+        raise TooLargeError(f"the page of {shorten_line(page.name)}", size, _MOST)
     return NotebookPage(
-        cleaned(page.name),
+        shorten_line(page.name),
         page.saved_ns // 1_000_000,
         _place(commit.cell, page.cells),
-        tuple(PageCell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
+        tuple(PageCell(shorten_line(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
     )
 
 
@@ -324,7 +324,7 @@ def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayDiff
     high = max(one.high for _, one in measured)
     told = [_stats(one) for _, one in measured]
     rows = tuple(
-        ArrayRow(label, _spread(one.values, low, high), tuple(_marked(stats, told[0] if at else None)))
+        ArrayRow(label, _histogram(one.values, low, high), tuple(_mark_changes(stats, told[0] if at else None)))
         for at, ((label, one), stats) in enumerate(zip(measured, told, strict=True))
     )
     longest = max(side.count for _, side in sides)
@@ -362,12 +362,14 @@ def _number(value: float) -> str:
     return said.replace("-", "−", 1) if said.startswith("-") else said
 
 
-def _marked(stats: Sequence[tuple[str, str]], before: Sequence[tuple[str, str]] | None) -> list[tuple[str, str, bool]]:
+def _mark_changes(
+    stats: Sequence[tuple[str, str]], before: Sequence[tuple[str, str]] | None
+) -> list[tuple[str, str, bool]]:
     known = dict(before or ())
     return [(name, said, before is not None and known.get(name) != said) for name, said in stats]
 
 
-def _spread(values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
+def _histogram(values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
     """How many values lie in each sixteenth of the range of both versions, the most being 1."""
     counts = [0] * _BARS
     if not values:
@@ -425,7 +427,7 @@ def variable(context: QueryContext, args: OfVariable) -> VariableDiff:
     lines = tuple(_lines(context, old, new, face)) if how == "~" else ()
     if face is None and not lines:
         note = note or "There is no more to see of it without loading it."
-    return VariableDiff(cleaned(name), how, note, lines, face)
+    return VariableDiff(shorten_line(name), how, note, lines, face)
 
 
 def _name(context: QueryContext, sides: Sequence[ObjectId | None], asked: str) -> str | None:
@@ -434,7 +436,7 @@ def _name(context: QueryContext, sides: Sequence[ObjectId | None], asked: str) -
     if any(asked in tree for tree in trees):
         return None if asked.startswith("\0") else asked
     names = (name for tree in reversed(trees) for name in tree.names() if not name.startswith("\0"))
-    return next((name for name in names if cleaned(name) == asked), None)
+    return next((name for name in names if shorten_line(name) == asked), None)
 
 
 def _lines(context: QueryContext, old: _Version, new: _Version, face: ValueDiff | None) -> Iterator[str]:
@@ -444,7 +446,7 @@ def _lines(context: QueryContext, old: _Version, new: _Version, face: ValueDiff 
     if whole or isinstance(face, (ArrayDiff, PicturesDiff)):
         for line in _details(context, old, new):
             if whole or not (line.startswith(("values ", "size ")) or (shown and "may differ" in line)):
-                yield cleaned(line, 320)
+                yield shorten_line(line, 320)
 
 
 def _details(context: QueryContext, old: _Version, new: _Version) -> tuple[str, ...]:
@@ -461,7 +463,7 @@ def _version(context: QueryContext, at: ObjectId | None, name: str) -> _Version:
     summary = summary_of(context.repo, entry)
     hidden = summaries.names_a_secret(name) or summary is None
     try:
-        held = None if hidden else stored(context.repo, entry)
+        held = None if hidden else read_stored(context.repo, entry)
     except _UNREADABLE:
         held = None  # damaged, or of nobody's making: what was noted can still be shown
     return _Version(at, entry, summary, held)
@@ -480,7 +482,7 @@ def _face(context: QueryContext, old: _Version, new: _Version, name: str) -> tup
         return None, "Its own name says that it is a secret, so it is not shown."
     if any(is_hidden(summary) for summary in known):
         return None, "What it holds looks like a secret, so it is not shown."
-    for shown in (_read, _noted):
+    for shown in (_read, _compare_noted):
         try:
             found = next(shown(old, new, known), None)
         except _UNREADABLE:
@@ -514,7 +516,7 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
             counts = (
                 summaries.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
             )
-            yield face, " ".join(filter(None, (note, *(f"{cleaned(told)}." for told in counts))))
+            yield face, " ".join(filter(None, (note, *(f"{shorten_line(told)}." for told in counts))))
     if kinds == {"text"} and not any(summary.masked for summary in known):
         texts = ["" if one is None else one.value for one in held]
         if isinstance(texts[0], str) and isinstance(texts[1], str):
@@ -537,7 +539,7 @@ def _has_secret_rows(side: _Version) -> bool:
     return side.summary.masked or (frame is not None and may_name_a_secret(frame.labels))
 
 
-def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
+def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
     """Faces from what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
@@ -561,7 +563,7 @@ def _within_widgets(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
     """What changed in the widgets that a widget holds."""
     if old is None or new is None:
         return ()
-    return tuple(Pair(cleaned(path), was, now, True) for path, was, now in widget_changes(old, new))
+    return tuple(Pair(shorten_line(path), was, now, True) for path, was, now in widget_changes(old, new))
 
 
 def _pairs(

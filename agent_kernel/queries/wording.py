@@ -15,7 +15,17 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.arrays import number_text
 from agent_kernel.values.summaries.model import MORE
 
-__all__ = ["PLAIN", "Style", "cleaned", "commit_text", "prompts", "step_called", "style_of", "subject_of", "text_of"]
+__all__ = [
+    "PLAIN",
+    "Style",
+    "commit_text",
+    "prompts",
+    "shorten_line",
+    "step_called",
+    "style_of",
+    "subject_of",
+    "text_of",
+]
 
 
 _SUBJECT = 200  # characters; a panel is narrower
@@ -23,7 +33,7 @@ _NAME = 120
 _CALLED = 40
 
 
-def cleaned(text: str, most: int = _NAME) -> str:
+def shorten_line(text: str, most: int = _NAME) -> str:
     """A name on one line, however long somebody made it."""
     return cut(clean(text), most)
 
@@ -43,7 +53,7 @@ def step_called(commit: Commit) -> str:
     """The step of a run that the commit is: `step 2 of analyst [7]`. Returns "" for other commits."""
     if not commit.run or commit.step is None:
         return ""
-    return f"step {commit.step} of {cleaned(commit.author.name, _CALLED)} {prompt(commit)}".rstrip()
+    return f"step {commit.step} of {shorten_line(commit.author.name, _CALLED)} {prompt(commit)}".rstrip()
 
 
 def prompts(newest: Commit, oldest: Commit) -> str:

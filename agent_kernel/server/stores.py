@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
-from agent_kernel.commands.places import bound_elsewhere, is_store, store_beside
+from agent_kernel.commands.places import find_redirect, is_store, store_beside
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.queries import Reader, failure
 from agent_kernel.queries.reader import store_id
@@ -330,7 +330,7 @@ class Roots:
         """
         own = store_beside(self._root / path)
         try:
-            store = bound_elsewhere(own) or own
+            store = find_redirect(own) or own
         except AgentKernelError as error:
             raise problem_of(error) from error
         self._require_inside(store)  # before it is said whether anything is there

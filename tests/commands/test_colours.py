@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.commands.output import colours_wanted, painted
+from agent_kernel.commands.output import colours_wanted, paint
 from agent_kernel.commands.scope import Scope
 from agent_kernel.commands.table import answer
 from agent_kernel.commands.text import width_of
@@ -118,9 +118,9 @@ def test_a_closed_stream_and_one_of_no_kind_want_none(monkeypatch: pytest.Monkey
 
 
 def test_nothing_is_painted_where_there_is_nothing() -> None:
-    assert painted("", "added", colour=True) == ""
-    assert painted("x", "", colour=True) == "x"
-    assert painted("x", "added", colour=False) == "x"
+    assert paint("", "added", colour=True) == ""
+    assert paint("x", "", colour=True) == "x"
+    assert paint("x", "added", colour=False) == "x"
 
 
 def test_a_piped_log_keeps_its_columns_and_cuts_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.commands.places import bound_elsewhere, find_store, remember, store_beside
+from agent_kernel.commands.places import find_redirect, find_store, remember, store_beside
 from agent_kernel.errors import NewerFormatError, NotAStoreError, StoreReadOnlyError
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
@@ -124,7 +124,7 @@ class TestTheNextSession:
         own = store_beside(notebook)
         assert json.loads((own / "bound.json").read_text()) == {"version": 1, "store": "shop.lmdb"}
         assert (own / ".gitignore").read_text() == "*\n"
-        assert bound_elsewhere(own) == notebook.parent / "shop.lmdb"
+        assert find_redirect(own) == notebook.parent / "shop.lmdb"
         assert find_store("study.ipynb") == str(notebook.parent / "shop.lmdb")  # the command line, too
 
     @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ class TestTheNextSession:
         own.mkdir()
         (own / "bound.json").write_text(note, errors="surrogateescape")
         with pytest.raises(error):
-            bound_elsewhere(own)
+            find_redirect(own)
         remember(own, "lmdb:///somewhere/else")
-        assert bound_elsewhere(own) == Path("/somewhere/else")
+        assert find_redirect(own) == Path("/somewhere/else")
 
     @pytest.mark.parametrize("made", ["device", "pipe"])
     def test_reads_no_note_that_never_ends(self, folder: Path, made: str) -> None:
@@ -156,7 +156,7 @@ class TestTheNextSession:
         else:
             (own / "bound.json").symlink_to("/dev/zero")
         with pytest.raises(NotAStoreError, match="it is not a regular file"):
-            bound_elsewhere(own)
+            find_redirect(own)
 
 
 class TestAStoreWhoseFolderIsRemoved:
