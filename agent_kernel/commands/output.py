@@ -19,6 +19,7 @@ from agent_kernel.commands.text import (
     cut,
     duration,
     exact_time,
+    list_names,
     money,
     pad,
     place_text,
