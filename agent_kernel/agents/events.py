@@ -14,7 +14,7 @@ from typing import ClassVar, Final, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.session.history import written
+from agent_kernel.session.history import escape_surrogates
 
 __all__ = [
     "EVENTS",
@@ -415,7 +415,7 @@ def spelled_out(given: S) -> S:
     def legible(value: object) -> object:
         match value:
             case str():
-                return written(value)
+                return escape_surrogates(value)
             case dict():
                 return {legible(key): legible(held) for key, held in cast("dict[object, object]", value).items()}
             case list() | tuple():

@@ -27,8 +27,8 @@ from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import SPEAKING_CODES, EffectStopped
 from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.errors import agents as agent_errors
-from agent_kernel.session.history import written
-from agent_kernel.session.interrupts import sent_by_code
+from agent_kernel.session.history import escape_surrogates
+from agent_kernel.session.interrupts import is_sent_by_code
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Inputs
@@ -227,7 +227,7 @@ def is_raised_by_code(error: BaseException | None, arrived: Sequence[int] | None
         arrived: the interrupts that were noted while the code ran. None: nobody noted them, and the instruction tells,
             which from Python 3.13 on looks the same for `throw` as for a real one.
     """
-    if sent_by_code(error):
+    if is_sent_by_code(error):
         return True
     last = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
     while last is not None and last.tb_next is not None:
@@ -354,7 +354,7 @@ def _kept(text: str) -> Outputs | None:
         return None
     from agent_kernel.repository import Output, Outputs
 
-    return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=written(text)),))
+    return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=escape_surrogates(text)),))
 
 
 def _traceback(error: BaseException, filename: str) -> str:

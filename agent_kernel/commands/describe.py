@@ -18,7 +18,7 @@ from agent_kernel.commands.text import clean, exact_time, plural, size_text
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectId, Unsaved, hex_of
 from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
+from agent_kernel.session.labels import is_code, label, mask_commit, prompt, title, without_code
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ __all__ = [
     "label",
     "live_ranks",
     "living_holders",
+    "mask_commit",
     "most_interesting_first",
     "names_close_to",
     "prompt",
     "rank_of",
     "ranks",
     "ranks_of",
-    "shown",
     "summary_of",
     "title",
     "unsaved_blocks",
@@ -151,7 +151,7 @@ def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]
 
 def commit_json(found: ObjectId, commit: Commit) -> dict[str, Json]:
     """One commit for programs; these keys are what scripts may rely on."""
-    commit = shown(commit)
+    commit = mask_commit(commit)
     cell = commit.cell
     return {
         "id": hex_of(found),

@@ -193,7 +193,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
     more = scope.spell_command("show", short(found), "--outputs")
     return ShownCommit(
         found,
-        describe.shown(commit),
+        describe.mask_commit(commit),
         refs,
         lines,
         outlines,

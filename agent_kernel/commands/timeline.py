@@ -24,7 +24,7 @@ from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
-from agent_kernel.session.labels import session_of, shown
+from agent_kernel.session.labels import mask_commit, session_of
 from agent_kernel.values.summaries import clean
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ class Finder:
     def _says(self, record: Record, digest: Digest, words: str) -> bool:
         if digest.text is not None and words not in digest.text:
             return False
-        return words in text_of(shown(self._repo.commit_at(record.id)))
+        return words in text_of(mask_commit(self._repo.commit_at(record.id)))
 
     def _test(self, view: View, key: str, value: str, tz_s: int) -> Test:
         folded = value.casefold()

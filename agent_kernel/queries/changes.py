@@ -34,7 +34,7 @@ from agent_kernel.queries.wording import Author, Ref, Sign, commit_text, shorten
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import prompt, shown
+from agent_kernel.session.labels import mask_commit, prompt
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Call
 from agent_kernel.values.summaries import Summary
@@ -469,7 +469,7 @@ def _diff(about: str, old: str, new: str, budget: Budget) -> CodeDiff:
 
 def _source_of(commit: Commit) -> str:
     """The code of the commit's cell as it may be shown."""
-    cell = shown(commit).cell
+    cell = mask_commit(commit).cell
     return cell.source[:_LONGEST_CELL] if cell is not None else ""
 
 
@@ -590,7 +590,7 @@ def commit(context: QueryContext, args: At) -> Details:
     before = before_of(context, found, args.against)
     changes, more = _changes_of(context.repo, differing(context.repo, None if before is None else before[0], id))
     subject, is_code = subject_of(found)
-    masked = shown(found)
+    masked = mask_commit(found)
     return Details(
         id=hex_of(id),
         short=short(id),

@@ -53,7 +53,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.labels import error_kind, prompt, shown, what_ran
+from agent_kernel.session.labels import error_kind, mask_commit, prompt, what_ran
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -146,7 +146,7 @@ def why(commit: Commit) -> str:
     """Why its cell did not end well."""
     if commit.status == "ok":
         return ""
-    cell = shown(commit).cell
+    cell = mask_commit(commit).cell
     error = cell.error if cell is not None else ""
     return "interrupted" if commit.status == "interrupted" else shorten_line(error, 200) or "failed"
 

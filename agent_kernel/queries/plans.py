@@ -25,7 +25,7 @@ from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.live_objects import is_of_session, loss_text, remedy_for
 from agent_kernel.session.load_failures import commits_of_cells
-from agent_kernel.session.merge import described, start
+from agent_kernel.session.merge import describe_conflict, start
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout, losses_of
 
@@ -187,7 +187,7 @@ def _merge_trees(repo: Repository, base: ObjectId | None, here: ObjectId | None,
 
 
 def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
-    name, ours, theirs = map(shorten_line, described(repo, name, conflict))
+    name, ours, theirs = map(shorten_line, describe_conflict(repo, name, conflict))
     since = (_since(repo, conflict.base, side) for side in (conflict.ours, conflict.theirs))
     return Conflict(name, ours, theirs, tuple(map(shorten_line, conflict.partners)), *since)
 

@@ -466,7 +466,7 @@ def blobs_of(outputs: Outputs) -> Iterator[Blob]:
 def store_outputs(writer: Writer, outputs: Outputs) -> ObjectId:
     """Store the outputs, whose blobs may still hold their bytes inline however long they are."""
     stored = tuple(
-        msgspec.structs.replace(output, faces=tuple(_stored(writer, face) for face in output.faces))
+        msgspec.structs.replace(output, faces=tuple(_store(writer, face) for face in output.faces))
         if output.faces
         else output
         for output in outputs.outputs
@@ -474,7 +474,7 @@ def store_outputs(writer: Writer, outputs: Outputs) -> ObjectId:
     return writer.add(Kind.OUTPUTS, encode(msgspec.structs.replace(outputs, outputs=stored)))
 
 
-def _stored(writer: Writer, face: Face) -> Face:
+def _store(writer: Writer, face: Face) -> Face:
     content = face.blob.inline if face.blob is not None else None
     if content is None or len(content) <= INLINE:
         return face

@@ -268,7 +268,7 @@ def decode_entry(row: bytes) -> Entry:
     return _ENTRY.decode(row)
 
 
-def amended(payload: bytes, **fields: object) -> bytes:
+def amend(payload: bytes, **fields: object) -> bytes:
     """The same encoded commit with some fields replaced, keeping those that this release does not know."""
     stored: dict[str, Any] = msgspec.msgpack.decode(payload)
     cell = fields.get("cell")

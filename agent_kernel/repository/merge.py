@@ -78,7 +78,7 @@ class _Merge:
                 conflicts.update(self._conflicts(unit))
         self._bring_classes(changes)
         self._keep_classes(changes)
-        for name in self._unused_classes(changes):
+        for name in self._find_unused_classes(changes):
             if name in self._ours:
                 changes[name] = None
             else:
@@ -112,13 +112,13 @@ class _Merge:
                     group = (entry.leader, entry.manifest, entry.value)
                     self._units.join(name, groups.setdefault(group, name))
 
-    def _contested(self) -> list[str]:
+    def _find_contested(self) -> list[str]:
         """Class entries that both sides changed, and not to the same."""
         both = self._by_us.keys() & self._by_them.keys()
         return [name for name in both if name.startswith("\0") and not _same(self._by_us[name], self._by_them[name])]
 
     def _join_users_of_contested_classes(self) -> None:
-        for contested in self._contested():
+        for contested in self._find_contested():
             here, there = self._users(self._ours, contested), self._users(self._theirs, contested)
             if here and there:
                 for name in here | there:
@@ -150,30 +150,30 @@ class _Merge:
         going = [name for name, entry in changes.items() if entry is None and name.startswith("\0")]
         if going:
             kept = (self._ours.get(name) for name in self._by_us.keys() | self._by_them.keys() if name not in changes)
-            needed = self._needed(kept, self._ours.get)
+            needed = self._find_needed(kept, self._ours.get)
             for name in needed.intersection(going):
                 del changes[name]
 
-    def _unused_classes(self, changes: Mapping[str, Entry | None]) -> set[str]:
+    def _find_unused_classes(self, changes: Mapping[str, Entry | None]) -> set[str]:
         """Classes that come without the values that need them, and those of ours whose values all go."""
 
-        def merged(name: str) -> Entry | None:
+        def merged_entry(name: str) -> Entry | None:
             return changes[name] if name in changes else self._ours.get(name)
 
         try:
-            freed = self._needed(map(self._ours.get, changes), self._ours.get) - changes.keys()
+            freed = self._find_needed(map(self._ours.get, changes), self._ours.get) - changes.keys()
             brought = {name for name in changes if name.startswith("\0") and name not in self._ours}
             # What is saved together with a variable is that variable's too.
-            alone = {name for name in brought | freed if (entry := merged(name)) is not None and not entry.leader}
-            alone -= self._needed((entry for name, entry in changes.items() if name not in alone), merged)
+            alone = {name for name in brought | freed if (entry := merged_entry(name)) is not None and not entry.leader}
+            alone -= self._find_needed((entry for name, entry in changes.items() if name not in alone), merged_entry)
             if alone & freed:
                 stay = (entry for name, entry in self._ours.items() if name not in alone and name not in changes)
-                alone -= self._needed(stay, merged)
+                alone -= self._find_needed(stay, merged_entry)
         except (DamagedObjectError, NewerFormatError):  # it cannot be told, and one too many does no harm
             return set()
         return alone
 
-    def _needed(self, entries: Iterable[Entry | None], get: Callable[[str], Entry | None]) -> set[str]:
+    def _find_needed(self, entries: Iterable[Entry | None], get: Callable[[str], Entry | None]) -> set[str]:
         """The classes that values need, and those that these need."""
         found: set[str] = set()
         waiting = list(entries)

@@ -69,7 +69,7 @@ class Base(msgspec.Struct, frozen=True):
     depth: int  # 0: stored whole
 
 
-def damaged(key: bytes, reason: str = "its bytes do not match its id") -> DamagedObjectError:
+def make_damaged_error(key: bytes, reason: str = "its bytes do not match its id") -> DamagedObjectError:
     return DamagedObjectError(KIND_NAMES.get(kind_of(key), "object"), hex_of(id_of(key)), reason)
 
 
@@ -93,7 +93,7 @@ def wrap(
         if body is not None:
             return _header(id, payload, BASED, digest, version), body
     body = squeeze([payload])[0] if compress else None
-    return _wrapped(id, payload, body, digest, version)
+    return _wrap(id, payload, body, digest, version)
 
 
 def version_of(kind: bytes) -> int:
@@ -104,10 +104,10 @@ def version_of(kind: bytes) -> int:
 def wrap_pieces(pieces: Sequence[tuple[ObjectId, Buffer, bytes]]) -> list[tuple[bytes, Buffer]]:
     """The same for several at once, given as (id, payload, digest), with all processors compressing."""
     bodies = squeeze([payload for _, payload, _ in pieces])
-    return [_wrapped(id, payload, body, digest) for (id, payload, digest), body in zip(pieces, bodies, strict=True)]
+    return [_wrap(id, payload, body, digest) for (id, payload, digest), body in zip(pieces, bodies, strict=True)]
 
 
-def _wrapped(
+def _wrap(
     id: ObjectId, payload: Buffer, body: bytes | None, digest: bytes, version: int = VERSION
 ) -> tuple[bytes, Buffer]:
     return _header(id, payload, 0 if body is None else ZSTD, digest, version), payload if body is None else body
@@ -169,7 +169,7 @@ def base_of(key: bytes, stored: Buffer) -> tuple[bytes, int] | None:
     if not codec & BASED:
         return None
     if len(body) < _BASE_HEADER or not 1 <= body[0] <= MOST_DEPTH:
-        raise damaged(key, "its header is not one that any release wrote")
+        raise make_damaged_error(key, "its header is not one that any release wrote")
     return kind_of(key) + bytes(body[1:_BASE_HEADER]), body[0]
 
 
@@ -190,9 +190,9 @@ def unwrap(key: bytes, stored: Buffer, base: bytes = b"") -> bytes:
         payload = bytes(body) if not codec & ZSTD else _inflate(key, body)
     if seal is None:
         if blake3(payload).digest() != key[1:-1]:
-            raise damaged(key)
+            raise make_damaged_error(key)
     elif seal != key[1:17] + xxh3_128_digest(payload):
-        raise damaged(key)
+        raise make_damaged_error(key)
     return payload
 
 
@@ -202,15 +202,15 @@ def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
     if codec & ZSTD:
         _inflate_into(key, body, target)
     elif len(body) != len(target):
-        raise damaged(key, f"it holds {len(body)} bytes where {len(target)} were stored")
+        raise make_damaged_error(key, f"it holds {len(body)} bytes where {len(target)} were stored")
     else:
         target[:] = body
     digest: bytes = xxh3_128_digest(target)
     if seal is None:
         if blake3(target).digest() != key[1:-1]:
-            raise damaged(key)
+            raise make_damaged_error(key)
     elif seal != key[1:17] + digest:
-        raise damaged(key)
+        raise make_damaged_error(key)
     return digest
 
 
@@ -227,13 +227,13 @@ def is_genuine(key: bytes, payload: Buffer) -> bool:
 def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
     view = memoryview(stored)
     if len(view) < HEADER:
-        raise damaged(key, "its header is cut off")
+        raise make_damaged_error(key, "its header is cut off")
     version, codec = view[0], view[1]
     known = version_of(kind_of(key))
     if version > known:
         raise NewerFormatError(f"{KIND_NAMES.get(kind_of(key), 'object')} {hex_of(id_of(key))[:16]}", version, known)
     if version < VERSION or codec & ~_KNOWN_BITS:
-        raise damaged(key, "its header is not one that any release wrote")
+        raise make_damaged_error(key, "its header is not one that any release wrote")
     if not codec & SEALED:
         return codec, None, view[HEADER:]
     return codec, bytes(view[HEADER : HEADER + SEAL]), view[HEADER + SEAL :]
@@ -255,7 +255,7 @@ def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
         return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(body)
     # A damaged header may claim any size, more than there is memory.
     except (zstandard.ZstdError, MemoryError) as error:
-        raise damaged(
+        raise make_damaged_error(
             key, f"it does not decompress ({str(error) or 'it claims more bytes than there is memory'})"
         ) from error
 
@@ -263,16 +263,16 @@ def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
 def _inflate_into(key: bytes, body: memoryview, target: memoryview) -> None:
     try:
         if zstandard.frame_content_size(bytes(body[:18])) != len(target):
-            raise damaged(key, "it expands to another size than was stored")
+            raise make_damaged_error(key, "it expands to another size than was stored")
         reader = zstandard.ZstdDecompressor().stream_reader(body)
         done = 0
         while done < len(target):
             count = reader.readinto(target[done:])  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing
             if not count:
-                raise damaged(key, "it expands to fewer bytes than were stored")
+                raise make_damaged_error(key, "it expands to fewer bytes than were stored")
             done += count
     except zstandard.ZstdError as error:
-        raise damaged(key, f"it does not decompress ({error})") from error
+        raise make_damaged_error(key, f"it does not decompress ({error})") from error
 
 
 T = TypeVar("T")
@@ -324,7 +324,7 @@ class Objects:
         found = self.fetch(keys)
         for key in keys:
             if key not in found:
-                raise damaged(key, "it is missing")
+                raise make_damaged_error(key, "it is missing")
         return {id: found[key].payload for key, id in keys.items()}
 
     def fetch(self, keys: Iterable[bytes]) -> dict[bytes, Fetched]:
@@ -341,7 +341,7 @@ class Objects:
                 continue
             base, self._depths[key] = bases[key]
             if base not in below:
-                raise damaged(key, "what it is stored as a difference from is missing")
+                raise make_damaged_error(key, "what it is stored as a difference from is missing")
             found[key] = Fetched(unwrap(key, body, below[base].payload), base)
         return found
 
@@ -362,7 +362,7 @@ class Objects:
             found = self._old.get(key)
             if found is None:
                 payload = self.get(kind, id)
-                found = _decoded(key, payload, decode)
+                found = _decode(key, payload, decode)
                 self.remember(kind, id, found, len(payload))
             else:
                 self._young[key] = found
@@ -371,10 +371,10 @@ class Objects:
     def load_many(self, kind: bytes, ids: Iterable[ObjectId], decode: Callable[[bytes], T]) -> list[T]:
         """The decoded objects in the order asked for; those not cached come in one round trip."""
         wanted = list(ids)
-        found = {id: self._cached(kind + id) for id in wanted}
+        found = {id: self._find_cached(kind + id) for id in wanted}
         missing = [id for id, value in found.items() if value is None]
         for id, payload in self.get_many(kind, missing).items() if missing else ():
-            found[id] = value = _decoded(kind + id, payload, decode)
+            found[id] = value = _decode(kind + id, payload, decode)
             self.remember(kind, id, value, len(payload))
         return [cast("T", found[id]) for id in wanted]
 
@@ -397,7 +397,7 @@ class Objects:
         self._old, self._young, self._young_bytes = {}, {}, 0
         self._depths = {}
 
-    def _cached(self, key: bytes) -> object | None:
+    def _find_cached(self, key: bytes) -> object | None:
         found = self._young.get(key)
         return found if found is not None else self._old.get(key)
 
@@ -450,7 +450,7 @@ class Objects:
             compressed.clear()
         for key in wanted:
             if key not in seen:
-                raise damaged(key, "it is missing")
+                raise make_damaged_error(key, "it is missing")
         return digests
 
 
@@ -481,11 +481,11 @@ def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list
     )
 
 
-def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
+def _decode(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise damaged(key, f"it cannot be decoded ({error})") from error
+        raise make_damaged_error(key, f"it cannot be decoded ({error})") from error
 
 
 # -- collect the objects of one commit and store them, small ones together with the ref that makes them reachable
@@ -607,7 +607,7 @@ class Writer:
         """What the publishing swap is to store itself."""
         return self._pending
 
-    def published(self) -> None:
+    def note_published(self) -> None:
         """The swap that stored `pending()` went through."""
         self._note(self._pending)
         self._pending, self._pending_bytes = {}, 0

@@ -117,11 +117,11 @@ def stamp_of_log(key: bytes) -> int:
     return _NEWEST - int.from_bytes(key[-8:], "big")
 
 
-def encoded(value: msgspec.Struct) -> bytes:
+def encode_record(value: msgspec.Struct) -> bytes:
     return msgspec.msgpack.encode(value)
 
 
-def decoded(raw: bytes, shape: type[V]) -> V:
+def decode_record(raw: bytes, shape: type[V]) -> V:
     """A record that changes; raises DamagedObjectError if the bytes are not a valid record."""
     try:
         return msgspec.msgpack.decode(raw, type=shape)
@@ -148,7 +148,7 @@ class Move:
     def read(self, keys: Iterable[bytes]) -> None:
         """Fetch several keys at once; `get` then finds them."""
         missing = [key for key in keys if key not in self.expected]
-        cached = {} if self._fresh else self._pointers.cached(missing)
+        cached = {} if self._fresh else self._pointers.find_cached(missing)
         self.used_cache |= bool(cached)
         self.expected.update(cached)
         self.expected.update(self._pointers.read([key for key in missing if key not in cached]))
@@ -164,13 +164,13 @@ class Move:
         raw = self.raw(key)
         if raw is None:
             return None
-        value = decoded(raw, shape)
+        value = decode_record(raw, shape)
         self.stamp = max(self.stamp, getattr(value, "stamp", 0) + 1)
         return value
 
     def set(self, key: bytes, value: msgspec.Struct | None) -> None:
         """Set a key when the move is made, or delete it."""
-        self.new[key] = None if value is None else encoded(value)
+        self.new[key] = None if value is None else encode_record(value)
 
     def log(self, name: str, commit: ObjectId, message: str, session: str, left: str = "") -> None:
         """Add a line to a reflog; call it when all values this move changes have been read."""
@@ -206,7 +206,7 @@ class Pointers:
         self.store = store
         self._seen: dict[bytes, bytes | None] = {}
 
-    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+    def find_cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
         return {key: self._seen[key] for key in keys if key in self._seen}
 
     def read(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
@@ -221,7 +221,7 @@ class Pointers:
 
     def get(self, key: bytes, shape: type[V]) -> V | None:
         raw = self.read([key])[key]
-        return None if raw is None else decoded(raw, shape)
+        return None if raw is None else decode_record(raw, shape)
 
     def keys(self, prefix: bytes, limit: int | None = None) -> Iterator[bytes]:
         """All keys with this prefix, in order."""
@@ -244,7 +244,7 @@ class Pointers:
         """All values under a prefix, or the first of them, by key."""
         keys = list(self.keys(prefix, limit))
         found = self.store.get_many(keys) if keys else {}
-        return {key: decoded(found[key], shape) for key in keys if key in found}
+        return {key: decode_record(found[key], shape) for key in keys if key in found}
 
     def change(self, build: Callable[[Move], T]) -> T:
         """Build a move and make it; build it again, from what holds then, as long as others come first.
@@ -597,7 +597,7 @@ class Refs:
         found = self.pointers.get(key, Ref)
         return None if found is None else found.commit
 
-    def known(self) -> tuple[str, ...]:
+    def list_refs(self) -> tuple[str, ...]:
         """Names to show somebody who asked for one that is not there."""
         return (*self.branches(), *self.tags())
 
@@ -639,10 +639,10 @@ class Refs:
                 ref = move.get(branch_key(head.branch), Ref)
                 commit = None if ref is None else ref.commit
             elif commit is None or not self.exists(commit):
-                raise RefNotFoundError("HEAD" if commit is None else hex_of(commit), self.known())
+                raise RefNotFoundError("HEAD" if commit is None else hex_of(commit), self.list_refs())
             set_head(move, session, head.branch, commit)
             if commit is not None:
-                move.log(head_log(session), commit, message, session, _left(move, before, head.branch))
+                move.log(head_log(session), commit, message, session, _place_left(move, before, head.branch))
 
         self.pointers.change(build)
 
@@ -723,7 +723,7 @@ class Refs:
     def delete_tag(self, name: str) -> None:
         def build(move: Move) -> None:
             if move.get(tag_key(name), Ref) is None:
-                raise RefNotFoundError(name, self.known())
+                raise RefNotFoundError(name, self.list_refs())
             move.enroll()
             move.set(tag_key(name), None)
 
@@ -740,7 +740,7 @@ class Refs:
         def build(move: Move) -> None:
             ref = move.get(branch_key(name), Ref)
             if ref is None:
-                raise RefNotFoundError(name, self.known())
+                raise RefNotFoundError(name, self.list_refs())
             refuse_leased(move, name)
             lost = [] if force else self._history.missing_from(ref.commit, self._others(name))
             if lost:
@@ -762,7 +762,7 @@ class Refs:
             ref = move.get(branch_key(old), Ref)
             there = move.get(branch_key(new), Ref)
             if ref is None:
-                raise RefNotFoundError(old, self.known())
+                raise RefNotFoundError(old, self.list_refs())
             if there is not None and not force:
                 raise RefExistsError(new)
             refuse_leased(move, new)
@@ -797,7 +797,7 @@ class Refs:
 
     def _point(self, move: Move, key: bytes, ref: Ref | None, at: ObjectId) -> None:
         if not self.exists(at):
-            raise RefNotFoundError(hex_of(at), self.known())
+            raise RefNotFoundError(hex_of(at), self.list_refs())
         if ref is None:
             move.enroll()
         move.set(key, Ref(move.stamp, at))
@@ -824,7 +824,7 @@ def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | No
     move.set(here, HeadRecord(move.stamp, branch, commit))
 
 
-def _left(move: Move, before: HeadRecord | None, branch: str | None) -> str:
+def _place_left(move: Move, before: HeadRecord | None, branch: str | None) -> str:
     before = before or move.get(HEADS, HeadRecord)
     if before is None or (before.branch == branch and branch is not None):
         return ""

@@ -393,7 +393,7 @@ def publish(
         move.items = writer.pending()
 
     repo.pointers.change(build)
-    writer.published()
+    writer.note_published()
     return id
 
 

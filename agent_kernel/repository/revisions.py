@@ -96,7 +96,7 @@ def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
                 said = (
                     f"No commit of this kernel has the number [{number}]. In another one, [{number}] is {short(other)}."
                 )
-        raise RefNotFoundError(text, repo.refs.known(), said=said)
+        raise RefNotFoundError(text, repo.refs.list_refs(), said=said)
     return own
 
 
@@ -209,4 +209,4 @@ def _was_moved(count: int) -> str:
 
 
 def _unknown(repo: Naming, text: str, reason: str = "", remedy: str = "") -> RefNotFoundError:
-    return RefNotFoundError(text, repo.refs.known(), reason, remedy)
+    return RefNotFoundError(text, repo.refs.list_refs(), reason, remedy)

@@ -32,7 +32,7 @@ from agent_kernel.repository.commits import (
     Manifest,
     ObjectId,
     Unsaved,
-    amended,
+    amend,
     decode_commit,
     decode_entry,
     decode_manifest,
@@ -118,7 +118,7 @@ def rewrite(repo: Repository, plan: Plan) -> Rewrite:
     repo.leases.refuse_others()
     repo.writer()  # notices whether anything was deleted, and forgets it
     before = Reach(repo.objects)
-    before.extend(commit_keys([*tips(repo), *_logged(repo)]))
+    before.extend(commit_keys([*tips(repo), *_list_logged(repo)]))
     result = Rewrite()
     # Refs may move while this goes on; then what they reach anew is rewritten too, and the move is tried again.
     repo.pointers.change(lambda move: _attempt(repo, plan, result, move))
@@ -213,7 +213,7 @@ def _rewritten(
     }
     if all(getattr(commit, name) == value for name, value in fields.items()):
         return id
-    payload = amended(repo.objects.get(Kind.COMMIT, id), **fields)
+    payload = amend(repo.objects.get(Kind.COMMIT, id), **fields)
     return writer.add(Kind.COMMIT, payload, decoded=decode_commit(payload))
 
 
@@ -258,7 +258,7 @@ def _move_head(move: Move, key: bytes, result: Rewrite) -> None:
         move.set(key, HeadRecord(move.stamp, branch, place, head.session))
 
 
-def _logged(repo: Repository) -> Iterable[ObjectId]:
+def _list_logged(repo: Repository) -> Iterable[ObjectId]:
     return [line.commit for line in repo.pointers.all(LOGS, LogRecord).values()]
 
 
@@ -355,14 +355,14 @@ def forget(
     reached = {found for found, _ in repo.history.walk(tips(repo))} if commits else set[ObjectId]()
     for id in commits:
         if id not in reached:
-            raise RefNotFoundError(hex_of(id), repo.refs.known())
+            raise RefNotFoundError(hex_of(id), repo.refs.list_refs())
     redaction = redaction_of(repo, names, mask) if mask is not None and names else None
     traces = traces_of(repo, names, redaction) if names else Traces()
     traces.require(masks=redaction is not None)
     repo.leases.refuse_others()
     settings = dict(settings)
     if redaction is not None:
-        settings[_MASKED] = _encoded(masked_names(repo) | frozenset(names))
+        settings[_MASKED] = _encode(masked_names(repo) | frozenset(names))
     events = Forgetting(repo, names, steps_of(repo, commits), redaction)
     plan = _plan(names, commits, traces, redaction)
     result = rewrite(repo, replace(plan, event=events.change, settings=settings))
@@ -391,10 +391,10 @@ def masked_names(repo: Repository) -> frozenset[str]:
 
 def set_masked(repo: Repository, names: Collection[str]) -> None:
     """Say anew which variables these are."""
-    repo.set_setting(_MASKED, _encoded(names))
+    repo.set_setting(_MASKED, _encode(names))
 
 
-def _encoded(names: Collection[str]) -> bytes | None:
+def _encode(names: Collection[str]) -> bytes | None:
     return msgspec.msgpack.encode(sorted(names)) if names else None
 
 

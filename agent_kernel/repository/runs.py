@@ -28,7 +28,7 @@ __all__ = [
     "Forgetting",
     "change_events",
     "code_of_events",
-    "damaged_events",
+    "count_damaged_events",
     "events_of",
     "let_go",
 ]
@@ -84,7 +84,7 @@ def let_go(repo: Repository) -> None:
             repo.store.swap({key: stored}, {key: None})
 
 
-def damaged_events(repo: Repository) -> tuple[int, int, list[str]]:
+def count_damaged_events(repo: Repository) -> tuple[int, int, list[str]]:
     """How many events there are, their bytes, and the names of those that cannot be read."""
     count, size, damaged = 0, 0, list[str]()
     for key, stored, event in events_of(repo):
@@ -165,7 +165,7 @@ class Forgetting:
         # A line about a variable, as runs are told of their namespace and of what a step changed.
         self._line = re.compile(rf"(?m)^  (?:[+~] )?(?:{joined}): (.*)\n?" if joined else r"(?!)")
         self._telling = self._steps_that_tell()
-        self._values = told_values(self._told()) if self._names else re.compile(r"(?!)")
+        self._values = match_values(self._list_previews()) if self._names else re.compile(r"(?!)")
 
     def speaks_of(self) -> frozenset[str]:
         """Those of the variables that any event speaks of."""
@@ -186,7 +186,7 @@ class Forgetting:
             found[_step(event.fields)] |= code or not changed.isdisjoint(self._names)
         return frozenset(step for step, tells in found.items() if tells)
 
-    def _told(self) -> Iterator[str]:
+    def _list_previews(self) -> Iterator[str]:
         """What models were told that the variables are."""
         for _, _, event in events_of(self._repo):
             fields = event.fields if event is not None else {}
@@ -274,7 +274,7 @@ class Forgetting:
             fields["parts"] = ()
 
 
-def told_values(told: Iterable[str]) -> re.Pattern[str]:
+def match_values(told: Iterable[str]) -> re.Pattern[str]:
     """What finds values in text, by what was said of them: `str 'abcdefg'`, `int 1234567`, `list of 2 int, [1, 2]`.
 
     Of what was cut short the rest of the line is found with it. Too little to be told from something else is left alone.

@@ -191,7 +191,7 @@ class TreeEditor:
         fresh: list[Ref] = []
         done = 0
         parts = self._parts(names, low, high)
-        loaded = dict(self._loaded(children, parts))
+        loaded = dict(self._load_children(children, parts))
         for start, end, first, last in parts:
             part = Run(children[start:end], run.at_end and end == len(children))
             below = [loaded[ref.id] for ref in part.refs]
@@ -204,14 +204,14 @@ class TreeEditor:
             return [
                 before
                 if fresh[start:end] == children[start:end]
-                else self._kept_or_stored(inner_of(level, fresh[start:end]), (before, node))
+                else self._store_changed(inner_of(level, fresh[start:end]), (before, node))
                 for (start, end), before, node in zip(_same_cuts(inners), run.refs, inners, strict=True)
             ]
         pieces = cut(fresh_names, level, at_end=run.at_end)
         known = {node.names[0]: (ref, node) for ref, node in zip(run.refs, inners, strict=True)}
         return self._store_inner(level, fresh, pieces, known)
 
-    def _loaded(
+    def _load_children(
         self, children: Sequence[Ref], parts: Sequence[tuple[int, int, int, int]]
     ) -> list[tuple[ObjectId, Node]]:
         ids = [ref.id for start, end, _, _ in parts for ref in children[start:end]]
@@ -258,7 +258,7 @@ class TreeEditor:
             if start == end:
                 continue
             piece = Leaf(names[start:end], [rows[name] for name in names[start:end]])
-            found.append(self._kept_or_stored(piece, known.get(piece.names[0])))
+            found.append(self._store_changed(piece, known.get(piece.names[0])))
         return found
 
     def _store_inner(
@@ -269,12 +269,12 @@ class TreeEditor:
         known: Mapping[str, tuple[Ref, Inner]],
     ) -> list[Ref]:
         return [
-            self._kept_or_stored(inner_of(level, refs[start:end]), known.get(refs[start].name))
+            self._store_changed(inner_of(level, refs[start:end]), known.get(refs[start].name))
             for start, end in pieces
             if start < end
         ]
 
-    def _kept_or_stored(self, node: Node, known: tuple[Ref, Node] | None) -> Ref:
+    def _store_changed(self, node: Node, known: tuple[Ref, Node] | None) -> Ref:
         if known is None or known[1] != node:
             return store_node(self._writer, node, known if len(self._names) <= MOST_DIFFERENCES else None)
         count = sum(node.counts) if isinstance(node, Inner) else len(node.names)

@@ -29,7 +29,7 @@ from agent_kernel.repository.commits import (
     kind_of,
     summary_id,
 )
-from agent_kernel.repository.objects import Fetched, base_of, damaged, is_genuine, unwrap, wrap
+from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, wrap
 from agent_kernel.repository.refs import (
     BRANCHES,
     EPOCH,
@@ -44,12 +44,12 @@ from agent_kernel.repository.refs import (
     Move,
     Ref,
     Stamp,
-    decoded,
-    encoded,
+    decode_record,
+    encode_record,
     refuse_newer,
     stamp_of_log,
 )
-from agent_kernel.repository.runs import EVENTS, damaged_events, let_go
+from agent_kernel.repository.runs import EVENTS, count_damaged_events, let_go
 from agent_kernel.repository.tree import Inner, Leaf, decode_node
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def references(key: bytes, payload: bytes) -> Iterator[bytes]:
     try:
         yield from _REFERENCES[kind_of(key)](payload) if kind_of(key) in STRUCTURAL else ()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise damaged(key, f"it cannot be decoded ({error})") from error
+        raise make_damaged_error(key, f"it cannot be decoded ({error})") from error
 
 
 def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
@@ -179,7 +179,7 @@ class Reach:
                         self.bases.setdefault(base, []).append(key)
                     waiting += self._new(references(key, found[key].payload))
                 elif self._missing is None:
-                    raise damaged(key, "it is missing")
+                    raise make_damaged_error(key, "it is missing")
                 else:
                     self._missing.append(key)
 
@@ -252,10 +252,12 @@ class Sweeper:
         # The roster first: a ref that appears after it was read changes it, and the deletion fails.
         roots = pointers.read([EPOCH, ROSTER, FORMAT])
         # What a newer release wrote may refer to more than is known here.
-        refuse_newer(self._repo.store, None if (raw := roots[FORMAT]) is None else decoded(raw, Stamp))
+        refuse_newer(self._repo.store, None if (raw := roots[FORMAT]) is None else decode_record(raw, Stamp))
         roots |= pointers.read([key for prefix in (BRANCHES, TAGS, HEADS) for key in pointers.keys(prefix)])
-        refs = (decoded(raw, Ref).commit for key, raw in roots.items() if raw and key.startswith((BRANCHES, TAGS)))
-        heads = (decoded(raw, HeadRecord).commit for key, raw in roots.items() if raw and key.startswith(HEADS))
+        refs = (
+            decode_record(raw, Ref).commit for key, raw in roots.items() if raw and key.startswith((BRANCHES, TAGS))
+        )
+        heads = (decode_record(raw, HeadRecord).commit for key, raw in roots.items() if raw and key.startswith(HEADS))
         logged = (line.commit for line in pointers.all(LOGS, LogRecord).values())
         self._roots = roots
         self.reach.extend([Kind.TREE + self._repo.tree(None).id, *commit_keys([*refs, *heads, *logged])])
@@ -267,12 +269,12 @@ class Sweeper:
 
     def delete(self, doomed: Iterable[bytes], progress: Progress | None = None) -> tuple[int, int]:
         """Delete those of the objects that nothing reaches; return how many, and their bytes."""
-        waiting = self._ordered(doomed)
+        waiting = self._order(doomed)
         total, count, freed, failures = len(waiting), 0, 0, 0
         self._add_bases_of_garbage(set(waiting))
         while waiting:
             part = [key for key in waiting[:_SLICE] if key not in self.reach.seen]
-            sizes = stored_sizes(self._repo.store, part)
+            sizes = measure_stored(self._repo.store, part)
             if self._delete_slice(list(sizes)):
                 count, freed = count + len(sizes), freed + sum(sizes.values())
                 waiting = waiting[_SLICE:]
@@ -288,8 +290,8 @@ class Sweeper:
 
     def _delete_slice(self, part: list[bytes]) -> bool:
         raw = self._roots[EPOCH]
-        last = 0 if raw is None else decoded(raw, Stamp).number
-        epoch = encoded(Stamp(0, last + 1))
+        last = 0 if raw is None else decode_record(raw, Stamp).number
+        epoch = encode_record(Stamp(0, last + 1))
         new: dict[bytes, bytes | None] = {EPOCH: epoch, **self._whole_again(set(part))}
         new.update(dict.fromkeys(part))
         if not self._repo.store.swap(self._roots, new):
@@ -297,7 +299,7 @@ class Sweeper:
         self._roots[EPOCH] = epoch
         return True
 
-    def _ordered(self, doomed: Iterable[bytes]) -> list[bytes]:
+    def _order(self, doomed: Iterable[bytes]) -> list[bytes]:
         keys = [key for key in doomed if key not in self.reach.seen]
         commits = [key for key in keys if kind_of(key) == Kind.COMMIT]
         found = self._repo.objects.fetch(commits)
@@ -321,7 +323,7 @@ class Sweeper:
         return {key: b"".join(wrap(id_of(key), there.payload)) for key, there in found.items()}
 
 
-def stored_sizes(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
+def measure_stored(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
     """How many bytes are stored under each key that is there, without reading them where the engine can."""
     sizes: dict[bytes, int] = {}
 
@@ -378,7 +380,7 @@ def collect(
     doomed = garbage if grace_s <= 0 else _old_enough(repo, garbage, grace_s)
     waiting = len(garbage) - len(doomed)
     if dry_run:
-        freed = sum(stored_sizes(repo.store, doomed).values())
+        freed = sum(measure_stored(repo.store, doomed).values())
         return GcReport(len(doomed), freed, len(sweeper.reach.seen), waiting)
     count, freed = sweeper.delete(doomed, progress)
     _write_down(repo, set(garbage) - set(doomed), grace_s)
@@ -472,11 +474,11 @@ class Verifier:
             structural = [key for key in batch if kind_of(key) in STRUCTURAL]
             self._check_leaves([key for key in batch if kind_of(key) not in STRUCTURAL])
             for key, found in self._fetch(structural).items():
-                waiting += self._new(self._followed(key, found))
+                waiting += self._new(self._follow(key, found))
             done += len(batch)
             if self._progress is not None:
                 self._progress(done, len(self._seen))
-        count, size, unreadable = damaged_events(self._repo)
+        count, size, unreadable = count_damaged_events(self._repo)
         events = [Problem(f"event {name}", ObjectId(b""), "it cannot be read", (), ()) for name in unreadable]
         return VerifyReport(len(self._seen) + count, self._bytes + size, (*self._problems(), *events))
 
@@ -500,11 +502,11 @@ class Verifier:
                 self._faults.setdefault(key, "it is missing")
         return found
 
-    def _followed(self, key: bytes, found: Fetched) -> list[bytes]:
+    def _follow(self, key: bytes, found: Fetched) -> list[bytes]:
         self._bytes += len(found.payload)
         try:
             if not is_genuine(key, found.payload):
-                raise damaged(key)
+                raise make_damaged_error(key)
             return list(references(key, found.payload))
         except DamagedObjectError as error:
             self._faults[key] = error.reason
@@ -517,11 +519,11 @@ class Verifier:
             there.add(key)
             try:
                 if base_of(key, view) is not None:
-                    raise damaged(key, "its header is not one that any release wrote")
+                    raise make_damaged_error(key, "its header is not one that any release wrote")
                 payload = unwrap(key, view)
                 self._bytes += len(payload)
                 if not is_genuine(key, payload):
-                    raise damaged(key)
+                    raise make_damaged_error(key)
             except DamagedObjectError as error:
                 self._faults[key] = error.reason
 
@@ -570,13 +572,13 @@ class Verifier:
             found[key] = set()
         elif kind_of(key) in STRUCTURAL:
             payload = self._repo.objects.fetch([key])[key].payload
-            for name, below in _named_references(key, payload):
+            for name, below in _list_references(key, payload):
                 for fault, names in self._faults_in(below).items():
                     found.setdefault(fault, set()).update(names, {name} if name else ())
         return found
 
 
-def _named_references(key: bytes, payload: bytes) -> list[tuple[str, bytes]]:
+def _list_references(key: bytes, payload: bytes) -> list[tuple[str, bytes]]:
     if kind_of(key) == Kind.TREE:
         node = decode_node(payload)
         if isinstance(node, Leaf):
@@ -618,9 +620,9 @@ def measure(repo: Repository, head: ObjectId | None) -> Stats:
     counts: dict[str, int] = {}
     stored: dict[str, int] = {}
     for kind, name in KIND_NAMES.items():
-        sizes = stored_sizes(repo.store, repo.pointers.keys(kind))
+        sizes = measure_stored(repo.store, repo.pointers.keys(kind))
         counts[name], stored[name] = len(sizes), sum(sizes.values())
-    sizes = stored_sizes(repo.store, repo.pointers.keys(EVENTS))
+    sizes = measure_stored(repo.store, repo.pointers.keys(EVENTS))
     size = getattr(repo.store, "size", None)
     tree = repo.tree_at(head)
     return Stats(

@@ -118,7 +118,7 @@ class OpenStores:
 
     async def run(self, work: Callable[[], R]) -> R:
         """What `work` returns, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _reported(work))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _report_errors(work))
 
     async def ask(self, id: str, work: Callable[[OpenStore], R], *, is_quick: bool = False) -> R:
         """What `work` makes of the store of this id, off the event loop.
@@ -224,7 +224,7 @@ class _Opened:
     async def ask(self, work: Callable[[OpenStore], R], *, is_quick: bool) -> R:
         """What `work` makes of the store, in one of its threads."""
         async with nullcontext() if is_quick else self._places:
-            answer = _reported(partial(self._answer, work))
+            answer = _report_errors(partial(self._answer, work))
             return await asyncio.get_running_loop().run_in_executor(self._threads, answer)
 
     def _answer(self, work: Callable[[OpenStore], R]) -> R:
@@ -233,13 +233,13 @@ class _Opened:
         with self._lock:
             found = _file_id(self._folder)
             if self._open is None:
-                self._open, self._found = self._opened(), found
+                self._open, self._found = self._open_store(), found
             elif found != self._found:
                 raise _ReplacedError
             store = self._open
         return work(store)
 
-    def _opened(self) -> OpenStore:
+    def _open_store(self) -> OpenStore:
         self._repo = Repository.open(open_store(self._folder, create=False, readonly=True), create=False)
         try:
             if not is_trusted(self._repo):  # the file at a registered place was exchanged
@@ -274,7 +274,7 @@ def _hear_out(answering: asyncio.Future[R]) -> None:
         answering.exception()
 
 
-def _reported(work: Callable[[], R]) -> Callable[[], R]:
+def _report_errors(work: Callable[[], R]) -> Callable[[], R]:
     """The work, which raises ProblemError where the repository raises."""
 
     def run() -> R:

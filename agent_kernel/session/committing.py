@@ -40,9 +40,9 @@ from agent_kernel.session.history import (
     LooseRecorder,
     Recorder,
     describe_error,
+    escape_surrogates,
     only_commands,
-    sorted_changes,
-    written,
+    sort_changes,
 )
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
@@ -204,12 +204,12 @@ class Committing:
 
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""
-        rebound = self.workspace.bindings.changed(self.namespace)
+        rebound = self.workspace.bindings.find_changes(self.namespace)
         # Bound to a store that has them already: whether they are still the same, only the next commit finds out.
         known = frozenset(name for name in rebound.new if name in self._tree)
         marks = [(rebound.new - known, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
-        changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
-        unseen = [*known, *self.workspace.unverified()] if names else []
+        changed = sort_changes(Change(name, how, 0) for found, how in marks for name in found)
+        unseen = [*known, *self.workspace.find_unverified()] if names else []
         unverified = sorted({name for name in unseen if not name.startswith("\0")} - rebound.removed)
         size = getattr(self.repo.store, "size", None)
         carried = self.carried()
@@ -309,7 +309,7 @@ class Committing:
         found = None if self._begun else self._commit_what_was_there()
         outside: frozenset[str] = frozenset()
         if self.workspace.tracking.groups:
-            rebound = self.workspace.bindings.changed(self.namespace)
+            rebound = self.workspace.bindings.find_changes(self.namespace)
             outside = rebound.new | rebound.rebound | rebound.removed
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
@@ -359,7 +359,7 @@ class Committing:
             author=running.author,
             status="ok" if error is None else "interrupted" if interrupted else "failed",
             cell=Cell(
-                source=written(running.source),
+                source=escape_surrogates(running.source),
                 id=running.id,
                 number=running.number,
                 duration_s=round(time.perf_counter() - running.began, 6),
@@ -400,7 +400,7 @@ class Committing:
         began = time.perf_counter()
         writer = self.repo.writer()
         self._follow_rewriting(writer)
-        touched = self.workspace.touched(source, everything=everything)
+        touched = self.workspace.find_touched(source, everything=everything)
         checked = self.workspace.overdue(touched) if rolling and not touched.everything else []
         asked = everything if holds_back is None else not holds_back
         wider = touched.with_checked(checked, asked=asked)
@@ -451,7 +451,7 @@ class Committing:
         # Before the tree is edited: its nodes are at hand until then.
         draft.changed = not_loaded.compare_not_loaded(self._tree, self._carried, entries, staged.changes)
         tree = self._tree.edit(writer, entries) if entries else self._tree
-        unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
+        unloaded = [one for one in self.workspace.describe_load_failures() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
             if not looks or tree.id != self._tree.id:
@@ -674,13 +674,13 @@ class Committing:
         mine = done[before:]
         if mine:
             is_first = bool(run) and not any(one.run == run for one in done[:before])
-            begun = self._begun_before(run, mine[0].before) if is_first else mine[0].before
+            begun = self._find_start(run, mine[0].before) if is_first else mine[0].before
             took = tuple(what for one in mine for what in one.took)
             by = mine[0].by if all(one.by == mine[0].by for one in mine) else None
             whole = Operation(begun, after or mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]
 
-    def _begun_before(self, run: str, here: Position) -> Position:
+    def _find_start(self, run: str, here: Position) -> Position:
         """Where a run began that this session goes on with: its steps of before a restart go back with the others."""
         at = here.commit
         try:

@@ -112,7 +112,7 @@ def uses_of(source: str, transform: Callable[[str], str] = str) -> Uses:
     if found is not None and words.isdisjoint(_RUN_MAGICS):
         return Uses(set(found.words), set(found.marks), set())
     try:
-        return _uses_of_magics(ast.parse(_transformed(source, transform) if found is None else source), transform)
+        return _uses_of_magics(ast.parse(_transform(source, transform) if found is None else source), transform)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _uses_of_text(source)
 
@@ -125,18 +125,18 @@ _LONGEST_REMEMBERED = 20_000
 )  # cells are run again, by hand and in loops; to compile one takes longer than to save it
 def _uses_of_python(source: str) -> Uses | None:
     """What a source uses that is Python as it stands; None: it is not."""
-    code = _compiled(source)
+    code = _compile(source)
     return None if code is None else _uses_of_code(code)
 
 
-def _transformed(source: str, transform: Callable[[str], str]) -> str:
+def _transform(source: str, transform: Callable[[str], str]) -> str:
     try:
         return transform(source)
     except Exception:  # noqa: BLE001  # anyone's transformers run here; the cell has reported what they raise
         return source
 
 
-def _compiled(source: str | ast.Module) -> CodeType | None:
+def _compile(source: str | ast.Module) -> CodeType | None:
     try:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return cast("CodeType", compile(source, "<cell>", "exec", flags=flags, dont_inherit=True))
@@ -189,7 +189,7 @@ def not_used(source: str, words: Collection[str], namespace: Mapping[str, object
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    code = _compiled(tree)
+    code = _compile(tree)
     if code is None:
         return set()
     keys = {id(key) for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)}
@@ -271,7 +271,7 @@ def _uses_of_magics(tree: ast.Module, transform: Callable[[str], str]) -> Uses:
             else:
                 continue
             call.args = [ast.Constant("") if isinstance(part, ast.Constant) else part for part in call.args]
-    code = _compiled(ast.fix_missing_locations(tree))
+    code = _compile(ast.fix_missing_locations(tree))
     _add(found, _uses_of_code(code) if code is not None else Uses(set(), {ANY_NAME}, set()))
     return found
 
@@ -331,7 +331,7 @@ class Closure:
             for member in (name,) if group is None else (name, *group.members):
                 if member not in self.touched:
                     self.touched.add(member)
-                    todo.extend(self._reached_from(member))
+                    todo.extend(self._follow(member))
 
     def add_code_names(self, names: Iterable[str]) -> None:
         """Names used by code that ran or may run."""
@@ -351,7 +351,7 @@ class Closure:
     def _exists(self, name: str) -> bool:
         return name in self.namespace or name in self.tracking.groups
 
-    def _reached_from(self, name: str) -> Iterable[str]:
+    def _follow(self, name: str) -> Iterable[str]:
         used: set[str] = set()
         group = self.tracking.groups.get(name)
         if group is not None:
@@ -361,7 +361,7 @@ class Closure:
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
             if group.holders:
-                used |= self._held_by_module_of(self.namespace.get(name))
+                used |= self._names_in_module_of(self.namespace.get(name))
         value = self.namespace.get(name)
         if type(value) is FunctionType:  # a function that was just made is not tracked yet
             names = names_used(value.__code__)
@@ -370,7 +370,7 @@ class Closure:
         elif group is None and issubclass(type(value), type):
             used |= names_of_class(cast("type", value))
         elif issubclass(type(value), ModuleType):
-            held = held_in_module(cast("ModuleType", value), self.namespace)
+            held = find_in_module(cast("ModuleType", value), self.namespace)
             used |= held.names
             used.update(self._holding(held.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
@@ -400,13 +400,13 @@ class Closure:
                 found.setdefault(str(module_dict(value).get("__name__")), []).append(name)
         return found
 
-    def _held_by_module_of(self, value: object) -> set[str]:
+    def _names_in_module_of(self, value: object) -> set[str]:
         """What was given to the module of an object that calls functions which nobody sees, as sqlite's adapters are."""
         named = type.__getattribute__(type(value), "__module__")
         module = sys.modules.get(named.partition(".")[0]) if isinstance(named, str) else None
         if module is None or module.__dict__ is self.namespace:
             return set()
-        held = held_in_module(module, self.namespace)
+        held = find_in_module(module, self.namespace)
         return held.names.union(self._holding(held.ids))
 
     def _definitions(self) -> Iterable[str]:
@@ -450,7 +450,7 @@ def _loads_pickles(value: object) -> bool:
     return kind is type and module_name(cast("type", value)) in _UNPICKLERS
 
 
-def handed_over(
+def find_handed_over(
     source: str, transform: Callable[[str], str], holders: set[str], namespace: dict[str, object]
 ) -> dict[str, set[str]]:
     """By name of a holder: names used by the functions that stand in one statement with it.
@@ -458,39 +458,39 @@ def handed_over(
     C code may keep a function where nobody sees it, as sqlite keeps those that a query calls.
     """
     try:
-        body = ast.parse(_transformed(source, transform)).body
+        body = ast.parse(_transform(source, transform)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, set[str]] = {}
     defined: dict[str, set[str]] = {}  # by name: what functions use that this cell makes, and may have deleted by now
     for statement in body:
         named = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        within = _used_within(statement)
+        within = _find_names_within(statement)
         if within:
-            defined.update(dict.fromkeys(_bound_by(statement), within))
+            defined.update(dict.fromkeys(_find_targets(statement), within))
         here = named & holders
         if here:
-            used = within | _used_by_functions(statement, named, defined, namespace)
+            used = within | _find_names_used(statement, named, defined, namespace)
             for holder in here:
                 found.setdefault(holder, set()).update(used - {holder})
     return found
 
 
-def _used_within(statement: ast.stmt) -> set[str]:
+def _find_names_within(statement: ast.stmt) -> set[str]:
     """Names used by the functions and classes that a statement makes."""
-    code = _compiled(ast.Module([statement], []))
+    code = _compile(ast.Module([statement], []))
     made = (found for found in (code.co_consts if code else ()) if isinstance(found, CodeType))
     return {name for found in made for name in names_used(found)}
 
 
-def _bound_by(statement: ast.stmt) -> list[str]:
+def _find_targets(statement: ast.stmt) -> list[str]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [statement.name]
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _used_by_functions(
+def _find_names_used(
     statement: ast.stmt, named: set[str], defined: Mapping[str, set[str]], namespace: dict[str, object]
 ) -> set[str]:
     used = {used for name in named for used in defined.get(name, ())}
@@ -537,7 +537,7 @@ def _names_of_frames(frame: FrameType | None, namespace: Mapping[str, object]) -
 _ONE_NAME = re.compile(r"\s*([^\W\d]\w*)\s*")
 
 
-def shown_name(source: str) -> str:
+def find_shown_name(source: str) -> str:
     """The name that is all there is of a cell: such a cell shows a value, and does nothing else."""
     found = _ONE_NAME.fullmatch(source)
     return found[1] if found is not None else ""
@@ -559,7 +559,7 @@ def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object])
     return False
 
 
-def used_by(callbacks: Iterable[object], namespace: dict[str, object]) -> Held:
+def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Held:
     """What callbacks may use that something outside calls, such as event handlers."""
     found = Held()
     for callback in callbacks:
@@ -588,7 +588,7 @@ def hooks_of_process() -> Iterator[object]:
 _SIGNALS = sorted(map(int, signal.valid_signals()))
 
 
-def held_by_log_handlers() -> set[int]:
+def find_log_targets() -> set[int]:
     """The ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
     logging: Any = sys.modules.get("logging")
     held: list[object] = []
@@ -677,7 +677,7 @@ def _is_own_module(name: str) -> bool:
     return name not in ("__main__", "builtins") and name in sys.modules and not is_library(name)
 
 
-def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
+def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
     """What of the notebook was put into a library's module: into its variables, its short containers, or its C state."""
     if module.__dict__ is namespace or module is builtins:
         return Held({ANY_NAME})

@@ -117,13 +117,13 @@ def _callback(monitor: Monitor, disable: object) -> Callable[[CodeType, int], ob
     """What Python calls. It keeps what it is given for good, so not the monitor, which leads to all of a notebook."""
     found = weakref.ref(monitor)
 
-    def started(code: CodeType, _: int) -> object:
+    def note_start(code: CodeType, _: int) -> object:
         alive = found()
         if alive is not None:
             alive.ran(code, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
         return disable
 
-    return started
+    return note_start
 
 
 def _give_back(monitoring: Any, tool: int) -> None:
@@ -226,17 +226,17 @@ class Watching:
 
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        never = (lost for group in self.tracking for lost in self.living.told_now(group.lost, group.losses))
-        return (*never, *self.unloaded())
+        never = (lost for group in self.tracking for lost in self.living.describe_losses(group.lost, group.losses))
+        return (*never, *self.describe_load_failures())
 
-    def unloaded(self) -> tuple[Unsaved, ...]:
+    def describe_load_failures(self) -> tuple[Unsaved, ...]:
         """What is stored of the present state and could not be loaded."""
         groups = [group.unloaded for group in self.tracking.unloaded if group.unloaded is not None]
         return tuple(told for _, told in sorted((name, told) for group in groups for name, told in group.told.items()))
 
-    def touched(self, source: str, *, everything: bool = False) -> Touched:
+    def find_touched(self, source: str, *, everything: bool = False) -> Touched:
         """What a cell with this source may have changed."""
-        rebound = self.bindings.changed(self.namespace)
+        rebound = self.bindings.find_changes(self.namespace)
         closure = dependencies.Closure(self.namespace, self.tracking)
         with unwarned():
             uses = dependencies.uses_of(source, self.syntax.transform)
@@ -262,14 +262,14 @@ class Watching:
 
     def _running_beside(self, uses: dependencies.Uses) -> Held:
         """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
-        called = self._called_by(uses.magics)
+        called = self._find_used_by_magics(uses.magics)
         shown = map(id, self.outputs()) if dependencies.mentions_outputs(uses.words) else ()
         running = dependencies.running_code_names(self.namespace)
         return Held(
             {*self.monitor.names, *running, *self._beside.names, *called.names},
             {
                 *(*self.monitor.ids, *self._beside.ids, *called.ids, *shown),
-                *(*self._drawn_on(), *dependencies.held_by_log_handlers()),
+                *(*self._find_changed_figures(), *dependencies.find_log_targets()),
             },
         )
 
@@ -287,39 +287,39 @@ class Watching:
     def begin(self) -> None:
         """A cell begins."""
         self._figures = library_state.watch_figures()
-        self._beside = self._called_from_outside()
+        self._beside = self._find_callbacks()
         self._beside.names |= dependencies.running_code_names(self.namespace)
         self.monitor.start()
 
-    def _called_from_outside(self) -> Held:
+    def _find_callbacks(self) -> Held:
         """What handlers and tasks may use that run in the middle of any cell: those that are there as it begins.
 
         Some are gone when it ends; and of those that it makes itself, its own code tells.
         """
         hooks = (*self.callbacks(), *dependencies.hooks_of_process())
         own = [hook for hook in hooks if dependencies.calls_notebook(hook, self.namespace)]
-        return dependencies.used_by(own, self.namespace)
+        return dependencies.find_used(own, self.namespace)
 
-    def _called_by(self, magics: Iterable[str]) -> Held:
+    def _find_used_by_magics(self, magics: Iterable[str]) -> Held:
         """What magics may use that are not IPython's own."""
         found = Held()
         for function in filter(None, map(self.syntax.magic, magics)):
             if dependencies.calls_notebook(function, self.namespace):
-                held = dependencies.used_by([function], self.namespace)
+                held = dependencies.find_used([function], self.namespace)
                 found.names |= held.names
                 found.ids |= held.ids
             else:
                 found.names |= dependencies.marks_of(function)
         return found
 
-    def _drawn_on(self) -> set[int]:
+    def _find_changed_figures(self) -> set[int]:
         """The ids of figures that may have changed through pyplot, which need not be named for that."""
-        found = library_state.changed_figures(self._figures)
+        found = library_state.find_changed_figures(self._figures)
         return library_state.open_figures() if found is None else found
 
     def _only_shown(self, source: str) -> set[str]:
         """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""
-        name = dependencies.shown_name(source)
+        name = dependencies.find_shown_name(source)
         group = self.tracking.groups.get(name)
         if group is None or group.globals_used or group.classes or group.losses:
             return set()
@@ -348,11 +348,11 @@ class Watching:
         from agent_kernel.session.staging import Staging
 
         with unwarned(), noted_interrupts() as self.living.arrived:
-            return self._staged(
+            return self._stage(
                 Staging(self.namespace, self.tracking, self.living, writer, touched.full, touched.asked), touched
             )
 
-    def _staged(self, staging: Staging, touched: Touched) -> Staged:
+    def _stage(self, staging: Staging, touched: Touched) -> Staged:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         self._adopt_reruns(moved)
@@ -417,7 +417,7 @@ class Watching:
         self._turn += 1
         for group, dumped in staged.unchanged:
             if id(group) not in staged.dropped:
-                self.tracking.looked_at(group, self._turn)
+                self.tracking.note_check(group, self._turn)
                 group.cost_s = dumped.seconds
                 if dumped.segments is not None and not dumped.reach.deferred:  # equal objects may be others now
                     group.marks = dumped.segments.marks
@@ -445,7 +445,7 @@ class Watching:
         if not holders or not source:
             return
         with unwarned():
-            handed = dependencies.handed_over(source, self.syntax.transform, set(holders), self.namespace)
+            handed = dependencies.find_handed_over(source, self.syntax.transform, set(holders), self.namespace)
         for name, used in handed.items():
             for token in holders[name] if used else ():
                 self.tracking.handed[token] = self.tracking.handed.get(token, frozenset()) | used
@@ -494,11 +494,11 @@ class Watching:
         return all(name in grouped or group.data.get(name) for name in group.members)
 
     def _waiting(self) -> Iterator[Group]:
-        suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}
+        suspects = {id(group): group for name in self._find_shared() if (group := self.tracking.groups.get(name))}
         yield from sorted(suspects.values(), key=attrgetter("checked"))  # in turn, or the first would take all the time
         yield from (group for group in self.tracking.by_age() if id(group) not in suspects)
 
-    def _held_by_others(self) -> list[str]:
+    def _find_shared(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
         containers, namespace = self.bindings.containers, self.namespace
         some = list(islice(containers, self._counted, self._counted + _MOST_COUNTED))
@@ -524,6 +524,6 @@ class Watching:
             if name in self.namespace
         )
 
-    def unverified(self) -> list[str]:
+    def find_unverified(self) -> list[str]:
         """Names that were not looked at since the last commit that looked at everything."""
         return [name for group in self.tracking.by_age() for name in group.members if group.checked < self._turn]

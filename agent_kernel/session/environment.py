@@ -24,9 +24,9 @@ __all__ = [
     "Environment",
     "EnvironmentWatch",
     "decode_environment",
+    "find_version",
     "import_folders",
-    "installed_in",
-    "installed_version",
+    "list_distributions",
 ]
 
 # The name stops at the first dash: in these file names a dash inside a name is written as an underscore.
@@ -65,7 +65,7 @@ class EnvironmentWatch:
         if self._path != sys.path:
             self._path = list(sys.path)
             self._folders, self._changed = _folders(self._path), []
-        changed = list(map(_changed_ns, self._folders))
+        changed = list(map(_change_time_ns, self._folders))
         if changed != self._changed or not self._payload:
             self._changed = changed
             self._payload = encode(_environment(self._folders))
@@ -77,7 +77,7 @@ def _environment(folders: list[str]) -> Environment:
         python=platform.python_version(),
         implementation=sys.implementation.name,
         platform=f"{sys.platform}-{platform.machine()}",
-        packages=tuple(installed_in(folders)),
+        packages=tuple(list_distributions(folders)),
     )
 
 
@@ -110,25 +110,25 @@ def import_folders(path: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _changed_ns(folder: str) -> int:
+def _change_time_ns(folder: str) -> int:
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - half the time of Path.stat, and every commit waits for it
     except (OSError, ValueError):
         return 0
 
 
-def installed_in(folders: list[str]) -> list[str]:
+def list_distributions(folders: list[str]) -> list[str]:
     """The distributions in these folders as `name==version`; of one that is in several, the one that is imported."""
     found: dict[str, str] = {}
     for folder in reversed(folders):
-        found.update(_distributions(folder, _changed_ns(folder)))
+        found.update(_distributions(folder, _change_time_ns(folder)))
     return [f"{name}=={version}" for name, version in sorted(found.items())]
 
 
-def installed_version(package: str) -> str:
+def find_version(package: str) -> str:
     """The version of the distribution that has a package's name; nothing if no distribution has it."""
     name = _SEPARATORS.sub("-", package).lower()
-    found = (_distributions(folder, _changed_ns(folder)).get(name) for folder in _folders(sys.path))
+    found = (_distributions(folder, _change_time_ns(folder)).get(name) for folder in _folders(sys.path))
     return next(filter(None, found), "")
 
 

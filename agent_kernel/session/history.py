@@ -91,7 +91,7 @@ class Recorder:
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
     ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
-        draft = self._masked(draft)
+        draft = self._mask(draft)
         said = draft.message or draft.kind
         id = self.repo.publish(
             writer,
@@ -103,7 +103,7 @@ class Recorder:
         )
         return id, self.repo.commit_at(id)
 
-    def _masked(self, draft: Draft) -> Draft:
+    def _mask(self, draft: Draft) -> Draft:
         """The draft without what was forgotten, in all that it says."""
         forgotten = self._forgotten
         if forgotten is None:
@@ -191,7 +191,7 @@ class LooseRecorder(Recorder):
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
     ) -> tuple[ObjectId, Commit]:
-        id = self.repo.store_loose(writer, self._commit(writer, tree, self._masked(draft), head))
+        id = self.repo.store_loose(writer, self._commit(writer, tree, self._mask(draft), head))
         return id, self.repo.commit_at(id)
 
 
@@ -208,7 +208,7 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
     found: dict[str, Change] = {}
     altered: list[str] = []
     rows = [row for row in old.diff(new) if row[1] is None or not row[1].is_same_value(row[2])]
-    regrouped = _regrouped(repo, rows)
+    regrouped = _find_regrouped(repo, rows)
     for name, before, after in rows:
         if name in regrouped:
             continue
@@ -217,14 +217,14 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
         elif not name.startswith("\0"):
             how = "+" if before is None else "-" if after is None else "~"
             found[name] = Change(name, how, 0 if after is None else size_of(repo, after))
-    for name in _bound_to(repo, new, altered):
+    for name in _find_users(repo, new, altered):
         entry = new.get(name)
         if entry is not None and name not in found:
             found[name] = Change(name, "~", size_of(repo, entry))
     return tuple(sorted(found.values(), key=lambda change: change.name))
 
 
-def _regrouped(repo: Repository, rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[str]:
+def _find_regrouped(repo: Repository, rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[str]:
     """The names with the values that they had, which others have come to share or share no more: no news of these.
 
     Where the same names share their values in another way, that is a change of all of them.
@@ -252,7 +252,7 @@ def _pins(repo: Repository, entry: Entry) -> tuple[str, ...]:
     return decode_layout(repo.read_manifest(entry).layout).pins
 
 
-def _bound_to(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[str]:
+def _find_users(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[str]:
     """The variables of these classes' names; of a class that has none, those that are made of it."""
     users: dict[str, list[str]] = {}
     for name, entry in tree.items() if classes else ():
@@ -284,10 +284,10 @@ def size_of(repo: Repository, entry: Entry) -> int:
 def describe_error(error: BaseException) -> str:
     """The error's type and text; only plain text is read, because `str` of a notebook's own error is its code."""
     texts = [argument for argument in error.args[:1] if type(argument) is str]
-    return written(": ".join([type(error).__name__, *texts])[:500])
+    return escape_surrogates(": ".join([type(error).__name__, *texts])[:500])
 
 
-def written(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
@@ -300,7 +300,7 @@ def only_commands(source: str) -> bool:
     return bool(code) and all(line.startswith(commands) and not line.startswith("%%") for line in code)
 
 
-def sorted_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
+def sort_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: change.name))
 
 
@@ -384,7 +384,7 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
             repo.create_branch(name, commit)
         note = f"branch {branch} is in use by {busy.holder}; this session works on {name}"
         branch = name
-    note = note or (_beside(repo, branch) if own is None else "")
+    note = note or (_describe_branch_beside(repo, branch) if own is None else "")
     repo.move_head(session, Head(branch, commit), "session: start")
     return branch, commit, note
 
@@ -396,7 +396,7 @@ def _own(repo: Repository, session: str) -> Head | None:
     return None if head is None or (head.commit is None and repo.branches()) else head
 
 
-def _beside(repo: Repository, branch: str) -> str:
+def _describe_branch_beside(repo: Repository, branch: str) -> str:
     """What to tell of a branch that went on, and is free, since this one was forked off it for a second session; "": nothing."""
     tips = repo.branches()
     stem, _, last = branch.rpartition("-")

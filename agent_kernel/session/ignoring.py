@@ -33,7 +33,7 @@ class NameList:
         """Take up what another list of the same store has set since."""
         stored = self._repo.setting(self.setting)
         self._names: set[str] = set() if stored is None else set(msgspec.msgpack.decode(stored, type=list[str]))
-        self._patterns = self._compiled()
+        self._patterns = self._compile()
 
     def __contains__(self, name: str) -> bool:
         # Asked for every name of the namespace after every cell: without patterns it stays a look into a set.
@@ -56,7 +56,7 @@ class NameList:
     def add_unstored(self, names: Iterable[str]) -> None:
         """Take names up here alone, until whoever has them stores what `to_store` gives, or asks to `reread`."""
         self._names = self._names.union(names)
-        self._patterns = self._compiled()
+        self._patterns = self._compile()
 
     def to_store(self) -> dict[str, bytes | None]:
         """The setting that holds this list."""
@@ -65,9 +65,9 @@ class NameList:
     def _set(self, names: set[str]) -> None:
         self._repo.set_setting(self.setting, msgspec.msgpack.encode(sorted(names)))
         self._names = names  # only now: a store that refuses has changed nothing
-        self._patterns = self._compiled()
+        self._patterns = self._compile()
 
-    def _compiled(self) -> re.Pattern[str] | None:
+    def _compile(self) -> re.Pattern[str] | None:
         patterns = sorted(filter(is_pattern, self._names))
         return re.compile("|".join(map(translate, patterns))) if patterns else None
 

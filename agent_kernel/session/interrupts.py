@@ -70,7 +70,7 @@ _senders: Final = _Senders()
 
 def _telling(act: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(act)
-    def told(signum: int = _SIGINT, /) -> None:
+    def note_and_act(signum: int = _SIGINT, /) -> None:
         if int(signum) != _SIGINT or not _senders.is_code():
             act(signum)
             return
@@ -81,14 +81,14 @@ def _telling(act: Callable[..., None]) -> Callable[..., None]:
             if threading.current_thread() is threading.main_thread():  # it has arrived in here, or never does
                 _senders.is_sent = False
 
-    del told.__wrapped__  # nobody is to call it past this
-    return told
+    del note_and_act.__wrapped__  # nobody is to call it past this
+    return note_and_act
 
 
 _MARK: Final = "_agent_kernel_sent_by_code"
 
 
-def sent_by_code(error: BaseException | None) -> bool:
+def is_sent_by_code(error: BaseException | None) -> bool:
     """Whether this is the interrupt of a `_thread.interrupt_main()` that code called in a block that notes interrupts."""
     return isinstance(error, KeyboardInterrupt) and _MARK in vars(error)
 

@@ -22,9 +22,9 @@ __all__ = [
     "error_kind",
     "is_code",
     "label",
+    "mask_commit",
     "prompt",
     "session_of",
-    "shown",
     "subject",
     "title",
     "what_ran",
@@ -38,7 +38,7 @@ _MESSAGE = 80
 _NAME = 120
 
 
-def shown(commit: Commit) -> Commit:
+def mask_commit(commit: Commit) -> Commit:
     """The commit as every interface shows it: what looks like a secret is masked in its code, its error and its message."""
     cell, hidden = commit.cell, frozenset[str]()
     if cell is not None:
@@ -78,7 +78,7 @@ def about(message: str, source: str) -> tuple[str, bool]:
 
 def title(commit: Commit) -> str:
     """What the commit is about, in one line; never empty."""
-    commit = shown(commit)
+    commit = mask_commit(commit)
     said = subject(commit.message, commit.cell.source if commit.cell else "")
     return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
 
@@ -143,7 +143,7 @@ def commit_in_undo(found: ObjectId, commit: Commit) -> str:
 
 def what_ran(commit: Commit) -> str:
     """What kind of thing it was, or what somebody wrote about it; never code."""
-    message = shown(commit).message.strip()
+    message = mask_commit(commit).message.strip()
     if message and commit.kind in _WRITTEN:
         return cut(clean(message.splitlines()[0]), _MESSAGE)
     if commit.cell is not None:

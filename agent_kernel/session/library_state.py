@@ -95,7 +95,7 @@ class _Captured:
 _captured = _Captured()
 
 
-def prepared(payload: bytes) -> Callable[[], None]:
+def try_state(payload: bytes) -> Callable[[], None]:
     """Try a stored state on generators made for it, and return what puts the real ones into it.
 
     Libraries that are not loaded now are left alone.
@@ -109,13 +109,13 @@ def prepared(payload: bytes) -> Callable[[], None]:
     python = state.version, tuple(words), state.gauss
     random.Random(0).setstate(python)
     puts: list[Callable[[], object]] = [lambda: random.setstate(python)]
-    numpy_random = _loaded("numpy.random")
+    numpy_random = _find_loaded("numpy.random")
     if numpy_random is not None and state.numpy is not None:
         name, keys, position, has_gauss, cached = state.numpy
         numpys = name, sys.modules["numpy"].frombuffer(keys, "uint32"), position, has_gauss, cached
         numpy_random.RandomState(0).set_state(numpys)
         puts.append(lambda: numpy_random.set_state(numpys))
-    torch = _loaded("torch")
+    torch = _find_loaded("torch")
     if torch is not None and state.torch is not None:
         torchs = torch.frombuffer(bytearray(state.torch), dtype=torch.uint8)
         torch.Generator().set_state(torchs)
@@ -142,7 +142,7 @@ def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: b
     if id is None:
         return leave, ""
     try:
-        return prepared(repo.objects.get(Kind.SMALL, id)), ""
+        return try_state(repo.objects.get(Kind.SMALL, id)), ""
     except StoreUnavailableError:
         raise
     except Exception as error:
@@ -155,7 +155,7 @@ def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: b
         return leave, f"{GENERATORS} stays as it is, for that of the commit could not be loaded: {reason}"
 
 
-def _loaded(name: str) -> Any:
+def _find_loaded(name: str) -> Any:
     """A library that the user has loaded, and finished loading."""
     module: Any = sys.modules.get(name)
     ready = {"numpy.random": "get_state", "torch": "get_rng_state"}[name]
@@ -163,7 +163,7 @@ def _loaded(name: str) -> Any:
 
 
 def _numpy_state() -> tuple[str, bytes, int, int, float] | None:
-    numpy_random = _loaded("numpy.random")
+    numpy_random = _find_loaded("numpy.random")
     if numpy_random is None:
         return None
     name, keys, position, has_gauss, cached = numpy_random.get_state()
@@ -171,7 +171,7 @@ def _numpy_state() -> tuple[str, bytes, int, int, float] | None:
 
 
 def _torch_state() -> bytes | None:
-    torch = _loaded("torch")
+    torch = _find_loaded("torch")
     if torch is None:
         return None
     state: bytes = torch.get_rng_state().numpy().tobytes()
@@ -277,7 +277,7 @@ def _registry() -> Any:
 
 
 def watch_figures() -> object:
-    """Begin to note which of pyplot's figures are asked for; what to ask `changed_figures` with."""
+    """Begin to note which of pyplot's figures are asked for; what to ask `find_changed_figures` with."""
     registry = _registry()
     figures = getattr(registry, "figs", None)
     if type(figures) is OrderedDict:
@@ -296,7 +296,7 @@ def leave_figures() -> None:
         registry.figs = OrderedDict(OrderedDict.items(registry.figs))
 
 
-def changed_figures(watch: object) -> set[int] | None:
+def find_changed_figures(watch: object) -> set[int] | None:
     """The ids of the figures that may have been changed through pyplot since then; None if nobody knows."""
     figures = getattr(_registry(), "figs", None)
     if type(figures) is not _WatchedFigures or not isinstance(watch, _Watch) or watch not in figures.watches:

@@ -233,7 +233,7 @@ class Living:
             return self._with_makers(loss.remedy, names)
         return remedy_for(self.session, loss, self._commits, names)
 
-    def told_now(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
+    def describe_losses(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
         """What to say of what could not be saved, with the remedies that hold now."""
         return loss_text(lost, losses, self.remedy_now)
 
@@ -253,7 +253,7 @@ class Living:
     def pin(self, value: object) -> str:
         """The token of an object that can be saved, and that something which stays alive has hold of."""
         known = self._pins.get(id(value))
-        if known is not None and self.pinned(known) is value:
+        if known is not None and self.find_pinned(known) is value:
             return known
         token = f"{type.__getattribute__(type(value), '__name__')}-{self.session}-{secrets.token_hex(6)}"
         self.pin_as(token, value)
@@ -270,7 +270,7 @@ class Living:
         if token in self._pinned:
             del self._pins[self._pinned.pop(token)[0]]
 
-    def pinned(self, token: str) -> object | None:
+    def find_pinned(self, token: str) -> object | None:
         """The object of such a token, as long as something that stays alive may have hold of it."""
         return _target(self._pinned[token][1]) if token in self._pinned else None
 
@@ -283,13 +283,13 @@ class Living:
         if not self._pins:
             return
         kept = {token for token, hold in self._objects.items() if isinstance(hold, _Held)}.union(tokens)
-        held = self.held(kept, namespace)
+        held = self.find_held(kept, namespace)
         for item in self._pins.keys() - held.ids:
             token = self._pins[item]
-            if not (held.memory and held.meets(_lying_in(self.pinned(token)))):
+            if not (held.memory and held.meets(_lying_in(self.find_pinned(token)))):
                 self._unpin(token)
 
-    def held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
+    def find_held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
         """What the objects of these tokens have hold of, as far as they are alive."""
         from agent_kernel.values.surface import Held, held_by
 
@@ -299,7 +299,7 @@ class Living:
                 found.update(held_by(value, namespace))
         return found
 
-    def stayed(self, token: str) -> bool:
+    def has_stayed(self, token: str) -> bool:
         """Whether the very object is still there, and nothing else in its place."""
         return token not in self._made and self.live_object(token) is not None
 

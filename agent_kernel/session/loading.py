@@ -28,7 +28,7 @@ from agent_kernel.repository import (
 from agent_kernel.session import saving
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.load_failures import Failed
-from agent_kernel.session.not_loaded import class_groups, needed_classes
+from agent_kernel.session.not_loaded import class_groups, find_needed_classes
 from agent_kernel.session.serialization import Components, roots_of
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
 from agent_kernel.values import CLASS_PREFIX
@@ -65,14 +65,14 @@ class Plan(msgspec.Struct):
 
     def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
         """The members of each group to load in the order of their slots, with their entries."""
-        return _grouped(self.entries)
+        return _group(self.entries)
 
     def groups_there(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
         """The groups to remember anew once the state is there: those that were loaded, and what is left of others."""
-        return _grouped({**self.entries, **self.kept})
+        return _group({**self.entries, **self.kept})
 
 
-def _grouped(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+def _group(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
     groups: dict[tuple[str, ObjectId | None], list[str]] = {}
     for name, entry in entries.items():
         key = (entry.leader, entry.manifest) if entry.leader else (name, None)
@@ -118,11 +118,11 @@ def plan(
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, sharing, whole=wanted is None)
     if wanted is None:
-        made.kept = _left_of_groups(made, tracking, target)
+        made.kept = _find_rest_of_groups(made, tracking, target)
     return made
 
 
-def _left_of_groups(made: Plan, tracking: Tracking, target: Tree) -> dict[str, Entry]:
+def _find_rest_of_groups(made: Plan, tracking: Tracking, target: Tree) -> dict[str, Entry]:
     """What stays as it is while another name of its group does not: after a restart they may have parted since."""
     moving = made.entries.keys() | made.removed
     torn = {id(group): group for name in moving if (group := tracking.groups.get(name)) is not None}
@@ -175,7 +175,7 @@ def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, 
     grouped = class_groups(target) if altered else {}
     for name in wanted if altered else ():
         entry = target.get(name)
-        if entry is not None and not altered.isdisjoint(needed_classes(repo, target, [name], grouped)):
+        if entry is not None and not altered.isdisjoint(find_needed_classes(repo, target, [name], grouped)):
             made.entries[name] = entry
 
 
@@ -305,7 +305,7 @@ def build(
     options = {"sets_back": sets_back, "sets_pinned": sets_pinned}
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, **options)
     with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
-        loaded = loader.load([stored(repo, plan, members, entries, at_hand) for members, entries in planned])
+        loaded = loader.load([read_group(repo, plan, members, entries, at_hand) for members, entries in planned])
     built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
     built.set_back, built.pinned = loader.held_ids, loader.pinned_anew
     for (members, entries), found in zip(planned, loaded, strict=True):
@@ -434,7 +434,7 @@ def _use_of(view: memoryview, uses: Iterable[MemoryUse]) -> MemoryUse | None:
     return next((use for use in uses if use.space == "cpu" and use.low <= address < use.high), None)
 
 
-def stored(
+def read_group(
     repo: Repository,
     plan: Plan,
     members: tuple[str, ...],
@@ -513,11 +513,11 @@ def baseline(
         values = {name: _member(living, namespace, name) for name in members}
         components = Components(living, namespace)
         led = components.dump_led(values)
-        compared = led or _compared(values, living, namespace, plan)
+        compared = led or _compare(values, living, namespace, plan)
         alone = {first: compared}
         if led is not None or len(members) > 1:
             alone = {
-                name: _compared({name: value}, living, namespace, plan, components) for name, value in values.items()
+                name: _compare({name: value}, living, namespace, plan, components) for name, value in values.items()
             }
         own = {name: saving.own_of(values[name], found) for name, found in alone.items()}
         roots = {name: roots_of(found.dumped.dump) for name, found in alone.items()}
@@ -525,16 +525,16 @@ def baseline(
         return None
     manifest = repo.read_manifest(entries[first])
     pieces: list[Pieces] = [pieces_of(repo.objects, blob, plan.digests) for blob in manifest.blobs]
-    group = saving.remembered(compared, values, dict(entries), pieces, own, roots)
+    group = saving.make_group(compared, values, dict(entries), pieces, own, roots)
     # A library may make another class as it loads the value: what is stored goes on to need the one it was saved with.
     group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses
-    group.lost = manifest.lost or saving.unsaved_of(compared.dumped, members)
+    group.lost = manifest.lost or saving.describe_unsaved(compared.dumped, members)
     return group
 
 
-def _compared(
+def _compare(
     values: Mapping[str, object],
     living: Living,
     namespace: dict[str, object],

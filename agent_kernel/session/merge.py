@@ -67,7 +67,7 @@ def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by
             return None if by_merge else back
         if any(repo.is_ancestor(side, parent) for parent in commit.parents[1:]):
             return back  # here it was taken in
-        to = _restored(repo, commit)
+        to = _find_restored(repo, commit)
         if back is not None or to is None:
             continue
         if repo.is_ancestor(side, to):
@@ -77,7 +77,7 @@ def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by
     return None
 
 
-def _restored(repo: Repository, commit: Commit) -> ObjectId | None:
+def _find_restored(repo: Repository, commit: Commit) -> ObjectId | None:
     """The commit that this one went back to; not an undo or redo, but where that went. None: to none, or not as a whole."""
     found: ObjectId | None = None
     while commit.restores is not None and (found is None or commit.kind in ("undo", "redo")):
@@ -137,7 +137,7 @@ def merge_keys(workspace: Workspace, base: Any, ours: Any, theirs: Any, prefer: 
     return KeyMerge(merged, tuple(clashes))
 
 
-def described_key(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, str, str]]:
+def describe_clashes(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, str, str]]:
     """The clashes as an error lists them: `prices['tea']`, and what either side has."""
     rows = [(f"{name}[{_key(one.key)}]", _line(one.key, one.ours), _line(one.key, one.theirs)) for one in clashes]
     if len(rows) > _MOST_CLASHES:
@@ -239,10 +239,10 @@ def settle(
             if choices.partial:
                 continue
             raise
-        made = NotImplemented if chosen else _resolved(choices.resolvers, was, ours, theirs)
+        made = NotImplemented if chosen else _resolve(choices.resolvers, was, ours, theirs)
         if made is NotImplemented and dicts:
             made = _by_key(workspace, settled, name, (was, ours, theirs), choices)
-        entry = None if made is NotImplemented else _stored(writer, workspace, mine, name, made)
+        entry = None if made is NotImplemented else _store(writer, workspace, mine, name, made)
         if entry is not None:
             settled.entries[name] = entry
     return settled
@@ -265,7 +265,7 @@ def _is_dict(repo: Repository, entry: Entry) -> bool:
     return summaries.decode(repo.read_summary(entry)).type == "dict"
 
 
-def _resolved(resolvers: Mapping[type, Resolver], base: object, ours: object, theirs: object) -> object:
+def _resolve(resolvers: Mapping[type, Resolver], base: object, ours: object, theirs: object) -> object:
     """What the resolver of the nearest class of both values says; NotImplemented without one."""
     for kind in type(ours).__mro__:
         if kind in resolvers and kind in type(theirs).__mro__:
@@ -285,12 +285,12 @@ def _by_key(
     if made is None:
         return NotImplemented
     if made.clashes:
-        settled.clashes[name] = described_key(name, made.clashes)
+        settled.clashes[name] = describe_clashes(name, made.clashes)
         return NotImplemented
     return made.merged
 
 
-def _stored(writer: Writer, workspace: Workspace, mine: Tree, name: str, value: object) -> Entry | None:
+def _store(writer: Writer, workspace: Workspace, mine: Tree, name: str, value: object) -> Entry | None:
     """The entry of a merged value; None if it is made of classes that our side does not have."""
     dumped = dump_group({name: value}, workspace.living, workspace.namespace)
     if any(class_entry(uid) not in mine for uid in dumped.dump.classes):
@@ -391,12 +391,12 @@ def conflict_of(
     """The error that lists conflicts; `clashes` are rows that say more of some: the keys of a dict."""
     # A name that one side made since is in conflict only because it shares objects with one that both sides have.
     both = {name: one for name, one in conflicts.items() if one.base or (one.ours and one.theirs)} or conflicts
-    rows = (clashes.get(name) or [described(repo, name, found)] for name, found in sorted(both.items()))
+    rows = (clashes.get(name) or [describe_conflict(repo, name, found)] for name, found in sorted(both.items()))
     groups = {tuple(sorted((name, *found.partners))) for name, found in conflicts.items() if found.partners}
     return MergeConflictError(tuple(row for found in rows for row in found), tuple(sorted(groups)))
 
 
-def described(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
+def describe_conflict(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
     """A conflict as an error lists it: the name, and what either side has."""
     return name, _summary(repo, conflict.ours), _summary(repo, conflict.theirs)
 

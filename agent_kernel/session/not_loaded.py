@@ -14,7 +14,7 @@ import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository import Change, Entry, ObjectId, Repository, Tree
-from agent_kernel.session.history import changes_between, size_of, sorted_changes
+from agent_kernel.session.history import changes_between, size_of, sort_changes
 from agent_kernel.values import CLASS_PREFIX
 
 NOTHING: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ def tree_edits(
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
     dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
-    kept = needed_classes(repo, tree, carried - staged.keys()).intersection(dropped) if dropped else NOTHING
+    kept = find_needed_classes(repo, tree, carried - staged.keys()).intersection(dropped) if dropped else NOTHING
     for name in kept:  # nothing in memory needs this class, but what is carried does
         del entries[name]
     entries |= dict.fromkeys(ignored)
@@ -99,7 +99,7 @@ def compare_not_loaded(
             change = found.pop(name)
             if not before.is_same_value(entry):
                 found[name] = Change(name, "~", change.size)
-    return sorted_changes(found.values())
+    return sort_changes(found.values())
 
 
 def further_edits(
@@ -110,14 +110,14 @@ def further_edits(
     if not gone:
         return {}
     rest = carried - gone
-    edits: dict[str, Entry | None] = dict(_regrouped(tree, gone, rest))
-    classes = needed_classes(repo, tree, gone) & rest
+    edits: dict[str, Entry | None] = dict(_regroup(tree, gone, rest))
+    classes = find_needed_classes(repo, tree, gone) & rest
     if classes:
-        edits |= dict.fromkeys(classes - needed_classes(repo, tree, rest))
+        edits |= dict.fromkeys(classes - find_needed_classes(repo, tree, rest))
     return edits
 
 
-def _regrouped(tree: Tree, gone: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+def _regroup(tree: Tree, gone: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
     """Entries of what shared a value with a name that is gone.
 
     A leader is always one of its own group: a name that comes to mean something else cannot be taken for one of them.
@@ -147,7 +147,9 @@ def class_groups(tree: Tree) -> ClassGroups:
     return grouped
 
 
-def needed_classes(repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None) -> set[str]:
+def find_needed_classes(
+    repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None
+) -> set[str]:
     """The class entries that loading these variables takes; all there are where it cannot be told.
 
     Args:

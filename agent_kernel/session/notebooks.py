@@ -270,11 +270,11 @@ class Forgotten:
                 hidden |= summaries.mask_code(cell.source, self.names)[1]
         self._take(hidden)
         return tuple(
-            msgspec.structs.replace(cell, source=self._masked(cell, hidden, masks=cell.source in spoken))
+            msgspec.structs.replace(cell, source=self._mask(cell, hidden, masks=cell.source in spoken))
             for cell in cells
         )
 
-    def _masked(self, cell: NotebookCell, hidden: frozenset[str], *, masks: bool) -> str:
+    def _mask(self, cell: NotebookCell, hidden: frozenset[str], *, masks: bool) -> str:
         source = cell.source
         if masks and cell.type == "code":
             source = summaries.mask_code(source, self.names)[0]

@@ -92,7 +92,7 @@ class Operations(msgspec.Struct):
         """Whether redo is about a conversation that was taken back last."""
         return not self.undone and bool(self.done) and self.done[-1].chat
 
-    def shifted(self, verb: str) -> Operations:
+    def shift(self, verb: str) -> Operations:
         """The same after the verb was done."""
         if verb == "redo" and self.brings_chat_back:
             return Operations(self.done[:-1], ended=self.ended, begun=self.begun)
@@ -100,7 +100,7 @@ class Operations(msgspec.Struct):
             return Operations(self.done[:-1], [*self.undone, self.done[-1]], begun=self.begun)
         return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)
 
-    def renamed(self, old: str, new: str) -> Operations:
+    def rename_branch(self, old: str, new: str) -> Operations:
         """The same where a branch has another name."""
 
         def at(position: Position) -> Position:

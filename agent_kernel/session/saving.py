@@ -96,10 +96,10 @@ def own_of(value: object, alone: Compared) -> bytes:
     if not derives_from(type(value), logging.Handler) and not derives_from(type(value), logging.Logger):
         return alone.own
     held = {name: found for name, found in vars(value).items() if name not in ("_cache", "lock", "parent", "manager")}
-    return xxh3_128_digest(repr(sorted((name, _seen_in(found)) for name, found in held.items())).encode())
+    return xxh3_128_digest(repr(sorted((name, _identify(found)) for name, found in held.items())).encode())
 
 
-def _seen_in(found: object) -> object:
+def _identify(found: object) -> object:
     if type(found) in (list, tuple):
         return list(map(id, cast("list[object]", found)))
     return found if type(found) in (int, str, bool) else id(found)
@@ -257,7 +257,7 @@ def _manifest(
         slots=len(names),
         size=size,
         packages=packages_of(dumped),
-        lost=unsaved_of(dumped, names, losing),
+        lost=describe_unsaved(dumped, names, losing),
     )
 
 
@@ -269,7 +269,7 @@ def address_of(definition: DefinitionId) -> bytes:
 _ALGORITHM = address(b"")[32:]
 
 
-def unsaved_of(
+def describe_unsaved(
     dumped: Dumped, names: Sequence[str], losing: Mapping[str, Collection[str]] = _NOTHING_LOST
 ) -> tuple[Unsaved, ...]:
     """What to say of what cannot be saved, under the names that lead to it; all where none is known to."""
@@ -373,7 +373,7 @@ def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:
 _LONGEST_NAME = 600
 
 
-def remembered(
+def make_group(
     compared: Compared,
     members: Mapping[str, object],
     entries: dict[str, Entry],
@@ -428,6 +428,6 @@ def version_now(package: str) -> str:
     version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
     if isinstance(version, str):
         return str(version)
-    from agent_kernel.session.environment import installed_version
+    from agent_kernel.session.environment import find_version
 
-    return installed_version(package)
+    return find_version(package)

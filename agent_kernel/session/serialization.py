@@ -57,7 +57,7 @@ def _note_named(root: object, dump: Dump) -> None:
     _named_in[id(root)] = weakref.ref(root), frozenset(dump.named)
 
 
-def _known_of(root: object) -> frozenset[int] | None:
+def _find_known(root: object) -> frozenset[int] | None:
     figure, named = _named_in.get(id(root), (None, None))
     return named if figure is not None and figure() is root else None  # another may stand where one died
 
@@ -118,7 +118,7 @@ class Components:
         found = self._inside.get(key)
         if found is not None:
             return found
-        if key not in self._visited and self.made_of(root_of(value)) is None:
+        if key not in self._visited and self.component_of(root_of(value)) is None:
             return None
         for component in self._holding(key):
             if key not in component.outside and (
@@ -134,7 +134,7 @@ class Components:
         first = self._visited.get(key)
         return [] if first is None else [first, *self._also.get(key, ())]
 
-    def made_of(self, root: object | None) -> Component | None:
+    def component_of(self, root: object | None) -> Component | None:
         """The component of a root, dumped now if it was not; None if it cannot be saved as it is."""
         if root is None or id(root) in self._refused:
             return None
@@ -203,7 +203,7 @@ class Components:
     def _lead(self, members: Mapping[str, object]) -> Component | None:
         if any(map(is_long, members.values())) or any(name.startswith(CLASS_PREFIX) for name in members):
             return None
-        return self.made_of(root_below(members.values()))
+        return self.component_of(root_below(members.values()))
 
     def add(self, root: object, compared: saving.Compared) -> Component | None:
         """Keep the dump of a value, if other values can be found in it."""
@@ -221,7 +221,7 @@ class Components:
     def _make(self, root: object) -> saving.Compared | None:
         try:
             self._met_figures = True
-            known = None if self._defer else _known_of(root)
+            known = None if self._defer else _find_known(root)
             guessed = references.newly_held(_PACKAGE).difference(self._named)
             dumped = dump_group(
                 {"": root},
@@ -260,10 +260,10 @@ class Components:
 def roots_of(dump: Dump) -> Roots:
     """The components that a dump is compared by."""
     found: list[Component] = dump.met
-    return tuple((component.root_id, component.compared.own, _watched(component.root)) for component in found)
+    return tuple((component.root_id, component.compared.own, _watch(component.root)) for component in found)
 
 
-def _watched(root: object) -> weakref.ref[object] | None:
+def _watch(root: object) -> weakref.ref[object] | None:
     # Only what is known to bear it: numpy refuses to resize an array that is watched.
     return weakref.ref(root) if root_of(root) is root else None
 
@@ -637,7 +637,7 @@ class Dumps:
             made = Components(self.living, self.namespace)
             dumps = (compared.dumped.dump for compared in self.alone.values())
             found = {id(value): value for dump in dumps for value in (*dump.instances, *_instances(dump.met))}
-            known = all(root in found and made.made_of(found[root]) is not None for root in roots)
+            known = all(root in found and made.component_of(found[root]) is not None for root in roots)
             self._as_before[roots] = made if known else None
         return self._as_before[roots]
 
@@ -675,7 +675,7 @@ class Dumps:
                 self.interrupt(members, before)
                 return None
             # Twice, and by nobody: the value's own code raises that, and would stop every checkout.
-            compared = saving.compare(self._lost(members, "saving it is interrupted by its own code"))
+            compared = saving.compare(self._dump_unsaved(members, "saving it is interrupted by its own code"))
             dumped = compared.dumped
         else:
             self.living.interrupted.difference_update(members)
@@ -726,7 +726,7 @@ class Dumps:
             reason = "it is nested too deeply to be saved"
         except FOREIGN as error:
             reason = explain(error)
-        return self._lost(members, reason)
+        return self._dump_unsaved(members, reason)
 
     def _last(self, members: Mapping[str, object], before: Group | None) -> tuple[bytes, Reach] | None:
         """What is known of the group from the last time, if these are all of its members and it need not be walked."""
@@ -734,9 +734,9 @@ class Dumps:
             return None
         return before.met, before.reach
 
-    def held_live(self) -> Held:
+    def find_held_live(self) -> Held:
         """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
-        found = self.tracking.held_live(self.alone)
+        found = self.tracking.find_held_live(self.alone)
         for dump in (compared.dumped.dump for compared in self.alone.values()):
             if dump.holders:
                 found.ids |= dump.held
@@ -790,7 +790,7 @@ class Dumps:
         layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
         return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
 
-    def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
+    def _dump_unsaved(self, members: Mapping[str, object], reason: str) -> Dumped:
         """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""
         try:
             return dump_group(
@@ -820,11 +820,14 @@ class Dumps:
 
     def let_go(self) -> None:
         """The commit is staged: drop copies of the items of long containers, and note what figures hold of their library."""
-        for dumped in (*(found.dumped for found in (*self.alone.values(), *self.joint.values())), *self._unchanged()):
+        for dumped in (
+            *(found.dumped for found in (*self.alone.values(), *self.joint.values())),
+            *self._list_unchanged(),
+        ):
             if dumped.segments is not None:
                 dumped.segments.let_go()
         self._segments.clear()
         self.components.let_go()
 
-    def _unchanged(self) -> Iterable[Dumped]:
+    def _list_unchanged(self) -> Iterable[Dumped]:
         return (dumped for _, dumped in self.staged.unchanged)

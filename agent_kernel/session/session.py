@@ -145,7 +145,7 @@ class Session(Committing):
         self._require_open()
         target = self.repo.resolve(rev, self.id)
         draft = Draft(
-            kind="rollback", author=self.author, message=f"roll back{_SAID[only]} to {self._named(target, rev)}"
+            kind="rollback", author=self.author, message=f"roll back{_SAID[only]} to {self._name_commit(target, rev)}"
         )
         if only == "chat":
             return self._restore_chat(target, draft)
@@ -221,7 +221,7 @@ class Session(Committing):
         return next((commit.author.name for commit in found if commit.run == run), self.repo.commit_at(tip).author.name)
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool, only: Only = "") -> Report:
-        then = self._operations.shifted(verb)
+        then = self._operations.shift(verb)
         if operation.moved and not only:
             message = f"{verb}: moving to {to.branch or 'a commit'}"
             return self._move(to, message, to.carried, partial=partial, then=then)
@@ -358,7 +358,7 @@ class Session(Committing):
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
         with uninterrupted():
             self.repo.rename_branch(self.branch, new)
-            self._operations = self._operations.renamed(self.branch, new)
+            self._operations = self._operations.rename_branch(self.branch, new)
             self.branch = self._base = new
 
     # -- bring what other commits hold into the present state
@@ -512,14 +512,14 @@ class Session(Committing):
 
     def _record_joined(self, writer: Writer, tree: Tree, draft: Draft, loaded: Loaded, began: float) -> Report:
         with self._taking_on(loaded):
-            return self._record(writer, tree, draft, began, loaded.carried(tree))
+            return self._record(writer, tree, draft, began, loaded.find_not_loaded(tree))
 
     def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
         before = self._position
         with self._taking_on(loaded):
             self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
             self.head, self._tree = other, self.repo.tree_at(other)
-            self._carried = loaded.carried(self._tree)
+            self._carried = loaded.find_not_loaded(self._tree)
             self._operations.add(Operation(before, self._position, by=draft.author), "a merge was made")
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
@@ -553,7 +553,7 @@ class Session(Committing):
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=then is None and bool(self._carried))
         generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
-        carried = loaded.carried(target)
+        carried = loaded.find_not_loaded(target)
         changed = not_loaded.live_changes(self.repo, self._tree, target, self._carried, carried)
         with self._taking_on(loaded):
             self._go(Head(to.branch, to.commit), message)
@@ -568,7 +568,7 @@ class Session(Committing):
             self._record_here(),
             self.branch,
             changed,
-            self._lost_in(loaded),
+            self._describe_unsaved(loaded),
             notes,
             time.perf_counter() - began,
         )
@@ -636,7 +636,7 @@ class Session(Committing):
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
         generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
-        carried = loaded.carried(tree)
+        carried = loaded.find_not_loaded(tree)
         live = not_loaded.live_changes(self.repo, self._tree, tree, self._carried, carried)
         draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.told
@@ -655,7 +655,7 @@ class Session(Committing):
             report.record,
             self.branch,
             live,
-            self._lost_in(loaded),
+            self._describe_unsaved(loaded),
             notes,
             time.perf_counter() - began,
         )
@@ -682,7 +682,7 @@ class Session(Committing):
         began = time.perf_counter()
         self._save_uncommitted()
         loaded, names, notes = self._load_names(target, commit, names, partial=partial)
-        message = f"take {', '.join(names)} from {self._named(commit, rev)}"
+        message = f"take {', '.join(names)} from {self._name_commit(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit, chat=self.head)
         if self._brings_other_classes(loaded, target):
             report = self._bind(loaded, draft)
@@ -740,7 +740,7 @@ class Session(Committing):
             notes = tuple(f"{', '.join(failed)} not loaded, and left as is: {why}" for failed, why in error.failures)
             return self.workspace.load(self._tree, target, rest, sources=(source,)), rest, notes
 
-    def _named(self, commit: ObjectId, rev: str = "") -> str:
+    def _name_commit(self, commit: ObjectId, rev: str = "") -> str:
         return commit_in_message(commit, self.repo.commit_at(commit), rev)
 
     def _go(self, head: Head, message: str) -> None:
@@ -782,12 +782,12 @@ class Session(Committing):
             notes.append(f"still running with the objects they had: {', '.join(threads)}")
         return tuple(notes)
 
-    def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
+    def _describe_unsaved(self, loaded: Loaded) -> tuple[Unsaved, ...]:
         lost = dict.fromkeys(
             lost
             for name, manifest in loaded.plan.manifests.items()
             if manifest.lost and not name.startswith(CLASS_PREFIX)
-            for lost in self.workspace.lost_in(manifest, whole=self.workspace.is_lost(name))
+            for lost in self.workspace.describe_losses(manifest, whole=self.workspace.is_lost(name))
         )
         return (*lost, *loaded.told)
 

@@ -69,7 +69,7 @@ class Sharing:
 
     def _look_at_held(self) -> None:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
-        held = self._dumps.held_live()
+        held = self._dumps.find_held_live()
         for group in self._dumps.tracking.holding_any(held) if held else ():
             if group.pins != held.shared_with(group.reach) and group.unloaded is None:
                 self._dump_members(group)
@@ -173,7 +173,7 @@ class Sharing:
 
     def _walk_segments(self) -> None:
         """Walk all of what is cut into segments when another dumped name may hold a part of it."""
-        for names, dumped in self._segmented():
+        for names, dumped in self._list_segmented():
             if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(*names):
                 continue
             name = names[0]
@@ -190,7 +190,7 @@ class Sharing:
                 )
                 self._dumps.alone[name] = saving.compare(whole)
 
-    def _segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
+    def _list_segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
         """What was cut into segments, and its names: of a long container and what holds its rows, that of the container."""
         dumped: list[tuple[tuple[str, ...], Dumped]] = []
         dumped += (((name,), found.dumped) for name, found in self._dumps.alone.items())
@@ -199,7 +199,7 @@ class Sharing:
         return [(names, found) for names, found in dumped if found.segments is not None]
 
     def _long_ones(self) -> list[tuple[str, Dumped]]:
-        return [(names[0], found) for names, found in self._segmented() if not found.layout.within]
+        return [(names[0], found) for names, found in self._list_segmented() if not found.layout.within]
 
     def _others_are_held(self, *names: str) -> bool:
         # Whoever was dumped together with the long one was looked for in it already.
@@ -319,7 +319,7 @@ class Staging:
         gone = frozenset(name for name in removed if name in self.tracking.groups)
         sharing = Sharing(self._dumps, gone)
         sharing.settle()
-        held = self._dumps.held_live()
+        held = self._dumps.find_held_live()
         for names in sharing.clusters():
             self._stage(sorted(names), held)
         for name, value in self._dumps.atoms.items():
@@ -429,7 +429,7 @@ class Staging:
             moved = [name for name in names if before[name] is not None]
         for name in moved:
             self._note_change(name, "~", made)
-        for unsaved in self._living.told_now(made.lost, made.losses):
+        for unsaved in self._living.describe_losses(made.lost, made.losses):
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
 
     def _own_of(self, name: str, value: object) -> bytes:

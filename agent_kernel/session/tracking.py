@@ -163,7 +163,7 @@ class Tracking:
     def is_settled(self, group: Group) -> bool:
         return id(group) not in self._by_age
 
-    def looked_at(self, group: Group, turn: int) -> None:
+    def note_check(self, group: Group, turn: int) -> None:
         """The group was compared in this turn."""
         group.checked = turn
         if self._by_age.pop(id(group), None) is not None:
@@ -267,7 +267,7 @@ class Tracking:
         else:
             self._holding_parts.pop(id(group), None)
 
-    def held_live(self, but: Collection[str] = ()) -> Held:
+    def find_held_live(self, but: Collection[str] = ()) -> Held:
         """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads.
 
         Args:

@@ -67,7 +67,7 @@ def is_trusted(repo: Repository) -> bool:
     if repo.store.url.startswith("memory:"):
         return True
     secret = repo.setting(_SETTING)
-    return secret is not None and secret.hex() in _known()
+    return secret is not None and secret.hex() in _read_known()
 
 
 def look_first(place: str | Path) -> None:
@@ -95,7 +95,7 @@ def require(repo: Repository) -> None:
         raise UntrustedStoreError(repo.store.url)
 
 
-def _known() -> set[str]:
+def _read_known() -> set[str]:
     return {line.partition(" ")[0] for line in _lines()} | _only_here
 
 

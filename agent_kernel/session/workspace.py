@@ -72,11 +72,11 @@ class Workspace(Watching):
             raise load_failures.load_error(news, load_failures.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
         groups = load_failures.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
-        parted = self._parted(plan, built) if names is None else {}
+        parted = self._find_parted(plan, built) if names is None else {}
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
         return Loaded(*made, parted, built.pinned)
 
-    def _parted(self, plan: Plan, built: Built) -> dict[str, Held]:
+    def _find_parted(self, plan: Plan, built: Built) -> dict[str, Held]:
         """By variable the objects that it shared with what stays alive, and that are not set back in place."""
         from agent_kernel.values.groups import decode_layout
         from agent_kernel.values.surface import Held
@@ -86,7 +86,7 @@ class Workspace(Watching):
         )
         found: dict[str, Held] = {}
         for name, pins in tokens:
-            for value in map(self.living.pinned, pins):
+            for value in map(self.living.find_pinned, pins):
                 if value is not None and id(value) not in built.set_back:
                     found.setdefault(name, Held()).add(value)
         for uid, kind in built.classes.items():
@@ -138,16 +138,16 @@ class Workspace(Watching):
         from agent_kernel.values.groups import decode_layout, losses_of
 
         lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
-        return bool(lost) and all(self.living.stayed(loss.token) for loss in lost)
+        return bool(lost) and all(self.living.has_stayed(loss.token) for loss in lost)
 
-    def lost_in(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
+    def describe_losses(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
         """What could not be saved of a value, and is not there any more: a placeholder stands in its place, or in that of the whole."""
         from agent_kernel.values.groups import decode_layout, losses_of
 
         losses = losses_of(decode_layout(manifest.layout))
         gone = {(loss.type, loss.reason, loss.remedy) for loss in losses if whole or self.living.is_gone(loss.token)}
         lost = [told for told in manifest.lost if whole or (told.type, told.reason, told.remedy) in gone]
-        return self.living.told_now(lost, losses)
+        return self.living.describe_losses(lost, losses)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
@@ -301,10 +301,10 @@ class Workspace(Watching):
         from agent_kernel.values.groups import decode_layout
 
         for holding in self.tracking.holding_parts:  # they may hold what was made for them
-            found = self.living.held((loss.token for loss in holding.losses), self.namespace)
+            found = self.living.find_held((loss.token for loss in holding.losses), self.namespace)
             if found.ids:
                 holding.held, holding.held_memory = frozenset(found.ids), frozenset(found.memory)
-        held = self.tracking.held_live()
+        held = self.tracking.find_held_live()
         for name, manifest in loaded.plan.manifests.items() if held else ():
             group = self.tracking.groups.get(name)
             if group is not None and decode_layout(manifest.layout).pins:
@@ -329,7 +329,7 @@ class Loaded(msgspec.Struct, frozen=True):
         for held, content in self.contents:
             set_content(held, content)
 
-    def carried(self, target: Tree) -> frozenset[str]:
+    def find_not_loaded(self, target: Tree) -> frozenset[str]:
         """What of the target is not in memory then."""
         there = self.plan.entries.keys() | {name for group in self.unloaded for name in group.members}
         return frozenset(name for name in self.stay if name not in there and name in target)

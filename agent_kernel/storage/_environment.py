@@ -62,7 +62,7 @@ def file_id(folder: Path) -> FileId | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise translated(error, folder) from error
+        raise translate_error(error, folder) from error
     return found.st_dev, found.st_ino
 
 
@@ -83,7 +83,7 @@ def prepare(folder: Path, *, create: bool) -> FileId:
         _check_length(folder)
         _sweep(folder)
     except OSError as error:
-        raise translated(error, folder) from error
+        raise translate_error(error, folder) from error
     return found
 
 
@@ -117,7 +117,7 @@ def _make(folder: Path) -> FileId:
     except (OSError, lmdb.Error) as error:
         found = file_id(folder)  # of another process, which also swept away what we were making
         if found is None:
-            raise translated(error, folder) from error
+            raise translate_error(error, folder) from error
         return found
     found = file_id(folder)
     if found is None:
@@ -155,7 +155,7 @@ def _prepare_lock(folder: Path) -> None:
                 os.posix_fallocate(file.fileno(), 0, _LOCK_BYTES)
     except OSError as error:
         if error.errno in _FULL:
-            raise translated(error, folder) from error
+            raise translate_error(error, folder) from error
         # LMDB makes it, or says why it cannot be
 
 
@@ -279,7 +279,7 @@ def sync_path(path: Path) -> None:
         os.close(handle)
 
 
-def translated(error: lmdb.Error | OSError, folder: Path, nbytes: int = 0) -> StoreError | ValueError:
+def translate_error(error: lmdb.Error | OSError, folder: Path, nbytes: int = 0) -> StoreError | ValueError:
     """Return what to raise instead of an error of LMDB or of the system, after writing `nbytes`."""
     url = url_of(folder)
     code = error.code if isinstance(error, lmdb.Error) else error.errno
@@ -636,7 +636,7 @@ class Environment:
                 if not self.handle.reader_check():
                     raise StoreUnavailableError(url_of(self.folder), "too many readers have it open") from None
             except lmdb.Error as error:
-                raise translated(error, self.folder, nbytes) from error
+                raise translate_error(error, self.folder, nbytes) from error
         raise StoreUnavailableError(url_of(self.folder), "its map keeps changing; try again")
 
     def check(self) -> None:
@@ -717,7 +717,7 @@ class Environment:
         _prepare_lock(self.folder)
         while True:
             before = file_id(self.folder)
-            self.handle, self.writable = _opened(self.folder, self.map_size, self.writable, self.full)
+            self.handle, self.writable = _open(self.folder, self.map_size, self.writable, self.full)
             self.found = file_id(self.folder)
             if before == self.found:
                 break
@@ -734,7 +734,7 @@ class Environment:
         self._broken = False
 
 
-def _opened(folder: Path, map_size: int, writable: bool, full: bool) -> tuple[lmdb.Environment, bool]:
+def _open(folder: Path, map_size: int, writable: bool, full: bool) -> tuple[lmdb.Environment, bool]:
     lock = True
     for _ in range(_ATTEMPTS):
         try:
@@ -760,6 +760,6 @@ def _opened(folder: Path, map_size: int, writable: bool, full: bool) -> tuple[lm
             logger.debug("a map was outgrown while it was opened; next with %s bytes", map_size)
         except lmdb.Error as error:
             if error.code not in _READ_ONLY or not (writable or lock):
-                raise translated(error, folder) from error
+                raise translate_error(error, folder) from error
             writable, lock = False, writable  # first without writing, then also without the lock file
     raise StoreUnavailableError(url_of(folder), "its map keeps changing; try again")

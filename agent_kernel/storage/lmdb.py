@@ -31,7 +31,7 @@ from agent_kernel.storage._environment import (
     note_close,
     prepare,
     sync_path,
-    translated,
+    translate_error,
     url_of,
     why_read_only,
 )
@@ -181,7 +181,7 @@ class LmdbStore:
         self._closed = False
         self._is_forked = False
         self._asked = (durability == "full", map_size)
-        self._env = self._acquired(create=create and not readonly)
+        self._env = self._acquire(create=create and not readonly)
 
     def __repr__(self) -> str:
         return f"LmdbStore({str(self.path)!r})"
@@ -258,7 +258,7 @@ class LmdbStore:
     def delete_many(self, keys: Iterable[bytes]) -> None:
         """Delete the keys that are there, in transactions of 10,000."""
         env = self._writable_environment()
-        deleted = sum(env.write(_deletion(batch)) for batch in _chunked(keys, _DELETE_BATCH))
+        deleted = sum(env.write(_deletion(batch)) for batch in _chunk(keys, _DELETE_BATCH))
         if deleted >= _SETTLE_KEYS:
             with suppress(StoreFullError):  # what was asked for is done
                 env.write(_settle)
@@ -345,7 +345,7 @@ class LmdbStore:
             release(self._env)
             self._closed = True
 
-    def _acquired(self, *, create: bool) -> Environment:
+    def _acquire(self, *, create: bool) -> Environment:
         full, map_size = self._asked
         return acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
 
@@ -354,7 +354,7 @@ class LmdbStore:
             raise StoreUnavailableError(self.url, "it was closed")
         if self._env.inherited:
             self._is_forked = True
-            self._env = self._acquired(create=False)
+            self._env = self._acquire(create=False)
         return self._env
 
     def _writable_environment(self) -> Environment:
@@ -392,7 +392,7 @@ def _put(env: Environment, batch: list[Item], nbytes: int) -> None:
     env.write(put, nbytes)
 
 
-def _chunked(keys: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+def _chunk(keys: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
     remaining = iter(keys)
     while chunk := list(islice(remaining, size)):
         yield chunk
@@ -453,7 +453,7 @@ def compact(env: Environment) -> int:
             env.pinned = _lock_others_out(env)
             _replace(env)
         except (lmdb.Error, OSError) as error:
-            raise translated(error, env.folder, before) from error
+            raise translate_error(error, env.folder, before) from error
         finally:
             shutil.rmtree(env.folder / COMPACTING, ignore_errors=True)
             renew(env)

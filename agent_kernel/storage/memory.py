@@ -14,7 +14,7 @@ from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize, check_key
 
 
-def _joined(value: Sequence[Buffer] | Buffer) -> bytes:
+def _join(value: Sequence[Buffer] | Buffer) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     return b"".join(value)
@@ -48,7 +48,7 @@ class MemoryStore:
 
     def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
         """Store a copy of what is absent."""
-        copies = {key: _joined(value) for key, value in items.items()}
+        copies = {key: _join(value) for key, value in items.items()}
         with self._lock:
             self._check_open()
             self._add(copies)
@@ -83,7 +83,7 @@ class MemoryStore:
         items: Mapping[bytes, Sequence[Buffer] | Buffer] = NO_ITEMS,
     ) -> bool:
         """Move all keys to `new`, and put `items`, if every key still holds `expected`."""
-        copies = {key: _joined(value) for key, value in items.items()}
+        copies = {key: _join(value) for key, value in items.items()}
         for key in new:
             check_key(key)
         with self._lock:

@@ -57,7 +57,7 @@ class LiveObjects(Protocol):
 
     def placeholder(self, token: str, loss: Loss) -> Lost: ...
 
-    def pinned(self, token: str) -> object | None: ...
+    def find_pinned(self, token: str) -> object | None: ...
 
     def has_lived(self, uid: str) -> bool:
         """Whether a class of this id was made in this process: modules have noted it."""
@@ -355,7 +355,7 @@ class Loader:
         return instance(kind)
 
     def pinned(self, token: str, kind: type | None, make: Callable[..., object], arguments: tuple[Any, ...]) -> object:
-        live = self._live.pinned(token) if self._sets_pinned else None
+        live = self._live.find_pinned(token) if self._sets_pinned else None
         if live is not None and (kind is None or type(live) is kind) and can_take(live, arguments):
             self.held_ids.add(id(live))
             return live
@@ -366,7 +366,7 @@ class Loader:
 
     def taken(self, token: str, make: Callable[..., object], arguments: tuple[Any, ...]) -> object:
         made = make(*arguments)
-        live = self._live.pinned(token) if self._sets_pinned else None
+        live = self._live.find_pinned(token) if self._sets_pinned else None
         content = content_for(live, made) if live is not None else None
         if content is not None and self._stream is not None:
             self.held_ids.add(id(live))

@@ -267,7 +267,7 @@ class _Live:
     def has_lived(self, uid: str) -> bool:
         return True
 
-    def pinned(self, token: str) -> None:
+    def find_pinned(self, token: str) -> None:
         return None
 
     def placeholder(self, token: str, loss: Loss) -> Lost:

@@ -28,7 +28,7 @@ from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.commands.places import copy_store
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention
-from agent_kernel.repository.runs import told_values
+from agent_kernel.repository.runs import match_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
@@ -183,7 +183,7 @@ def test_forgetting_a_variable_takes_out_what_it_was_wherever_runs_were_told_of_
     ],
 )
 def test_a_value_is_found_by_what_was_said_of_it(told: str, text: str, left: str) -> None:
-    assert told_values([told]).sub("?", text) == left
+    assert match_values([told]).sub("?", text) == left
 
 
 def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_forks: None) -> None:

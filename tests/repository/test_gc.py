@@ -196,7 +196,7 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
             rescued.append(lost)
             other.create_branch("rescued", lost)
 
-    mark, measure = upkeep.Sweeper.mark, upkeep.stored_sizes
+    mark, measure = upkeep.Sweeper.mark, upkeep.measure_stored
 
     def mark_then_rescue(sweeper: upkeep.Sweeper) -> None:
         mark(sweeper)
@@ -209,7 +209,7 @@ def test_a_ref_that_appears_during_a_collection_saves_its_commit(
     if when == "marked":
         monkeypatch.setattr(upkeep.Sweeper, "mark", mark_then_rescue)
     else:
-        monkeypatch.setattr(upkeep, "stored_sizes", rescue_then_measure)
+        monkeypatch.setattr(upkeep, "measure_stored", rescue_then_measure)
     report = any_repo.gc(grace_s=0)
     assert report.objects_deleted == 0
     assert values_at(any_repo, any_repo.resolve("rescued")) == {"a": "1", "base": "kept"}
@@ -224,7 +224,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
     other = Repository(any_repo.store)
     head = other.head("s")
     made: list[ObjectId] = []
-    measure = upkeep.stored_sizes
+    measure = upkeep.measure_stored
 
     def commit_first(store: object, keys: list[bytes]) -> dict[bytes, int]:
         if not made:
@@ -234,7 +234,7 @@ def test_a_commit_made_during_a_collection_keeps_what_it_found_there(
             made.append(other.publish(writer, back, head=head, session="s", message="rollback"))
         return measure(any_repo.store, keys)
 
-    monkeypatch.setattr(upkeep, "stored_sizes", commit_first)
+    monkeypatch.setattr(upkeep, "measure_stored", commit_first)
     any_repo.gc(grace_s=0)
     assert values_at(any_repo, made[0]) == {"a": "1", "b": "2", "base": "kept"}
     assert any_repo.verify().is_sound

@@ -17,7 +17,7 @@ from tests.support.notebooks import Notebook, names_changed
 def bound(namespace: dict[str, object]) -> Bindings:
     """Bindings that have saved all of the namespace."""
     bindings = Bindings(lambda name: not name.startswith("_"))
-    bindings.changed(namespace)
+    bindings.find_changes(namespace)
     for name, value in namespace.items():
         if bindings.is_versioned(name):
             bindings.bind(name, value, small=False)
@@ -35,7 +35,7 @@ def namespace() -> dict[str, object]:
 
 
 def test_nothing_moved(namespace: dict[str, object]) -> None:
-    assert moved(bound(namespace).changed(namespace)) == (set(), set(), set())
+    assert moved(bound(namespace).find_changes(namespace)) == (set(), set(), set())
 
 
 def test_names_at_the_end_and_names_of_the_shell(namespace: dict[str, object]) -> None:
@@ -44,12 +44,12 @@ def test_names_at_the_end_and_names_of_the_shell(namespace: dict[str, object]) -
         namespace[f"_i{number}"] = "the shell's"
         namespace[f"new{number}"] = [number]
         namespace[f"v{number * 256}"] = [number]
-        assert moved(bindings.changed(namespace)) == ({f"new{number}"}, {f"v{number * 256}"}, set())
+        assert moved(bindings.find_changes(namespace)) == ({f"new{number}"}, {f"v{number * 256}"}, set())
         bindings.bind(f"new{number}", namespace[f"new{number}"], small=False)
         bindings.bind(f"v{number * 256}", namespace[f"v{number * 256}"], small=False)
         bindings.note(namespace, as_looked=True)
     assert bindings.names(namespace)[-3:] == ["new0", "new1", "new2"]
-    assert moved(bindings.changed(namespace)) == (set(), set(), set())
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
 
 
 def test_a_name_that_went_and_came_back_elsewhere(namespace: dict[str, object]) -> None:
@@ -57,45 +57,45 @@ def test_a_name_that_went_and_came_back_elsewhere(namespace: dict[str, object]) 
     namespace["v7"] = namespace.pop("v7")
     del namespace["v8"]
     namespace["v9"] = ["another"]
-    assert moved(bindings.changed(namespace)) == (set(), {"v9"}, {"v8"})
+    assert moved(bindings.find_changes(namespace)) == (set(), {"v9"}, {"v8"})
 
 
 def test_a_name_that_could_not_be_saved_stays_new(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
     namespace["held_back"] = ["not saved"]
-    assert bindings.changed(namespace).new == {"held_back"}
+    assert bindings.find_changes(namespace).new == {"held_back"}
     bindings.note(namespace, as_looked=True)
-    assert bindings.changed(namespace).new == {"held_back"}
+    assert bindings.find_changes(namespace).new == {"held_back"}
     bindings.note(namespace)
-    assert bindings.changed(namespace).new == {"held_back"}
+    assert bindings.find_changes(namespace).new == {"held_back"}
 
 
 def test_a_name_that_a_thread_took_away_while_it_was_saved(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
-    bindings.changed(namespace)
+    bindings.find_changes(namespace)
     del namespace["v5"]
     bindings.note(namespace, as_looked=True)
-    assert bindings.changed(namespace).removed == {"v5"}
+    assert bindings.find_changes(namespace).removed == {"v5"}
 
 
 def test_a_name_that_a_thread_bound_after_the_look(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
-    bindings.changed(namespace)
+    bindings.find_changes(namespace)
     namespace["v5"] = ["of the thread"]
     bindings.note(namespace, as_looked=True)
-    assert bindings.changed(namespace).rebound == {"v5"}
+    assert bindings.find_changes(namespace).rebound == {"v5"}
 
 
 def test_what_is_bound_after_the_look_is_what_the_next_one_compares_with(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
     seen = namespace["v5"] = ["seen by the look"]
-    bindings.changed(namespace)
+    bindings.find_changes(namespace)
     namespace["v5"] = ["saved"]
     bindings.bind("v5", namespace["v5"], small=False)
     bindings.note(namespace, as_looked=True)
-    assert moved(bindings.changed(namespace)) == (set(), set(), set())
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
     namespace["v5"] = seen  # as where an id is used again
-    assert bindings.changed(namespace).rebound == {"v5"}
+    assert bindings.find_changes(namespace).rebound == {"v5"}
 
 
 def test_none_in_the_place_of_an_object_that_died_is_what_the_name_is_bound_to() -> None:
@@ -106,17 +106,17 @@ def test_none_in_the_place_of_an_object_that_died_is_what_the_name_is_bound_to()
     bindings = bound(namespace)
     namespace["m"] = None
     gc.collect()
-    assert bindings.changed(namespace).rebound == {"m"}
+    assert bindings.find_changes(namespace).rebound == {"m"}
     bindings.bind("m", None, small=False)
     bindings.note(namespace, as_looked=True)
-    assert moved(bindings.changed(namespace)) == (set(), set(), set())
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
     assert bindings.is_settled("m")
 
 
 def test_other_rules_for_names(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
     bindings.forget_rules()
-    assert moved(bindings.changed(namespace)) == (set(), set(), set())
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
     bindings.note(namespace)
     assert len(bindings.names(namespace)) == 600
 
@@ -195,7 +195,7 @@ def test_whatever_is_done_to_names_between_two_looks(seed: int) -> None:
     for turn in range(60):
         for _ in range(rng.choice([0, 1, 1, 3, 50])):
             _do_something(namespace, rng, turn)
-        told = moved(bindings.changed(namespace))
+        told = moved(bindings.find_changes(namespace))
         assert told == moved(_compared(saved, namespace))
         saved = {name: value for name, value in namespace.items() if not name.startswith("_")}
         for name in told[0] | told[1]:
@@ -239,7 +239,7 @@ def test_a_value_that_was_seen_and_not_saved_is_told_of_again(namespace: dict[st
     bindings = bound(namespace)
     namespace["v5"] = ["not saved"]
     for _ in range(3):
-        assert bindings.changed(namespace).rebound == {"v5"}
+        assert bindings.find_changes(namespace).rebound == {"v5"}
         bindings.note(namespace, as_looked=True)
 
 
@@ -250,7 +250,7 @@ def test_names_that_stayed_are_not_asked_for(namespace: dict[str, object]) -> No
     bindings._versioned = _Counted(asked)
     for number in range(5):
         namespace["v300"] = namespace[f"new{number}"] = [number]
-        bindings.changed(namespace)
+        bindings.find_changes(namespace)
         for name in ("v300", f"new{number}"):
             bindings.bind(name, namespace[name], small=False)
         bindings.note(namespace, as_looked=True)

@@ -137,6 +137,6 @@ def test_the_globals_of_a_librarys_function_are_not_the_notebooks_of_the_same_na
     with Notebook() as nb:
         nb.run("from textwrap import dedent\nre = [1]\ndef re_use():\n    return re\ndef own():\n    return re_use()")
         nb.run("1")  # else the names of the last cell count, whose code Python 3.12 and later saw run
-        touched = nb.session.workspace.touched
+        touched = nb.session.workspace.find_touched
         assert touched("dedent('a')").names == {"dedent"}
         assert touched("own()").names == {"own", "re_use", "re"}

@@ -291,9 +291,9 @@ def test_a_figure_that_came_back_with_a_table_is_looked_at_once_for_it(nb: Noteb
 def test_a_figure_that_was_not_looked_at_counts_as_unverified(nb: Notebook) -> None:
     nb.run(TABLE + GRID)
     nb.run("g")
-    assert "g" not in nb.session.workspace.unverified()
+    assert "g" not in nb.session.workspace.find_unverified()
     nb.run("len(df)")
-    assert {"g", "df"} <= set(nb.session.workspace.unverified())
+    assert {"g", "df"} <= set(nb.session.workspace.find_unverified())
 
 
 def test_a_change_behind_the_back_of_cells_that_read_a_table_is_found_in_the_background(

@@ -18,7 +18,7 @@ import pytest
 from agent_kernel.repository import Commit, Kind, encode
 from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Repository, Session, bind, notebooks
-from agent_kernel.session.environment import EnvironmentWatch, decode_environment, installed_in, installed_version
+from agent_kernel.session.environment import EnvironmentWatch, decode_environment, find_version, list_distributions
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, NotebookWatch, read_notebook
 from agent_kernel.storage import MemoryStore
 
@@ -52,29 +52,29 @@ class TestEnvironment:
     )
     def test_the_name_of_the_metadata_says_it_all(self, tmp_path: Path, entry: str, lock: list[str]) -> None:
         (tmp_path / entry).mkdir()
-        assert installed_in([str(tmp_path), str(tmp_path / "missing")]) == lock
+        assert list_distributions([str(tmp_path), str(tmp_path / "missing")]) == lock
 
     def test_a_name_comes_before_longer_ones_that_start_with_it(self, tmp_path: Path) -> None:
         for entry in ("jsonschema-4.26.dist-info", "jsonschema_specifications-2025.9.dist-info"):
             (tmp_path / entry).mkdir()
-        assert installed_in([str(tmp_path)]) == ["jsonschema==4.26", "jsonschema-specifications==2025.9"]
+        assert list_distributions([str(tmp_path)]) == ["jsonschema==4.26", "jsonschema-specifications==2025.9"]
 
     def test_what_is_imported_counts(self, tmp_path: Path) -> None:
         for folder, version in (("first", "2.0"), ("second", "1.0")):
             (tmp_path / folder / f"thing-{version}.dist-info").mkdir(parents=True)
-        assert installed_in([str(tmp_path / "first"), str(tmp_path / "second")]) == ["thing==2.0"]
+        assert list_distributions([str(tmp_path / "first"), str(tmp_path / "second")]) == ["thing==2.0"]
 
     def test_a_version_is_found_by_any_spelling_of_the_name_and_follows_what_is_installed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-        assert installed_version("numpy") == metadata.version("numpy")
+        assert find_version("numpy") == metadata.version("numpy")
         (tmp_path / "Brand.New-1.0.dist-info").mkdir()
         touch_later(tmp_path)
-        assert [installed_version(name) for name in ("brand_new", "Brand-New", "brand")] == ["1.0", "1.0", ""]
+        assert [find_version(name) for name in ("brand_new", "Brand-New", "brand")] == ["1.0", "1.0", ""]
         (tmp_path / "Brand.New-1.0.dist-info").rename(tmp_path / "Brand.New-2.0.dist-info")
         touch_later(tmp_path)
-        assert installed_version("brand_new") == "2.0"
+        assert find_version("brand_new") == "2.0"
 
     def test_installing_something_makes_another_environment(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -639,7 +639,7 @@ def test_of_an_ordinary_figure_nothing_is_written_twice(nb: Notebook) -> None:
     """Only arrays that matplotlib itself shares are held by more than one: the position of each of the axes."""
     nb.run("fig, axes = plt.subplots(2, 2)\nfor ax in axes.flat: ax.plot([1, 2])\nfig.canvas.draw()\nplt.close()")
     components = Components(Living(), nb.namespace)
-    component = components.made_of(nb.look("fig"))
+    component = components.component_of(nb.look("fig"))
     assert component is not None
     found = {f"{type(holder).__name__}.{name}" for holder, name, _ in component.dump.loose}
     assert found <= {"Bbox._points", "BlendedAffine2D._mtx"}
@@ -898,7 +898,7 @@ def test_callbacks_come_back_as_those_of_a_plain_copy_and_each_artist_has_its_ow
 
 def test_registries_that_call_nobody_are_written_as_one(nb: Notebook) -> None:
     nb.run("fig, ax = plt.subplots()\nfor i in range(20): ax.plot([i, 2])\nfig.canvas.draw()\nplt.close()")
-    component = Components(Living(), nb.namespace).made_of(nb.look("fig"))
+    component = Components(Living(), nb.namespace).component_of(nb.look("fig"))
     assert component is not None
     stream = component.dump.streams[0]
     opened = [registry for registry in component.dump.instances if type(registry).__name__ == "CallbackRegistry"]

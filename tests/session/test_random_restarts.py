@@ -175,7 +175,7 @@ class Model:
         names = set(tree.names())
         assert {found for found in names if not found.startswith("\0")} == set(self.live) | set(self.carried)
         assert set(session.status().carried) == set(self.carried)
-        assert not_loaded.needed_classes(session.repo, tree, names) <= names
+        assert not_loaded.find_needed_classes(session.repo, tree, names) <= names
 
     def end(self) -> None:
         self.stop()

@@ -237,13 +237,13 @@ def test_comments_touch_nothing_and_texts_what_they_name() -> None:
 
 def test_a_cell_that_is_run_again_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
-    compile_cell = dependencies._compiled
+    compile_cell = dependencies._compile
 
     def counted(source: str) -> CodeType | None:
         compiled.append(source)
         return compile_cell(source)
 
-    monkeypatch.setattr(dependencies, "_compiled", counted)
+    monkeypatch.setattr(dependencies, "_compile", counted)
     for _ in range(3):
         found = uses_of("model.eval()  # once")
         assert found.words == {"model", "eval"}

@@ -380,7 +380,7 @@ def see(attempt: Attempt, place: ExecutionContext) -> Seen:
     drawn = library_state.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
-        library_state.prepared(drawn)()  # Python seeds its generator anew in a fork
+        library_state.try_state(drawn)()  # Python seeds its generator anew in a fork
         send(packed(_in_child(attempt, place)))
 
     ended = forked(work, attempt.deadline_s)
