@@ -14,7 +14,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Author, ObjectId
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.snapshot import Snapshot
-from agent_kernel.values.surface import unloaded_of
+from agent_kernel.values.surface import load_failure_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import TaskStart
@@ -197,7 +197,7 @@ def _stored(place: ExecutionContext, start: TaskStart, name: str) -> object:
     if entry is None:
         return _ABSENT
     value = place.namespace.get(name, _ABSENT)
-    is_there = value is not _ABSENT and unloaded_of(value) is None
+    is_there = value is not _ABSENT and load_failure_of(value) is None
     if is_there and entry.is_same_value(repo.tree_at(place.session.head).get(name)):
         return value
     return _loaded(place, _id(start.before), name)

@@ -113,8 +113,8 @@ class Redactor:
             return text
         for above in list(self._above):
             text = above.masked(text, names=names)
-        text = self._texts.masked_encoded(without_controls(text))
-        text = self._numbers.masked(self._texts.masked(text))
+        text = self._texts.mask_encoded(without_controls(text))
+        text = self._numbers.mask(self._texts.mask(text))
         text = summaries.mask_text(self._environment.masked(text))
         if names and self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
@@ -136,7 +136,7 @@ class _Environment:
         self._texts = RedactedTexts(self.secrets)
 
     def masked(self, text: str) -> str:
-        return self._without_pairs(self._texts.masked(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
+        return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
 
     def _without_pairs(self, text: str) -> str:
         if self._beside is None:

@@ -26,7 +26,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.model import MORE, counted
+from agent_kernel.values.summaries.model import MORE, count_noun
 
 __all__ = [
     "ARRAY",
@@ -430,7 +430,7 @@ class _Within:
         was, now = items_of(old), items_of(new)
         if any(map(_is_widget, (*was, *now))):
             if len(was) != len(now):
-                yield path, counted(len(was), "item"), counted(len(now), "item")
+                yield path, count_noun(len(was), "item"), count_noun(len(now), "item")
                 return
             for at, both in enumerate(zip(was, now, strict=True)):
                 yield from self._between(*both, f"{path}[{at}]", depth, hides=hides)

@@ -38,7 +38,7 @@ from agent_kernel.session.labels import mask_commit, prompt
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Call
 from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.model import MORE, counted, shape_text
+from agent_kernel.values.summaries.model import MORE, count_noun, shape_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -252,7 +252,7 @@ def _of_call(stored: Stored, held: Call) -> str:
         return _of_array(held) or MORE
     count = len(items_of(held.args[0])) if held.args else 0
     kind = held.name.rpartition(".")[2].lstrip("_")
-    return f"{kind}, {counted(count, 'item')}" if kind in ("list", "set", "dict") else kind
+    return f"{kind}, {count_noun(count, 'item')}" if kind in ("list", "set", "dict") else kind
 
 
 _OURS = "agent_kernel.values.restore."

@@ -40,7 +40,7 @@ from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import bases_of, module_dict, module_name
-from agent_kernel.values.surface import Held, held_by, is_of_library, names_of_class
+from agent_kernel.values.surface import Held, find_held, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words that may be a way to names that the source does not show: then it is compiled, which tells a use from a mention.
@@ -563,7 +563,7 @@ def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Held
     """What callbacks may use that something outside calls, such as event handlers."""
     found = Held()
     for callback in callbacks:
-        held = held_by((callback,), namespace)
+        held = find_held((callback,), namespace)
         found.names |= held.names
         found.ids |= held.ids
     return found
@@ -694,6 +694,6 @@ def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
     found.names.update(name for function in own for name in names_used(function.__code__))
     below = gc.get_referents(module)
     if len(below) > 1:  # more than its dict
-        state = held_by(below, namespace)
+        state = find_held(below, namespace)
         found = Held(found.names | state.names, found.ids | state.ids)
     return found

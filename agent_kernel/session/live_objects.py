@@ -291,12 +291,12 @@ class Living:
 
     def find_held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
         """What the objects of these tokens have hold of, as far as they are alive."""
-        from agent_kernel.values.surface import Held, held_by
+        from agent_kernel.values.surface import Held, find_held
 
         found = Held()
         for value in map(self.live_object, tokens):
             if value is not None:
-                found.update(held_by(value, namespace))
+                found.update(find_held(value, namespace))
         return found
 
     def has_stayed(self, token: str) -> bool:

@@ -232,7 +232,7 @@ class Forgotten:
 
     def text(self, text: str) -> str:
         """The text without what these variables hold, and without what code gave away."""
-        return self._numbers.masked(self._texts.masked(text)) if text else text
+        return self._numbers.mask(self._texts.mask(text)) if text else text
 
     def cell(self, cell: Cell) -> Cell:
         """The cell of a commit without what its code gives away, and what its error says of it."""

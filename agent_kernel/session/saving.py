@@ -42,7 +42,7 @@ from agent_kernel.session.tracking import (
     Group,
     Roots,
 )
-from agent_kernel.values import CLASS_PREFIX, class_entry, shown, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, summaries
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
@@ -276,7 +276,7 @@ def describe_unsaved(
     found: list[Unsaved] = []
     for loss in dumped.dump.losses.values():
         leading = [name for name in names if loss.token in losing.get(name, ())]
-        found.append(Unsaved(shown(leading or names), loss.type, loss.reason, loss.remedy))
+        found.append(Unsaved(list_for_person(leading or names), loss.type, loss.reason, loss.remedy))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
 from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
-from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, joined
+from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
@@ -603,7 +603,7 @@ class Dumps:
             reach.ids.add(component.root_id)
             if not component.is_told:  # one name that holds it is enough to find who shares it
                 component.tell_reach()
-                compared.dumped.reach = reach = joined([reach, component.compared.dumped.reach])
+                compared.dumped.reach = reach = join_reaches([reach, component.compared.dumped.reach])
         self.components.add(members[name], compared)
 
     def is_as_before(self, name: str, group: Group) -> bool:

@@ -16,7 +16,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.serialization import Dumps, Staged, roots_of
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
 from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
-from agent_kernel.values.aliases import common_item, held_elsewhere, joined, memory_pairs, share
+from agent_kernel.values.aliases import common_item, find_held_elsewhere, join_reaches, memory_pairs, share
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.groups import Dumped, Layout, dump_group, reach_of
 from agent_kernel.values.pickler import type_name
@@ -71,7 +71,7 @@ class Sharing:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
         held = self._dumps.find_held_live()
         for group in self._dumps.tracking.holding_any(held) if held else ():
-            if group.pins != held.shared_with(group.reach) and group.unloaded is None:
+            if group.pins != held.find_shared(group.reach) and group.unloaded is None:
                 self._dump_members(group)
 
     def _settle_sharing(self) -> None:
@@ -212,7 +212,7 @@ class Sharing:
             values = list((self._dumps.values([other]) or {}).values())
             # Held by the namespace and by `values`; and by what remembers small values, if it was bound before.
             holders = 1 if other in self._dumps.rebound else 2
-            if compared.dumped.dump.met or held_elsewhere(values, compared.dumped.dump, holders):
+            if compared.dumped.dump.met or find_held_elsewhere(values, compared.dumped.dump, holders):
                 return True
         return False
 
@@ -346,8 +346,8 @@ class Staging:
         if compared is None:
             return
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
-            compared.dumped.reach = joined([self._dumps.alone[name].dumped.reach for name in names])
-        shared = held.shared_with(compared.dumped.reach) if held else NO_IDS
+            compared.dumped.reach = join_reaches([self._dumps.alone[name].dumped.reach for name in names])
+        shared = held.find_shared(compared.dumped.reach) if held else NO_IDS
         same = same_members and group is not None and compared.signature == group.signature and group.pins == shared
         if same and group is not None and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))

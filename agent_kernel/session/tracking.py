@@ -256,10 +256,10 @@ class Tracking:
         places = {(use.space, use.low, use.high) for use in before.memory}
         memory = [use for use in found.memory if (use.space, use.low, use.high) not in places]
         if ids or memory:
-            from agent_kernel.values.aliases import Reach, joined
+            from agent_kernel.values.aliases import Reach, join_reaches
 
             _, moved = self.moved.get(id(group), (group, Reach()))
-            self.moved[id(group)] = group, joined([moved, Reach(ids, memory)])
+            self.moved[id(group)] = group, join_reaches([moved, Reach(ids, memory)])
 
     def _note_held(self, group: Group) -> None:
         if group.held and group.holders:
@@ -286,7 +286,7 @@ class Tracking:
         """Groups that, by what was remembered, share an object or memory with what is held."""
         groups = {id(group): group for group in self.holding(held.ids)}
         if held.memory:
-            groups |= {id(group): group for group in self if group.reach.memory and held.shared_with(group.reach)}
+            groups |= {id(group): group for group in self if group.reach.memory and held.find_shared(group.reach)}
         return list(groups.values())
 
     @property

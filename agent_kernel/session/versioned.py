@@ -12,7 +12,7 @@ from agent_kernel.errors import LoadError
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.values.surface import unloaded_of
+from agent_kernel.values.surface import load_failure_of
 
 if TYPE_CHECKING:
     from agent_kernel.session.operations import Report
@@ -93,7 +93,7 @@ class Versioned(Live):
 
     def __getitem__(self, name: str) -> object:
         value = super().__getitem__(name)
-        failed = unloaded_of(value)
+        failed = load_failure_of(value)
         if failed is not None:
             raise LoadError((name,), failed.reason, way=failed.remedy)
         return value

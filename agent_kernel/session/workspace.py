@@ -16,7 +16,7 @@ from agent_kernel.session import library_state
 from agent_kernel.session.detector import Watching
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
-from agent_kernel.values import CLASS_PREFIX, class_entry, shown
+from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import name_losses
@@ -111,12 +111,17 @@ class Workspace(Watching):
             within += [(group, names)] if names.intersection(group.members) else []
             names = names.difference(group.members)
             said |= names
-            found += [(shown(group.members), shown(sorted(names)))] if names else []
+            found += [(list_for_person(group.members), list_for_person(sorted(names)))] if names else []
         for group, names in within:
             leading = {name for one in group.lost for name in one.name.split(", ")}.intersection(group.members)
             others = names - leading
             if not names <= said:
-                found.append((shown(sorted(leading) or group.members), shown(sorted(others)) if others else ""))
+                found.append(
+                    (
+                        list_for_person(sorted(leading) or group.members),
+                        list_for_person(sorted(others)) if others else "",
+                    )
+                )
         return sorted(found)
 
     def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
@@ -240,11 +245,11 @@ class Workspace(Watching):
 
         They do not die in what is taken on, and what is called would change that: weak references to them go first.
         """
-        from agent_kernel.values.surface import awaited_among
+        from agent_kernel.values.surface import find_awaited
 
         names = (*loaded.plan.removed, *loaded.values)
         going = [self.namespace[name] for name in names if name in self.namespace]
-        self._awaited = awaited_among((*self._awaited, *going), self.namespace)
+        self._awaited = find_awaited((*self._awaited, *going), self.namespace)
 
     def _log_handlers_of(self, loaded: Loaded) -> list[tuple[object, object]]:
         """Handlers of log records that variables hold, and what these hold afterwards: loggers of libraries, too, keep them."""
@@ -283,9 +288,9 @@ class Workspace(Watching):
         from agent_kernel.session import loading
 
         if self._awaited:
-            from agent_kernel.values.surface import awaited_among
+            from agent_kernel.values.surface import find_awaited
 
-            self._awaited = awaited_among(self._awaited, self.namespace)
+            self._awaited = find_awaited(self._awaited, self.namespace)
         for members, entries in loaded.plan.groups_there():
             group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan)
             if group is not None:
@@ -308,7 +313,7 @@ class Workspace(Watching):
         for name, manifest in loaded.plan.manifests.items() if held else ():
             group = self.tracking.groups.get(name)
             if group is not None and decode_layout(manifest.layout).pins:
-                group.pins = held.shared_with(group.reach)
+                group.pins = held.find_shared(group.reach)
 
 
 class Loaded(msgspec.Struct, frozen=True):

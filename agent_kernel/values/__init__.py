@@ -12,7 +12,7 @@ from collections.abc import Iterable
 CLASS_PREFIX = "\0class:"
 
 
-def shown(names: Iterable[str]) -> str:
+def list_for_person(names: Iterable[str]) -> str:
     """The names for a person: the variables; of a class that no variable is saved with, the class."""
     names = list(names)
     variables = [name for name in names if not name.startswith("\0")]

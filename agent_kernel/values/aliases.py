@@ -252,9 +252,9 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         if type(value) is types.FunctionType:
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.update(_held_by_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
+    found.ids.update(_find_held_by_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
     leaves = dump.class_level.union(libraries, stops)
-    roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]
+    roots = [root for root in _find_roots(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
     found.ids.difference_update(ids_of(dump.kept))
     found.named = found.ids & dump.named.keys()
@@ -275,9 +275,9 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     counts = list(map(sys.getrefcount, saved))
     over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
     found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, ids_of(map(type, over))))))
-    found.ids.update(_held_by_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
+    found.ids.update(_find_held_by_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
     if dump.named:  # the pickler was told of all of these, but not every one was met
-        found.ids -= dump.named.keys() - _held_in(saved, dump.named.keys())
+        found.ids -= dump.named.keys() - _find_held(saved, dump.named.keys())
     # Of functions a copy is saved.
     level = [part for value in dump.instances if type(value) is types.FunctionType for part in _parts_of(value)]
     _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
@@ -290,7 +290,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     return found
 
 
-def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
+def _find_held(saved: list[object], ids: AbstractSet[int]) -> set[int]:
     """Those of the ids that containers among what was saved hold."""
     followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
     holders = dict(zip(ids_of(followed), followed, strict=True))
@@ -303,7 +303,7 @@ def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
 _OF_ONE_SAVED = 4
 
 
-def held_below(items: object, dump: Dump) -> set[int]:
+def find_held_below(items: object, dump: Dump) -> set[int]:
     """Of one segment: the ids of instances, and of containers that something outside the segment holds too.
 
     `items` is the segment's own copy of its part of the container, so its items have one holder more than usual.
@@ -311,13 +311,13 @@ def held_below(items: object, dump: Dump) -> set[int]:
     found = Reach(complete=False)
     _note_visited(dump, found)
     _walk([items], found, dump, copies=1)
-    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level)
+    _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level)
     found.ids.difference_update(ids_of(dump.kept))
     found.ids.discard(id(items))
     return found.ids
 
 
-def held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
+def find_held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
     """The ids of mutable objects that something but the values themselves may hold.
 
     Errs on the safe side: a reference that cannot be explained counts as a holder.
@@ -338,7 +338,7 @@ def held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Co
     # An instance that only a tuple holds is held elsewhere where the tuple is.
     objects = set(ids_of((*dump.instances, *dump.opaque)))
     _walk([list(values)], found, dump, copies=holders, leaves=stops, objects=objects)
-    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops), objects=objects)
+    _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops), objects=objects)
     found.ids.difference_update(ids_of(dump.kept))
     return found.ids
 
@@ -372,7 +372,7 @@ def find(ids: set[int], values: Iterable[object], dump: Dump, stops: Collection[
     """The objects of these ids below the values, in an order that depends on the values alone."""
     values = list(values)
     found = {id(value): value for value in (*values, *dump.instances, *dump.opaque) if id(value) in ids}
-    level = [value for value in (*_entered(values, dump), *dump.roots) if id(value) not in stops]
+    level = [value for value in (*_find_roots(values, dump), *dump.roots) if id(value) not in stops]
     visited = {id(value) for value in level}.union(stops)
     while level and len(found) < len(ids):
         level = [value for value in referents(level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited]
@@ -390,7 +390,7 @@ def _note_visited(dump: Dump, found: Reach) -> None:
     found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
 
 
-def _entered(values: Iterable[object], dump: Dump) -> list[object]:
+def _find_roots(values: Iterable[object], dump: Dump) -> list[object]:
     """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
     roots: list[object] = [value for value in values if id(type(value)) in _FOLLOWED_IDS]
     code = list(map(_CODE_IDS.__contains__, ids_of(map(type, dump.instances))))
@@ -429,12 +429,14 @@ def _walk(
         if found.complete:
             found.ids.update(ids_of(mutable))
         else:
-            found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
+            found.ids.update(_find_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if not found.complete:
             tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
-            held = _held_by_more(tuples, copies) if tuples else ()
-            found.ids.update(_held_by_tuples((value for value in tuples if id(value) in held), objects) if held else ())
+            held = _find_held_by_more(tuples, copies) if tuples else ()
+            found.ids.update(
+                _find_held_by_tuples((value for value in tuples if id(value) in held), objects) if held else ()
+            )
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = that_lead_on(followed)
@@ -448,7 +450,7 @@ def _walk(
         copies = 0
 
 
-def _held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
+def _find_held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
     """The ids of the mutable containers that tuples and frozen sets hold, which may have no other holder: who shares a tuple shares these.
 
     Args:
@@ -467,7 +469,7 @@ def _held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozen
     return found
 
 
-def _held_by_more(mutable: list[Any], copies: int) -> set[int]:
+def _find_held_by_more(mutable: list[Any], copies: int) -> set[int]:
     """The ids of those that have more references than the walk explains.
 
     That is for each time it was met its parent, `followed` and `mutable`, and once getrefcount's own argument.
@@ -494,7 +496,7 @@ def _may_hold_bytearrays(dump: Dump) -> bool:
     return any(_BYTEARRAY.search(stream) is not None for stream in dump.streams)
 
 
-def joined(parts: Iterable[Reach]) -> Reach:
+def join_reaches(parts: Iterable[Reach]) -> Reach:
     """What several values reach together."""
     parts = list(parts)
     ids = set[int]().union(*(part.ids for part in parts))

@@ -281,7 +281,7 @@ def _first_places(codes: Any) -> Any:
 
 def _pickle_atoms(items: list[object], are_plain: bool) -> bytes:
     # Tuples have parts that they may share; what is reduced names its type each time. All others need no memo.
-    return _pickled_alone(items) if are_plain else pickle.dumps(items, 5)
+    return _dump_alone(items) if are_plain else pickle.dumps(items, 5)
 
 
 # -- lists, tuples, dicts and sets
@@ -344,7 +344,7 @@ class _Alone(pickle.Pickler):
         raise _NotScalarError
 
 
-def _pickled_alone(items: Any) -> bytes:
+def _dump_alone(items: Any) -> bytes:
     sink = io.BytesIO()
     _pickle_alone(items, sink)
     return sink.getvalue()

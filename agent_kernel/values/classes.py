@@ -33,7 +33,7 @@ from agent_kernel.values.reducers.code import digest_of_function, holds_only_ato
 from agent_kernel.values.restore import classes as restore
 from agent_kernel.values.restore.classes import is_made_again
 from agent_kernel.values.summaries.reading import module_name
-from agent_kernel.values.surface import called_at_death
+from agent_kernel.values.surface import find_death_callbacks
 
 if TYPE_CHECKING:
     from agent_kernel.values.dump import LiveNames
@@ -220,7 +220,7 @@ def digest_of_class(kind: type, names: LiveNames, namespace: dict[str, object]) 
 
     Plain is one of `type` whose bases are the notebook's too, with nothing in it but plain functions, numbers and texts.
     """
-    if type(kind) is not type or kind.__module__ != "__main__" or called_at_death(kind, namespace):
+    if type(kind) is not type or kind.__module__ != "__main__" or find_death_callbacks(kind, namespace):
         return b""
     bases = [base for base in kind.__bases__ if base is not object]
     if any(type(base) is not type or base.__module__ != "__main__" for base in bases):
@@ -358,7 +358,7 @@ class Body:
         self.early: list[Fill] = []
         self.rest: list[Fill] = [FillOne(kind, {name: found}) for name, found in rest.items()]
         if issubclass(kind, enum.Enum):
-            members: dict[str, object] = {name: _made_of(member) for name, member in kind.__members__.items()}
+            members: dict[str, object] = {name: _find_arguments(member) for name, member in kind.__members__.items()}
             extras: dict[str, object] = {name: e for name, member in kind.__members__.items() if (e := _extra(member))}
             self.early += [FillEnum(kind, members)] if members else []
             self.rest += [FillMembers(kind, extras)] if extras else []
@@ -367,7 +367,7 @@ class Body:
                 self.rest += [FillContents(kind, contents)] if contents else []
         self.early += [Fill(kind, early)] if early else []
         self.rest += [Complete(kind, rest)] if rest else []
-        registered = _registered(kind)
+        registered = _find_registered(kind)
         self.rest += [FillRegistered(kind, registered)] if registered else []
 
     @property
@@ -456,7 +456,7 @@ def _is_bare(found: Any) -> bool:
     )
 
 
-def _made_of(member: Any) -> tuple[object, object]:
+def _find_arguments(member: Any) -> tuple[object, object]:
     """A member's value, and the arguments that its data type's own `__new__` makes it of."""
     base = restore.maker_of(type(member))
     getter = getattr(base, "__getnewargs__", None)
@@ -478,7 +478,7 @@ _PLAIN_CONTENT: dict[Any, Callable[[Any], object]] = {
 }
 
 
-def _registered(kind: type) -> dict[str, object]:
+def _find_registered(kind: type) -> dict[str, object]:
     """The classes that were registered with an abstract base class, by name."""
     if not isinstance(kind, abc.ABCMeta):
         return {}

@@ -22,8 +22,8 @@ from agent_kernel.values.addresses import Versions, ids_of
 from agent_kernel.values.summaries.reading import (
     class_dict,
     derives_from,
+    find_loaded,
     instance_dict,
-    loaded,
     module_dict,
     module_name,
 )
@@ -102,7 +102,7 @@ def _look_again(package: str) -> None:
         if not classes.are_same():
             held.classes[place] = Versions(classes.kinds)
             for kind in classes.kinds:
-                held.take(list(holdings.made_for(kind)), holdings)
+                held.take(list(holdings.find_own(kind)), holdings)
 
 
 def modules_of(package: str) -> list[str]:
@@ -151,7 +151,7 @@ class _Holdings:
     def __init__(self, package: str, known: set[int]) -> None:
         self._package = package
         self._known = known
-        self._data = _PLAIN | {id(loaded("numpy", "ndarray"))}
+        self._data = _PLAIN | {id(find_loaded("numpy", "ndarray"))}
         self._other: set[int] = set()  # types of which nothing is held
         self._own: dict[int, bool] = {}  # the package's types, and whether things may hang on their objects
         self.attributes: set[int] = set()  # ids of attribute dicts that were met
@@ -172,7 +172,7 @@ class _Holdings:
                 yield value  # to be kept
                 yield from self._among(list(class_dict(kind).values()))
 
-    def made_for(self, kind: type) -> Iterator[object]:
+    def find_own(self, kind: type) -> Iterator[object]:
         """What a class holds of the package's own types, less what is known."""
         yield from self._among([value for value in class_dict(kind).values() if self._is_own(type(value))])
 

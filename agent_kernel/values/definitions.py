@@ -81,7 +81,7 @@ def remember(code: CodeType, payload: bytes) -> tuple[CodeType, DefinitionId, by
     return known
 
 
-def compiled(payload: bytes) -> CodeType:
+def load_code(payload: bytes) -> CodeType:
     """Return the code object of stored bytes, recompiled where another Python made them.
 
     Raises:
@@ -332,7 +332,7 @@ def _statement(code: CodeType, namespace: Mapping[str, object]) -> tuple[str, in
     # From Python 3.13 on, what follows `python -c` has the file name that all executed text has.
     is_found = bool(lines) and (code.co_filename != "<string>" or holds("".join(lines), code))
     if not is_found:
-        lines = executed_text(code, namespace).splitlines(keepends=True)
+        lines = find_text(code, namespace).splitlines(keepends=True)
     for first, last in _spans(code.co_filename, lines) if lines else ():
         if first <= code.co_firstlineno <= last:
             return "".join(lines[first - 1 : last]), first
@@ -368,7 +368,7 @@ _MOST_CELLS = 200
 _EXECUTES = re.compile(r"\b(?:exec|eval|compile)\b")
 
 
-def executed_text(code: CodeType, namespace: Mapping[str, object]) -> str:
+def find_text(code: CodeType, namespace: Mapping[str, object]) -> str:
     """The text that gives exactly this code; "" if it is not found."""
     if code.co_qualname.startswith("__create_fn__."):  # a dataclass makes it again by itself
         return ""
@@ -440,7 +440,7 @@ def recompile(definition: Definition, filename: str) -> CodeType:
     except (SyntaxError, ValueError) as error:
         raise NoSourceError(f"{definition.name} was written for Python {made_by}: {error}") from error
     wanted = _COMPREHENSIONS.sub("", definition.name)
-    matches = [code for code in _nested(module) if _COMPREHENSIONS.sub("", code.co_qualname) == wanted]
+    matches = [code for code in _find_nested(module) if _COMPREHENSIONS.sub("", code.co_qualname) == wanted]
     if not matches:
         raise NoSourceError(f"{definition.name} is not in the source that Python {made_by} compiled it from")
 
@@ -451,9 +451,9 @@ def recompile(definition: Definition, filename: str) -> CodeType:
     return min(matches, key=distance)
 
 
-def _nested(code: CodeType) -> list[CodeType]:
+def _find_nested(code: CodeType) -> list[CodeType]:
     inner = [constant for constant in code.co_consts if type(constant) is CodeType]
-    return [*inner, *(deeper for child in inner for deeper in _nested(child))]
+    return [*inner, *(deeper for child in inner for deeper in _find_nested(child))]
 
 
 def stand_in(payload: bytes, cells: int = 0) -> CodeType:

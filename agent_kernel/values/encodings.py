@@ -72,9 +72,9 @@ def from_bytes(content: bytes, most: int) -> Iterator[object]:
             return
     if content[257:262] == b"ustar":
         yield from _tar(content, most)
-    elif text := _decoded(content, _wide(content) or "utf-8"):
+    elif text := _decode_text(content, _wide(content) or "utf-8"):
         yield text
-    elif found := _deflated(content, most):
+    elif found := _inflate(content, most):
         yield found
 
 
@@ -84,10 +84,10 @@ def _is_other_form(content: bytes) -> bool:
 
 
 def _is_packed(content: bytes) -> bool:
-    return content.startswith(_STARTS) or content[257:262] == b"ustar" or bool(_deflated(content, _ENOUGH))
+    return content.startswith(_STARTS) or content[257:262] == b"ustar" or bool(_inflate(content, _ENOUGH))
 
 
-def _deflated(content: bytes, most: int) -> bytes:
+def _inflate(content: bytes, most: int) -> bytes:
     """What was compressed without a header that says so. Returns b"" for other bytes.
 
     Raises:
@@ -134,7 +134,7 @@ def from_text(text: str) -> Iterator[object]:
     if _TOKEN.fullmatch(text):
         yield from text.split(".")
     if " " in text or "\n" in text:  # `Basic dXNlcjpwYXNzd29yZA==`
-        yield from (word for word in text.split() if len(word) >= 2 * _TELLING and any(_meant_by(word)))
+        yield from (word for word in text.split() if len(word) >= 2 * _TELLING and any(_decode_whole(word)))
     if pair := _USER_AND_PASSWORD.fullmatch(text):
         yield pair[1]
     if "&" in text and (plain := html.unescape(text)) != text:
@@ -151,14 +151,14 @@ def from_text(text: str) -> Iterator[object]:
         yield plain
     if "\\" in text and (plain := _ESCAPED.sub(r"\1", text)) != text:
         yield plain
-    yield from _meant_by(text)
+    yield from _decode_whole(text)
 
 
-def _meant_by(text: str) -> Iterator[bytes]:
+def _decode_whole(text: str) -> Iterator[bytes]:
     """The bytes that a text stands for as a whole, where they are readable or packed."""
     for decode in (_base64, _base32, _base85, _hex):
         content = decode(text)
-        if content and (_is_packed(content) or _decoded(content, "utf-8")):
+        if content and (_is_packed(content) or _decode_text(content, "utf-8")):
             yield content
 
 
@@ -183,7 +183,7 @@ def from_int(number: int) -> bytes:
     if number.bit_length() <= 64 or number < 0:
         return b""
     content = number.to_bytes(-(-number.bit_length() // 8), "big")
-    return next((one for one in (content, content[::-1]) if _decoded(one, "utf-8")), b"")
+    return next((one for one in (content, content[::-1]) if _decode_text(one, "utf-8")), b"")
 
 
 _HEX_NUMBER: Final = re.compile(r"(?:0x|\\x)?[0-9A-Fa-f]{2}")
@@ -203,7 +203,7 @@ def characters(items: list[Any]) -> str:
     return text if text.isprintable() else ""
 
 
-def _decoded(content: bytes, encoding: str) -> str:
+def _decode_text(content: bytes, encoding: str) -> str:
     """Bytes as readable text. Returns "" if they are not text."""
     try:
         text = content.decode(encoding)
@@ -290,7 +290,7 @@ def _parts_of_address(text: str) -> Iterator[str]:
 # -- what is compressed or packed
 
 
-def _inflated(make: Callable[[], Any]) -> Callable[[bytes, int], Iterator[object]]:
+def _make_unpacker(make: Callable[[], Any]) -> Callable[[bytes, int], Iterator[object]]:
     def unpack(content: bytes, most: int) -> Iterator[object]:
         machine = make()
         try:
@@ -436,24 +436,24 @@ def _png(content: bytes, _most: int) -> Iterator[object]:
         at += 12 + size
 
 
-def _closed(_content: bytes, _most: int) -> Iterator[object]:
+def _refuse(_content: bytes, _most: int) -> Iterator[object]:
     raise ClosedError
     yield
 
 
 _FORMS: Final[tuple[tuple[bytes, Callable[[bytes, int], Iterator[object]]], ...]] = (
-    *((start, _inflated(_zlib(15))) for start in (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")),
-    (b"\x1f\x8b", _inflated(_zlib(31))),
-    (b"BZh", _inflated(_bz2)),
-    (b"\xfd7zXZ\0", _inflated(_lzma)),
-    (b"\x5d\0\0", _inflated(_lzma)),
+    *((start, _make_unpacker(_zlib(15))) for start in (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")),
+    (b"\x1f\x8b", _make_unpacker(_zlib(31))),
+    (b"BZh", _make_unpacker(_bz2)),
+    (b"\xfd7zXZ\0", _make_unpacker(_lzma)),
+    (b"\x5d\0\0", _make_unpacker(_lzma)),
     (b"\x28\xb5\x2f\xfd", _zstandard),
     (b"PK\x03\x04", _zip),
     (b"SQLite format 3\0", _sqlite),
     (b"PAR1", _parquet),
     (b"ARROW1", _arrow),
     (b"\x89PNG\r\n\x1a\n", _png),
-    *((start, _closed) for start in (b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x89HDF\r\n")),
+    *((start, _refuse) for start in (b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x89HDF\r\n")),
 )
 _STARTS: Final = tuple(start for start, _ in _FORMS)
 
@@ -480,15 +480,15 @@ _SHORTEST: Final = 8  # characters of what is found again in such a form
 class Search(Protocol):
     """Finds texts in another."""
 
-    def found(self, text: str) -> Iterator[Span]:
+    def find(self, text: str) -> Iterator[Span]:
         """Where any of the longer texts stands."""
         ...
 
-    def found_in_other_case(self, text: str) -> Iterator[Span]:
+    def find_in_other_case(self, text: str) -> Iterator[Span]:
         """Where any of them stands in capitals, or without."""
         ...
 
-    def found_as_words(self, text: str) -> Iterator[Span]:
+    def find_as_words(self, text: str) -> Iterator[Span]:
         """Where any of them stands with nothing but letters and digits looked at."""
         ...
 
@@ -514,7 +514,7 @@ def has_encoded(word: str, search: Search) -> bool:
 
 def _holds(text: str, search: Search, depth: int) -> bool:
     """Whether a decoded text is one of these, or has a longer one, plain or encoded again."""
-    if text.strip() in search or any(search.found(text)):
+    if text.strip() in search or any(search.find(text)):
         return True
     if not text.translate(_BLANKS).isprintable():  # most runs are words, and give none
         return False
@@ -680,19 +680,19 @@ _ROT13: Final = str.maketrans(
 
 def _read(text: str, search: Search) -> Iterator[Span]:
     """Where such a text stands that is written character by character in another way."""
-    yield from search.found_in_other_case(text)
-    for at, end in search.found(text[::-1]):
+    yield from search.find_in_other_case(text)
+    for at, end in search.find(text[::-1]):
         yield len(text) - end, len(text) - at
-    yield from search.found(text.translate(_ROT13))
+    yield from search.find(text.translate(_ROT13))
     for start, end in _lines(text, _WRITTEN_OTHERWISE):
-        yield from _located(list(_unescaped(text[start:end], start)), search.found)
+        yield from _locate(list(_unescape(text[start:end], start)), search.find)
     for region, code, base in _CODES:
         for found in region.finditer(text):
-            yield from _located(list(_of_codes(found, code, base)), search.found)
+            yield from _locate(list(_of_codes(found, code, base)), search.find)
     for start, end in _apart(text):
         words = list(_words(text, start, end))
-        for units in (words, list(_uncounted(words))):
-            yield from _located([one for one in units if len(one[0]) == 1], search.found_as_words)
+        for units in (words, list(_drop_counts(words))):
+            yield from _locate([one for one in units if len(one[0]) == 1], search.find_as_words)
 
 
 def _lines(text: str, sign: re.Pattern[str]) -> Iterator[Span]:
@@ -705,13 +705,13 @@ def _lines(text: str, sign: re.Pattern[str]) -> Iterator[Span]:
         yield start, end
 
 
-def _located(units: list[Unit], found: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
+def _locate(units: list[Unit], found: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
     """The places where what these characters say is written."""
     for at, end in found("".join(char for char, _, _ in units)):
         yield units[at][1], units[end - 1][2]
 
 
-def _unescaped(line: str, start: int) -> Iterator[Unit]:
+def _unescape(line: str, start: int) -> Iterator[Unit]:
     done = 0
     for escape in _ESCAPE.finditer(line):
         yield from _plain(line, done, escape.start(), start)
@@ -764,7 +764,7 @@ def _words(text: str, start: int, end: int) -> Iterator[Unit]:
     return ((found[0], start + found.start(), start + found.end()) for found in _WORD.finditer(region))
 
 
-def _uncounted(words: list[Unit]) -> Iterator[Unit]:
+def _drop_counts(words: list[Unit]) -> Iterator[Unit]:
     """Without the numbers that count them: 0, 1, 2 and so on."""
     count = next((int(word) for word, _, _ in words if word in ("0", "1")), -1)
     for one in words:

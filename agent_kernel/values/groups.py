@@ -27,8 +27,8 @@ from agent_kernel.values.aliases import (
     Reach,
     clusters_of,
     find,
-    held_elsewhere,
-    joined,
+    find_held_elsewhere,
+    join_reaches,
     overlaps_itself,
     owner_of,
     reach,
@@ -48,7 +48,7 @@ from agent_kernel.values.pickler import (
 )
 from agent_kernel.values.references import Named
 from agent_kernel.values.segments import NOWHERE, Cuts
-from agent_kernel.values.surface import called_at_death, held_by
+from agent_kernel.values.surface import find_death_callbacks, find_held
 
 if TYPE_CHECKING:
     from agent_kernel.values import classes
@@ -251,7 +251,7 @@ def _dump_naming(
         if cut is not None and not references.containers_among(cut.reach.ids, namespace):
             return cut
     if lead is not None and not own_classes:
-        behind = _gone_on(members, lead, namespace)
+        behind = _go_on(members, lead, namespace)
         if behind is not None:
             return behind
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
@@ -304,7 +304,7 @@ def _dump_naming(
     return made
 
 
-def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, object]) -> Dumped | None:
+def _go_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, object]) -> Dumped | None:
     """Dump the members behind what they lead to, once for each lead; None if they do not go into one stream with it."""
     pickler, lead.pickler = lead.pickler, None
     lead.remembers = pickler if lead.reach.deferred else None
@@ -315,7 +315,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     leads = 1
     try:
         pickler.go_on(_all_of(members), dump)
-        shared = shared_of(dump)
+        shared = find_shared(dump)
         if shared:
             from agent_kernel.values.restore.arrays import shared_arrays
 
@@ -330,22 +330,22 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
         ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
         if ranges != [(found.space, found.low, found.high) for found in pickler.clusters]:
             return None
-    if not _shared_owners(dump) <= pickler.shared_owners:
+    if not _find_shared_owners(dump) <= pickler.shared_owners:
         return None
     dump.streams = [pickler.sink.getvalue()]
     _note_farewells(members, dump, namespace)
     made = assemble(members, (), dump)
     made.layout = msgspec.structs.replace(made.layout, lead=leads)
-    added = reach_of(members, _added(lead.dump, dump))
+    added = reach_of(members, _take_difference(lead.dump, dump))
     met = references.containers_among(added.ids.union(added.named), namespace)
     if not met.keys() <= lead.dump.named.keys():
         return None
     deferred = Reach(complete=False, deferred=True, named=set(lead.dump.named))
-    made.reach = deferred if lead.reach.deferred else joined([lead.reach, added])
+    made.reach = deferred if lead.reach.deferred else join_reaches([lead.reach, added])
     return made
 
 
-def shared_of(dump: Dump) -> list[tuple[Any, str, Any]]:
+def find_shared(dump: Dump) -> list[tuple[Any, str, Any]]:
     """Of what was packed into the state of its holder that which something else in the dump holds too."""
     if not dump.loose:
         return []
@@ -360,7 +360,7 @@ def shared_of(dump: Dump) -> list[tuple[Any, str, Any]]:
     return [found for found, items in owned if any(holders[item] > 1 or item in met for item in items)]
 
 
-def _added(before: Dump, after: Dump) -> Dump:
+def _take_difference(before: Dump, after: Dump) -> Dump:
     """What was met since, of what a walk goes by."""
     return Dump(
         streams=after.streams,
@@ -386,9 +386,9 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
     """What weak references call when a value dies: it may die in the cell that names it next."""
     for value in (*members.values(), *islice(dump.instances, _MOST_MOURNED)):
         if weakref.getweakrefcount(value):
-            called = called_at_death(value, namespace)
+            called = find_death_callbacks(value, namespace)
             if called:
-                held = held_by(called, namespace)
+                held = find_held(called, namespace)
                 dump.globals_used |= held.names
                 dump.held |= held.ids
                 dump.held_memory |= held.memory
@@ -396,7 +396,7 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
     """Whether no module holds the value, and nothing of the notebook's waits for its death."""
-    return not references.may_be_container(value, namespace) and not called_at_death(value, namespace)
+    return not references.may_be_container(value, namespace) and not find_death_callbacks(value, namespace)
 
 
 def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
@@ -430,7 +430,7 @@ def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str
         from agent_kernel.values.classes import digest_of_class
 
         return digest_of_class(value, names, namespace)
-    return b"" if called_at_death(value, namespace) else b"class " + names.uid_of(value).encode()
+    return b"" if find_death_callbacks(value, namespace) else b"class " + names.uid_of(value).encode()
 
 
 def _dump_atoms(
@@ -446,7 +446,7 @@ def _dump_atoms(
         before = [_cuts_of(value, members, cuts)]
         cut = segments.dump_segments([value], names, namespace, before, of_atoms={id(value)}, dumped=dumped)
         if cut is not None:
-            return _segmented(cut, [], cut.reach, form=type(value).__name__)
+            return _join_segments(cut, [], cut.reach, form=type(value).__name__)
     dump = _dump_shared(_phases(members, ()), names, namespace)
     made = assemble(members, (), dump)
     made.reach = reach_of(members, dump)
@@ -481,7 +481,7 @@ def reach_of(
         dump.roots.extend(object.__getattribute__(value, "__dict__") for value in held)
     elif pickler is not None:
         own = (id(pickler.dispatch_table),)
-        found = reach_of_saved(_shareable(members, bodies), dump, pickler.saved(), own)
+        found = reach_of_saved(_shareable(members, bodies), dump, pickler.list_saved(), own)
         found.ids.update(pickler.doubtful_dicts)  # of which copies were saved
         return found
     return reach(_shareable(members, bodies), dump)
@@ -538,14 +538,14 @@ def _open_shared(
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again
     clusters = clusters_of(dump.memory, dump.views)
-    owners = _shared_owners(dump)
+    owners = _find_shared_owners(dump)
     if clusters or owners:
         del pickler  # it holds all attribute dicts, which would seem to be shared
         pickler = open_dump(phases, names, namespace, clusters=clusters, shared_owners=owners, **options)
     return pickler
 
 
-def _shared_owners(dump: Dump) -> frozenset[int]:
+def _find_shared_owners(dump: Dump) -> frozenset[int]:
     """What more than one visited object looks at: owners of object arrays, and arrays of copy-on-write frames."""
     seen: dict[int, set[int]] = {}
     arrays = [*dump.object_arrays, *dump.labels]
@@ -628,7 +628,7 @@ def _cut(
     (value,) = members.values()
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments([value], names, namespace, before, known, anchors, dumped=dumped)
-    return None if cut is None else _segmented(cut, [], cut.reach, form=type(value).__name__)
+    return None if cut is None else _join_segments(cut, [], cut.reach, form=type(value).__name__)
 
 
 def _cuts_of(value: object, members: Mapping[str, object], cuts: Mapping[str | int, Cuts]) -> Cuts:
@@ -650,7 +650,7 @@ def _cut_beside(
     others = tuple(member for name, member in members.items() if name != long)
     beside = _dump_shared([others], names, namespace)
     near = reach(others, beside)
-    held = held_elsewhere(others, beside, holders=2)
+    held = find_held_elsewhere(others, beside, holders=2)
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments(
         [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(held)
@@ -664,7 +664,7 @@ def _cut_beside(
     _name_anchors(cut, shared, names, namespace)
     first = dump_objects([shared, others], names, namespace)
     everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
-    return _segmented(cut, [first], everything, form=type(value).__name__, long=list(members).index(long))
+    return _join_segments(cut, [first], everything, form=type(value).__name__, long=list(members).index(long))
 
 
 def _cut_within(
@@ -684,14 +684,14 @@ def _cut_within(
     if len(met) < len(longs):  # what a reducer leaves out is not stored
         longs = [longs[number] for number in sorted(met)]
         numbers = {id(long): number for number, long in enumerate(longs)}
-    if not longs or clusters_of(beside.memory, beside.views) or _shared_owners(beside):
+    if not longs or clusters_of(beside.memory, beside.views) or _find_shared_owners(beside):
         return None
     near = reach(values, beside, stops=numbers)
     before = [_cuts_of(long, members, cuts) for long in longs]
     of_atoms = {id(long) for long in longs if atoms.holds_atoms(long)}
     # That an item leads to a member which leads to a container shows as that is dumped: it would lead to all of it.
     lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
-    held = held_elsewhere(values, beside, holders=2, stops=numbers) - lead
+    held = find_held_elsewhere(values, beside, holders=2, stops=numbers) - lead
     cut = segments.dump_segments(
         longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(held)
     )
@@ -706,7 +706,7 @@ def _cut_within(
     counts = [len(found.starts) for found in cut.cuts]
     within = tuple((type(long).__name__, count) for long, count in zip(longs, counts, strict=True))
     _note_farewells(members, first, namespace)
-    return _segmented(cut, [first], everything, within=within)
+    return _join_segments(cut, [first], everything, within=within)
 
 
 def _dump_around(
@@ -749,10 +749,10 @@ def _name_anchors(cut: segments.Segments, shared: list[Any], names: LiveNames, n
             segments.pickle_items(segment.items, names, namespace, anchors, dump=segment.dump)
 
 
-def _segmented(cut: segments.Segments, first: list[Dump], found: Reach, **said: Any) -> Dumped:
+def _join_segments(cut: segments.Segments, first: list[Dump], found: Reach, **said: Any) -> Dumped:
     """Args: said: of the layout, what the segments are."""
     streams = [*(segments.Segment(None, dump, b"") for dump in first), *cut.segments]
-    dump, counts = segments.joined(streams)
+    dump, counts = segments.join_dumps(streams)
     layout = Layout(
         streams=len(dump.streams),
         buffers=tuple(counts) if any(counts) else (),

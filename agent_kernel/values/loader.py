@@ -29,7 +29,7 @@ from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
-from agent_kernel.values.definitions import NoSourceError, compiled, stand_in
+from agent_kernel.values.definitions import NoSourceError, load_code, stand_in
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
 from agent_kernel.values.quiet import seldom_collected
@@ -232,7 +232,7 @@ class Loader:
                         self._step(stream, earlier)
                 waiting = failed
             before.append(step)
-            _spread(streams)
+            _spread_failures(streams)
             ordered = [stream for stream in ordered if stream.failure is None]
 
     def _say_none(self, failed: Sequence[Streams]) -> bool:
@@ -271,7 +271,7 @@ class Loader:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
         for stream in streams:
             self._step(stream, step)
-        _spread(streams)
+        _spread_failures(streams)
 
     def _step(self, stream: Streams, step: Callable[[Streams], object]) -> None:
         if stream.failure is not None:
@@ -297,7 +297,7 @@ class Loader:
         if definition not in self._codes:
             payload = self._source.definition(definition)
             try:
-                self._codes[definition] = compiled(payload)
+                self._codes[definition] = load_code(payload)
             except NoSourceError:
                 self._codes[definition] = stand_in(payload)
         return self._codes[definition]
@@ -348,7 +348,7 @@ class Loader:
         return shared[key]
 
     def held(self, module: str, name: str, kind: type) -> object:
-        live = _standing(module, name) if self._sets_back else None
+        live = _find_live(module, name) if self._sets_back else None
         if type(live) is kind:
             self.held_ids.add(id(live))
             return live
@@ -379,7 +379,7 @@ class Loader:
     def held_as(
         self, module: str, name: str, kind: type | None, make: Callable[..., object], arguments: tuple[Any, ...]
     ) -> object:
-        live = _standing(module, name) if self._sets_back else None
+        live = _find_live(module, name) if self._sets_back else None
         if live is not None and type(live) is kind and can_take(live, arguments):
             self.held_ids.add(id(live))
             return live
@@ -421,7 +421,7 @@ def _of_same_sources(contents: list[tuple[object, Any]], loaded: Sequence[object
     ]
 
 
-def _standing(module: str, name: str) -> object:
+def _find_live(module: str, name: str) -> object:
     """What a module holds; None where it is gone: its content was saved, and is not lost with it."""
     try:
         return vars(import_module(module)).get(name)
@@ -440,7 +440,7 @@ def _by_need(streams: Sequence[Streams]) -> list[Streams]:
     return [streams[number] for number in by_need(needs)]
 
 
-def _spread(streams: Sequence[Streams]) -> None:
+def _spread_failures(streams: Sequence[Streams]) -> None:
     """Let groups fail whose class has."""
     failed = {uid: stream.failure for stream in streams if stream.failure for uid in stream.class_ids}
     while failed:
@@ -619,7 +619,7 @@ class Guard:
             for name, held in said.items():
                 if id(type(held)) in _COUNTED_IDS:
                     self.keep_attribute(base, name, held)
-            used = {name for code in nested_codes(function.__code__) for name in code.co_names}
+            used = {name for code in find_nested_codes(function.__code__) for name in code.co_names}
             held_there = (function.__globals__[name] for name in used & function.__globals__.keys())
             found += containers_below((*said.values(), *held_there))
         for container in found:
@@ -676,7 +676,7 @@ def _codes_run(kind: type, namespace: dict[str, object], seen: dict[int, object]
         if function is None or function.__globals__ is not namespace or id(function) in seen:
             continue
         seen[id(function)] = function
-        for code in nested_codes(function.__code__):
+        for code in find_nested_codes(function.__code__):
             yield code
             todo += [found[name] for name in code.co_names if name in found]
             todo += [namespace[name] for name in code.co_names if name in namespace]
@@ -697,12 +697,12 @@ def _function(found: Any) -> types.FunctionType | None:
     return found if type(found) is types.FunctionType else None
 
 
-def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def find_nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """The code, and that of the functions in it."""
     yield code
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
-            yield from nested_codes(constant)
+            yield from find_nested_codes(constant)
 
 
 def _holds(container: Any, content: Any) -> bool:

@@ -34,8 +34,8 @@ from agent_kernel.values.addresses import addresses, ids_in, ids_of
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.restore.objects import own_dict_state
-from agent_kernel.values.summaries.reading import loaded
-from agent_kernel.values.surface import held_by, surface_digest
+from agent_kernel.values.summaries.reading import find_loaded
+from agent_kernel.values.surface import find_held, surface_digest
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -170,11 +170,11 @@ class Pickler(pickle.Pickler):
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
         sets = {name: getattr(self, name).copy() for name in _GROWING}
-        return Mark(self.sink.tell(), len(self.saved()), sets)
+        return Mark(self.sink.tell(), len(self.list_saved()), sets)
 
     def rewind(self, mark: Mark) -> None:
         """Come back to a mark, as if nothing had been dumped since: in a tenth of the time that all before it took."""
-        added = len(self.saved()) - mark.saved
+        added = len(self.list_saved()) - mark.saved
         memo: Any = self.memo.copy()
         kept = len(memo) - added
         self.memo = {item: place for item, place in memo.items() if place[0] < kept}
@@ -188,12 +188,12 @@ class Pickler(pickle.Pickler):
         if not doubtful:
             return frozenset()
         # Few among many: no set is made of all that the memo holds.
-        met = set(doubtful).intersection(ids_of(self.saved()))
+        met = set(doubtful).intersection(ids_of(self.list_saved()))
         return frozenset(item for item, owners in doubtful.items() if len(owners) > 1 or item in met)
 
     def memo_ids(self) -> frozenset[int]:
         """The ids of what the memo holds."""
-        return frozenset(ids_of(self.saved()))
+        return frozenset(ids_of(self.list_saved()))
 
     def digest_met(self) -> bytes:
         """Covers which objects that can change were pickled, and where the memory is that they look at; else empty."""
@@ -237,7 +237,7 @@ class Pickler(pickle.Pickler):
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
         return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(held))).tobytes(), 0)
 
-    def saved(self) -> list[object]:
+    def list_saved(self) -> list[object]:
         """What the memo holds, and some objects of the pickler's own."""
         return gc.get_referents(self)
 
@@ -258,8 +258,8 @@ class Pickler(pickle.Pickler):
         parts = handler(self, obj)
         if reference is None or isinstance(parts, str) or (parts is not NotImplemented and reducers.is_live(parts)):
             return parts
-        made: Any = reduced(obj) if parts is NotImplemented else parts
-        return made if isinstance(made, str) else reducers.held_as(obj, reference.module, reference.name, made)
+        made: Any = reduce(obj) if parts is NotImplemented else parts
+        return made if isinstance(made, str) else reducers.reduce_held_as(obj, reference.module, reference.name, made)
 
     # -- what modules hold
 
@@ -304,7 +304,7 @@ class Pickler(pickle.Pickler):
         """Save an object of the person's own module with its content, which goes back into the same object."""
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
-        return reducers.held(reference.module, reference.name, value)
+        return reducers.reduce_held(reference.module, reference.name, value)
 
     # -- what reducers call
 
@@ -313,9 +313,9 @@ class Pickler(pickle.Pickler):
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
         if is_dict_shared(self, value):
-            return with_shared_dict(value, self.protect(value) if self.careful else reduced(value))
+            return with_shared_dict(value, self.protect(value) if self.careful else reduce(value))
         if is_dict_doubtful(self, value):
-            return with_copied_dict(self, value, self.protect(value) if self.careful else reduced(value))
+            return with_copied_dict(self, value, self.protect(value) if self.careful else reduce(value))
         return self.protect(value) if self.careful else NotImplemented
 
     def custom(self, value: Any) -> Any:
@@ -355,14 +355,14 @@ class Pickler(pickle.Pickler):
             self._leave_out_made(parts)
 
     def _leave_out_made(self, parts: tuple[Any, ...]) -> None:
-        containers, others = _made_for(parts)
+        containers, others = _find_new(parts)
         self.kept += containers
         self.made.update(others)
 
     def immutable(self, value: Any) -> Any:
         """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
         try:
-            parts = reduced(value)
+            parts = reduce(value)
         except FOREIGN as error:
             if not self.careful:
                 raise
@@ -445,7 +445,7 @@ class Pickler(pickle.Pickler):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        held = held_by(value, self.namespace)
+        held = find_held(value, self.namespace)
         self.dump_record.globals_used |= held.names
         self.dump_record.held |= held.ids
         self.dump_record.held_memory |= held.memory
@@ -456,7 +456,7 @@ class Pickler(pickle.Pickler):
     def protect(self, value: Any) -> Any:
         """In a careful dump: reduce an object whose parts are looked into one by one."""
         try:
-            return reduced(value)
+            return reduce(value)
         except FOREIGN as error:
             return self.lose(value, explain(error))
 
@@ -477,7 +477,7 @@ class Pickler(pickle.Pickler):
         return ""
 
 
-def _made_for(parts: tuple[Any, ...]) -> tuple[list[object], list[int]]:
+def _find_new(parts: tuple[Any, ...]) -> tuple[list[object], list[int]]:
     """What stands in new tuples, lists, dicts and sets, and that nothing else holds: these containers, and ids of the rest."""
     found: list[object] = []
     others: list[int] = []
@@ -541,7 +541,7 @@ _HELD = references.HELD
 _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 
 
-def reduced(value: Any) -> Any:
+def reduce(value: Any) -> Any:
     """What `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
     registered = reducers.dispatch_table().get(type(value))
     return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
@@ -617,7 +617,7 @@ _NOTHING: Mapping[int, Named] = {}
 
 
 def _in_order(numbers: array[int]) -> array[int]:
-    frombuffer: Any = loaded("numpy", "frombuffer")
+    frombuffer: Any = find_loaded("numpy", "frombuffer")
     if frombuffer is None or len(numbers) < _MANY:
         return array("Q", sorted(numbers))
     frombuffer(numbers, dtype="uint64").sort()  # in place, in a twentieth of the time
@@ -628,7 +628,7 @@ _MANY = 1_000
 
 
 def _sum_of(found: bytes, more: int) -> bytes:
-    frombuffer: Any = loaded("numpy", "frombuffer")
+    frombuffer: Any = find_loaded("numpy", "frombuffer")
     total = sum(ids_in(found)) if frombuffer is None else int(frombuffer(found, dtype="uint64").sum())
     return ((total + more) & _LARGEST).to_bytes(8, "little")
 
@@ -678,8 +678,8 @@ class PinningPickler(Pickler):
         by_name = isinstance(parts, str) or (parts is NotImplemented and type(obj) is types.FunctionType)
         if pin is None or by_name or (parts is not NotImplemented and reducers.is_live(parts)):
             return parts
-        made: Any = reduced(obj) if parts is NotImplemented else parts
-        return made if isinstance(made, str) else reducers.pinned(obj, pin.reference.name, made)
+        made: Any = reduce(obj) if parts is NotImplemented else parts
+        return made if isinstance(made, str) else reducers.reduce_pinned(obj, pin.reference.name, made)
 
 
 class FlatPickler(PinningPickler):
@@ -700,7 +700,7 @@ class FlatPickler(PinningPickler):
             return parts
         noted = self.dump_record.instances
         is_noted = parts is NotImplemented and noted and noted[-1] is obj and type(obj) is not types.FunctionType
-        made: Any = reduced(obj) if is_noted else parts
+        made: Any = reduce(obj) if is_noted else parts
         if type(made) is not tuple or len(made) < 3 or any(made[3:5]) or made[2] is None:
             return parts
         if not any(made[0] is other for other in restore.MAKES_BARE):

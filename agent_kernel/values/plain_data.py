@@ -68,7 +68,11 @@ _last = [_LookedAt()]
 def run_only_their_own() -> bool:
     """Whether pandas and numpy hold no code of anyone else's. Quick where they hold what they held the last time."""
     last, count = _last[0], len(modules_of("pandas"))
-    if last.count != count or not last.classes.are_same() or addresses(last.told) != addresses(_told(last.settings)):
+    if (
+        last.count != count
+        or not last.classes.are_same()
+        or addresses(last.told) != addresses(_find_settings(last.settings))
+    ):
         last = _last[0] = _look(count, last)
     return last.is_own
 
@@ -78,7 +82,7 @@ def _look(count: int, last: _LookedAt) -> _LookedAt:
     kinds, settings = _classes("pandas", count), tuple(_settings())
     classes, told = (
         Versions(kinds),
-        tuple(_told(settings)),
+        tuple(_find_settings(settings)),
     )  # noted first: a change while we look is another the next time
     held = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *told)
     known = last.ids if last.is_own else frozenset[int]()
@@ -86,13 +90,13 @@ def _look(count: int, last: _LookedAt) -> _LookedAt:
     return _LookedAt(count, classes, settings, told, frozenset(map(id, held)), held, is_own)
 
 
-def _told(settings: Iterable[dict[Any, Any]]) -> Iterator[Any]:
+def _find_settings(settings: Iterable[dict[Any, Any]]) -> Iterator[Any]:
     """What stands in the settings of pandas, a dict within them too, and what numpy was told to call."""
     yield from chain.from_iterable(map(dict[Any, Any].values, settings))
-    yield from _told_to_numpy()
+    yield from _find_numpy_callbacks()
 
 
-def _told_to_numpy() -> Iterator[Any]:
+def _find_numpy_callbacks() -> Iterator[Any]:
     """What is called where a number overflows, and what shows numbers."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -214,12 +218,12 @@ def _name_of(kind: type) -> str:
     found = _names.get(kind)
     if found is None:
         module, name = module_name(kind), qualified_name(kind)
-        is_held = module != "__main__" and _held_at(module, name) is kind
+        is_held = module != "__main__" and _find_object(module, name) is kind
         found = _names.keep(kind, f"{module}.{name}" if is_held else "")
     return found
 
 
-def _held_at(module: str, name: str) -> object:
+def _find_object(module: str, name: str) -> object:
     """What stands there, without the code of anyone who would answer for it."""
     found: object = sys.modules.get(module)
     for part in name.split("."):

@@ -43,10 +43,10 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    find_loaded,
     flags_of,
     instance_dict,
     is_dict_slot,
-    loaded,
     module_dict,
     module_name,
 )
@@ -233,14 +233,14 @@ class RedactedTexts:
         """Whether bytes hold one of these as UTF-8."""
         if len(self) > _MOST_SOUGHT:
             text = content.decode("utf-8", "replace")
-            return self.masked(text) != text
+            return self.mask(text) != text
         return any(text.encode("utf-8", "surrogatepass") in content for text in self._index.all)
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text without these."""
         return _without(text, self._index.spans(text))
 
-    def masked_encoded(self, text: str) -> str:
+    def mask_encoded(self, text: str) -> str:
         """The text without what a reader could turn into one of these: base64, escapes, characters one by one."""
         return _without(text, spans(text, self)) if len(self) else text
 
@@ -248,16 +248,16 @@ class RedactedTexts:
         """Whether a word has one of these in base64 or hex."""
         return len(self) > 0 and has_encoded(word, self)
 
-    def found(self, text: str) -> Iterator[tuple[int, int]]:
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the longer ones of these stand."""
         return self._index.spans(text, _TELLING)
 
-    def found_as_words(self, text: str) -> Iterator[tuple[int, int]]:
+    def find_as_words(self, text: str) -> Iterator[tuple[int, int]]:
         """Where they stand without what is neither letter nor digit."""
         self._extend()
         return self._words.spans(text, whole=True)
 
-    def found_in_other_case(self, text: str) -> Iterator[tuple[int, int]]:
+    def find_in_other_case(self, text: str) -> Iterator[tuple[int, int]]:
         """Where those with a digit stand in capitals, or without: words may do so without being meant."""
         self._extend()
         lower = text.lower()
@@ -366,9 +366,9 @@ class RedactedNumbers:
 
     def are_in(self, word: str) -> bool:
         """Whether a word has one of these numbers."""
-        return self.masked(word) != word
+        return self.mask(word) != word
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text without these numbers."""
         if not self._known and not self._columns:
             return text
@@ -484,16 +484,16 @@ class Reader:
         if (
             hide
             and (depth == 0 or _is_of_the_notebook(value, kind))
-            and (parts := _defined(value, kind, is_named=depth == 0)) is not None
+            and (parts := _read_definition(value, kind, is_named=depth == 0)) is not None
         ):
             return self._once(value, [(part, True, depth + 1) for part in parts])
-        if hide and (parts := _led_to(value, kind)) is not None:
+        if hide and (parts := _read_interpreter_state(value, kind)) is not None:
             return self._once(value, [(part, True, depth + 1) for part in parts])
         if _is_passed_over(kind):
             return ()
         if hide and self._learn(value, kind):
             within = [cast("memoryview", value).obj] if kind is memoryview else []
-            found = [(part, True, depth + 1) for part in (*self._decoded(value, kind), *within)]
+            found = [(part, True, depth + 1) for part in (*self._decode(value, kind), *within)]
             if flags_of(kind) & _HEAP and _SPELLED.find(kind) is None:  # a text or number of a class of its own
                 found += self._once(value, list(_attributes(value, kind, True, depth)))
             return found
@@ -502,7 +502,7 @@ class Reader:
         self._met[id(value), hide] = value
         # A proxy is asked in vain, and what a search goes through is not told by it.
         self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind) or id(kind) == _SEARCH)
-        if hide and derives_from(kind, loaded("sqlite3", "Connection")):
+        if hide and derives_from(kind, find_loaded("sqlite3", "Connection")):
             return [(part, True, depth + 1) for part in self._rows(value)]
         if hide and derives_from(kind, io.FileIO):
             return [(part, True, depth + 1) for part in self._file(cast("io.FileIO", value))]
@@ -511,21 +511,21 @@ class Reader:
         table = _TABLES.find(kind)
         if table is not None:
             return cast("Iterable[Part]", getattr(self, table)(value, hide, depth))
-        if derives_from(kind, loaded("numpy", "ndarray")):
+        if derives_from(kind, find_loaded("numpy", "ndarray")):
             return self._array(value, hide, depth)
-        if derives_from(kind, loaded("pandas", "Index")):
+        if derives_from(kind, find_loaded("pandas", "Index")):
             index: Any = value
             names = [(name, True, depth + 1) for name in (*index.names, *_levels(index))] if hide else []
             return [*names, *self._cells(index, hide, depth)]
-        if hide and derives_from(kind, loaded("PIL.Image", "Image")):
+        if hide and derives_from(kind, find_loaded("PIL.Image", "Image")):
             return [*_attributes(value, kind, hide, depth), *self._pixels(value, depth)]
         items = list(self._items(value, kind, hide, depth))
         found = [*items, *_attributes(value, kind, hide, depth)]
         if hide and not items and _is_compiled(kind):  # no attribute may show what it holds
-            found += [(part, True, depth + 1) for part in (*_referents(value), *self._opened(value, kind))]
+            found += [(part, True, depth + 1) for part in (*_referents(value), *self._open(value, kind))]
         return found
 
-    def _opened(self, value: object, kind: type) -> list[object]:
+    def _open(self, value: object, kind: type) -> list[object]:
         """What an object of compiled code holds and no attribute shows: by its buffer, or by how it would be copied."""
         try:
             with memoryview(cast("Any", value)) as view:
@@ -541,7 +541,7 @@ class Reader:
         parts = (
             [how]
             if type(how) is str
-            else list(_flattened(cast("tuple[object, ...]", how)[1:]))
+            else list(_flatten(cast("tuple[object, ...]", how)[1:]))
             if type(how) is tuple
             else [b""]
         )
@@ -552,7 +552,7 @@ class Reader:
         parts = [_without_value(part, named) if type(part) is dict else part for part in parts]
         return [part for part in parts if type(part) is not str or not part.replace(".", "").isidentifier()]
 
-    def _decoded(self, value: object, kind: type) -> list[object]:
+    def _decode(self, value: object, kind: type) -> list[object]:
         """What a text, bytes or a large number was made from, one layer below."""
         if derives_from(kind, str):
             return list(encodings.from_text(exact_str(value)))
@@ -636,9 +636,9 @@ class Reader:
             content = bytes(cast("bytes", value))
             for one in {content, content.strip(b"\0"), *_runs(content)}:
                 self._learn_texts(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
-        elif derives_from(kind, loaded("numpy", "void")) and not cast("Any", value).dtype.names:
+        elif derives_from(kind, find_loaded("numpy", "void")) and not cast("Any", value).dtype.names:
             return self._learn(cast("Any", value).tobytes(), bytes)
-        elif (number := _spelled_number(value, kind)) is not None:
+        elif (number := _spell_number(value, kind)) is not None:
             self._learn_number(number)
             if derives_from(kind, complex):
                 self._learn_number(repr(float(cast("complex", value).real)))
@@ -650,7 +650,7 @@ class Reader:
             zone: object = getattr(value, "tzinfo", None)
             if type(zone) is datetime.timezone and _tells(str(zone)) and not str(zone).startswith("UTC"):
                 said.add(str(zone))
-            if derives_from(kind, loaded("fractions", "Fraction")):
+            if derives_from(kind, find_loaded("fractions", "Fraction")):
                 for part in ("numerator", "denominator"):
                     self._learn_number(str(getattr(value, part)))
             if kind is uuid.UUID:
@@ -705,7 +705,7 @@ class Reader:
                 held = list(islice(items(value), self._room(hide)))
                 spelled = encodings.characters(held) if hide else ""
                 return [*self._sequence(held, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
-        if derives_from(kind, loaded("numpy", "void")):
+        if derives_from(kind, find_loaded("numpy", "void")):
             fields = cast("Any", value).dtype.names
             return self._sequence(list(cast("Any", value).item()), hide, depth, fields) if fields else ()
         if hide and (parts := _parts_in_c(value, kind)) is not None:
@@ -736,7 +736,7 @@ class Reader:
 
     def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
-            yield [value.columns, *_beside(value)], True, depth + 1
+            yield [value.columns, *_find_table_attributes(value)], True, depth + 1
         yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         names: list[object] = list(islice(value.columns, self._room(hide)))
@@ -757,7 +757,7 @@ class Reader:
 
     def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
-            yield [value.name, *_beside(value)], True, depth + 1
+            yield [value.name, *_find_table_attributes(value)], True, depth + 1
         yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         if hide or labels_a_secret(value.name):
@@ -803,7 +803,7 @@ class Reader:
         return [*((text, True, depth + 1) for text in _texts_in(content)), *self._array(numbers, hide, depth)]
 
     def _pixels(self, value: Any, depth: int) -> list[Part]:
-        picture: Any = loaded("PIL.Image", "Image")
+        picture: Any = find_loaded("PIL.Image", "Image")
         try:
             content = picture.tobytes(value)
         except Exception:  # noqa: BLE001 - it is closed, or its file is gone
@@ -820,7 +820,7 @@ class Reader:
         return self._tensor(torch.empty(0, dtype=torch.uint8).set_(value), hide, depth)
 
     def _array(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
-        numpy: Any = loaded("numpy", "ndarray")
+        numpy: Any = find_loaded("numpy", "ndarray")
         plain = numpy.view(value, numpy)
         if hide:
             yield plain.dtype, True, depth + 1
@@ -831,7 +831,7 @@ class Reader:
             items: list[object] = list(islice(plain.reshape(-1), self._room(hide)))
             yield from self._sequence(items, hide, depth)
         elif hide and plain.dtype.kind in "iufSUTmMc":
-            if plain.dtype.kind in "iuSU" and (spelled := _spelled(plain)):
+            if plain.dtype.kind in "iuSU" and (spelled := _spell(plain)):
                 yield spelled, True, depth + 1
             if plain.dtype.kind in "iufc":
                 yield list(_texts_in(numpy.tobytes(plain))), True, depth + 1
@@ -934,7 +934,7 @@ def _texts_in(content: bytes) -> Iterator[bytes]:
         yield from _runs(content)
 
 
-def _spelled(array: Any) -> str:
+def _spell(array: Any) -> str:
     """The text that an array of small numbers or of single characters spells: its first ones tell whether it may be one."""
     flat = array.reshape(-1)
     few = flat[:_TELLING].tolist()
@@ -979,10 +979,10 @@ def _is_made_at_run_time(function: types.FunctionType) -> bool:
     return held is None
 
 
-def _said_in(code: types.CodeType) -> list[object]:
+def _find_texts(code: types.CodeType) -> list[object]:
     """The longer texts in the code of a function."""
     named = [code.co_name] if _tells(code.co_name) and code.co_name[:1] != "<" else []
-    inner = [text for one in code.co_consts if type(one) is types.CodeType for text in _said_in(one)]
+    inner = [text for one in code.co_consts if type(one) is types.CodeType for text in _find_texts(one)]
     return [one for one in code.co_consts if type(one) in (str, bytes) and len(one) >= _TELLING] + inner + named
 
 
@@ -1007,15 +1007,15 @@ def _could_hold(kind: type) -> bool:
     return not module.startswith(_BOOKKEEPING) and root not in _STANDARD and root not in _TALKING
 
 
-def _flattened(parts: Iterable[object]) -> Iterator[object]:
+def _flatten(parts: Iterable[object]) -> Iterator[object]:
     for part in parts:
         if type(part) is tuple:
-            yield from _flattened(cast("tuple[object, ...]", part))
+            yield from _flatten(cast("tuple[object, ...]", part))
         elif part is not None:
             yield part
 
 
-def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | None:
+def _read_definition(value: object, kind: type, *, is_named: bool) -> list[object] | None:
     """What a function holds beside its code, and a class beside its methods' names. None: it is neither.
 
     Args:
@@ -1023,9 +1023,9 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _said_in(function.__code__) if is_named or _is_written(function) else []
+        said = _find_texts(function.__code__) if is_named or _is_written(function) else []
         said = said if is_named else [one for one in said if one is not function.__doc__]
-        said += [*_given_to(function), *instance_dict(function).values()]
+        said += [*_find_own_texts(function), *instance_dict(function).values()]
         return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
@@ -1040,7 +1040,7 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
     return None
 
 
-def _given_to(function: types.FunctionType) -> Iterator[object]:
+def _find_own_texts(function: types.FunctionType) -> Iterator[object]:
     """What somebody gave a function as its name, its text or an annotation, that its code does not have."""
     code = function.__code__
     yield from (name for name in (function.__name__, function.__qualname__, code.co_name) if _tells(name))
@@ -1058,7 +1058,7 @@ def _tells(name: object) -> bool:
     return not all(map(str.isidentifier, parts)) or any(sum(map(str.isdigit, part)) >= SHORTEST for part in parts)
 
 
-def _led_to(value: Any, kind: type) -> list[object] | None:
+def _read_interpreter_state(value: Any, kind: type) -> list[object] | None:
     """What lies in the state of Python itself: of what runs, of modules of the person's own, of contexts. None: it is no such thing."""
     if derives_from(kind, types.ModuleType):
         entries: dict[str, object] = module_dict(value)
@@ -1092,7 +1092,7 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
     if kind is range:
         return _numbers_in(value)
     if kind is types.CodeType:
-        return _said_in(value)
+        return _find_texts(value)
     return None
 
 
@@ -1121,9 +1121,9 @@ def _parts_in_c(value: Any, kind: type) -> list[object] | None:
                 return []
     if kind is re.Pattern:
         return [value.pattern, *value.groupindex]
-    if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
+    if module_name(kind) == "pyarrow.lib" and derives_from(kind, find_loaded("pyarrow", "Array")):
         return [*value.to_pylist(), *_about(value)]
-    if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Scalar")):
+    if module_name(kind) == "pyarrow.lib" and derives_from(kind, find_loaded("pyarrow", "Scalar")):
         return [value.as_py()]
     return None
 
@@ -1147,7 +1147,7 @@ def _levels(index: Any) -> list[object]:
 _OF_TABLES: Final = frozenset({"_mgr", "_item_cache", "_attrs", "_flags", "_name", "_cacher"})
 
 
-def _beside(table: object) -> list[object]:
+def _find_table_attributes(table: object) -> list[object]:
     """What somebody has put beside the cells of a table of pandas."""
     return [held for name, held in instance_dict(table).items() if name not in _OF_TABLES]
 
@@ -1162,7 +1162,7 @@ def _about(column: Any) -> list[object]:
 
 def _categories(column: Any) -> list[object]:
     """The texts that a column of polars' was made with; of a new version its cells are all that there is."""
-    if not derives_from(type(cast("object", column.dtype)), loaded("polars", "Categorical")):
+    if not derives_from(type(cast("object", column.dtype)), find_loaded("polars", "Categorical")):
         return []
     try:
         return list(column.cat.get_categories())
@@ -1173,9 +1173,9 @@ def _categories(column: Any) -> list[object]:
 def _of_type(value: Any) -> list[object] | None:
     """What a type or schema of pyarrow's, or a type of numpy's, holds as names and remarks. None: it is no such thing."""
     kind = type(cast("object", value))
-    if derives_from(kind, loaded("polars", "Categorical")):
+    if derives_from(kind, find_loaded("polars", "Categorical")):
         return []  # it leads to the texts of all such columns that there are
-    arrow, numpy_type = sys.modules.get("pyarrow"), loaded("numpy", "dtype")
+    arrow, numpy_type = sys.modules.get("pyarrow"), find_loaded("numpy", "dtype")
     if derives_from(kind, numpy_type):
         fields: Any = value.fields or {}
         return [value.metadata, *fields, *(part for field in fields.values() for part in (field[0], *field[2:]))]
@@ -1243,7 +1243,7 @@ def _number(value: object, kind: type) -> str | None:
     """A number as Python writes it."""
     if kind is int or kind is float or kind is complex:
         return repr(value)
-    if derives_from(kind, loaded("numpy", "generic")):
+    if derives_from(kind, find_loaded("numpy", "generic")):
         plain: object = cast("Any", value).item()
         if type(plain) is tuple:
             return None
@@ -1254,7 +1254,7 @@ def _number(value: object, kind: type) -> str | None:
     return None
 
 
-def _spelled_number(value: object, kind: type) -> str | None:
+def _spell_number(value: object, kind: type) -> str | None:
     try:
         return _number(value, kind)
     except ValueError as error:  # of more digits than Python writes
@@ -1265,7 +1265,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
     """What an object has as attributes and in slots."""
     if id(kind) in _WITHOUT_ATTRIBUTES:
         return
-    left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
+    left_out = _OF_ALL_LOGGERS if derives_from(kind, find_loaded("logging", "Logger")) else _CALLED
     own = instance_dict(value)
     if hide and not own and _hides_its_dict(kind):
         referents: list[object] = gc.get_referents(value)
@@ -1275,7 +1275,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
             continue
         if hide and not name.isidentifier():
             yield name, True, depth + 1
-        if hide and type(held) is str and held in _said_by(kind):
+        if hide and type(held) is str and held in _find_words(kind):
             continue
         yield held, hide or is_secret_under(exact_str(name), held), depth + 1
     for base in bases_of(kind):
@@ -1293,7 +1293,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
 _words_of: dict[int, tuple[weakref.ref[type], frozenset[str]]] = {}  # by identity: a metaclass may compare as it likes
 
 
-def _said_by(kind: type) -> frozenset[str]:
+def _find_words(kind: type) -> frozenset[str]:
     """The short words in the code of a library's class: `auto`, `solid`. An attribute that is one of them tells nothing.
 
     Only what code was compiled with: what a class holds in attributes, or in a list, somebody may have put there.

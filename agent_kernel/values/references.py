@@ -42,7 +42,14 @@ from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import bases_of, class_dict, derives_from, loaded, module_dict, module_name
+from agent_kernel.values.summaries.reading import (
+    bases_of,
+    class_dict,
+    derives_from,
+    find_loaded,
+    module_dict,
+    module_name,
+)
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -173,7 +180,7 @@ def _without_collections() -> Generator[None]:
 
 def note(names: Iterable[str]) -> dict[str, list[Any]]:
     """Note what modules hold, and return it by module. Thousands of functions and classes are passed over in C."""
-    met = {name: _met(name) for name in names}
+    met = {name: _mark_seen(name) for name in names}
     attributes = {name: module_dict(module) for name, module in met.items() if module is not None}
     for name, held in attributes.items():
         _containers.setdefault(id(held), 0)
@@ -185,7 +192,7 @@ def note(names: Iterable[str]) -> dict[str, list[Any]]:
     return {name: list(map(held.get, _names[name])) for name, held in attributes.items()}
 
 
-def _met(name: str) -> types.ModuleType | None:
+def _mark_seen(name: str) -> types.ModuleType | None:
     """The module of this name, which counts as looked at from now on; None where nothing of it is noted."""
     module = sys.modules.get(name)
     _seen.modules.pop(name, None)
@@ -318,7 +325,7 @@ def _digest_source(module: str) -> str:
 
 def holds(module: str, name: str, value: object) -> bool:
     """Whether a module holds this very object under the name."""
-    return _standing(module, name) is value
+    return _find_object(module, name) is value
 
 
 _TEXT = rb"\x8c.([\w.]+)\x94"
@@ -346,7 +353,7 @@ def is_named(module: str, name: str, value: object) -> bool:
     return bool(module) and (holds(module, name, value) if name else sys.modules.get(module) is value)
 
 
-def _standing(module: str, name: str) -> object:
+def _find_object(module: str, name: str) -> object:
     holder = sys.modules.get(module)
     if not _is_module(holder):
         return None
@@ -453,7 +460,7 @@ def _has_slots(kind: type) -> bool:
 
 def _is_made_there(module: str, name: str, value: object) -> bool:
     """Whether the library itself put the object there, and not a cell that ran before it was looked at."""
-    data = any(derives_from(type(value), kind) for place in _DATA if (kind := loaded(*place)) is not None)
+    data = any(derives_from(type(value), kind) for place in _DATA if (kind := find_loaded(*place)) is not None)
     if _is_kin(module, value) and not data and id(type(value)) not in _CONTAINERS:
         return True
     names = _names_in(module)
@@ -520,14 +527,14 @@ def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dic
         found[id(namespace)] = Named(namespace, _NAMESPACE)
     for item in sorted(_containers.keys() & ids):
         for module, name in HELD[item]:
-            value = _standing(module, name)
+            value = _find_object(module, name)
             if id(value) == item:
                 reference = find(value, namespace)
                 if reference is not None:
                     found[item] = Named(value, reference)
                 break
     for item in sorted(_inner.keys() & ids):
-        reached = _reached(item, namespace) if item not in found else None
+        reached = _reach(item, namespace) if item not in found else None
         if reached is not None:
             found[item] = reached
     return found
@@ -559,7 +566,7 @@ def _list_containers(package: str, _: int) -> list[int]:
 
 
 def _count_holders(item: int) -> int:
-    return sys.getrefcount(_standing(*HELD[item][0]))
+    return sys.getrefcount(_find_object(*HELD[item][0]))
 
 
 def may_be_container(value: object, namespace: dict[str, object]) -> bool:
@@ -636,7 +643,7 @@ def _note_inner(noted: dict[str, list[Any]]) -> None:
     for module in libraries:
         values += noted[module]
         for name in _BELOW.get(module, ()):
-            values.append(_standing(module, name))
+            values.append(_find_object(module, name))
             _add(id(values[-1]), module, name)
     inner = _walk(values, _fresh)
     containers = ids_of(compress(inner, map(_CONTAINERS.__contains__, ids_of(map(type, inner)))))
@@ -709,7 +716,7 @@ def _loggers() -> list[Any]:
     ]
 
 
-def _reached(item: int, namespace: Mapping[str, object]) -> Named | None:
+def _reach(item: int, namespace: Mapping[str, object]) -> Named | None:
     """The container of this id, and the way to it; None, and never again, where it is not a library's by now."""
     known = _ways.get(item)
     value = _follow(known) if known is not None else None
@@ -732,19 +739,19 @@ def _modules_above(item: int) -> list[str]:
     if batch.above is None:
         batch.above = {}
         for module in batch.modules:
-            for other in set(ids_of(_walk(_noted_by((module,)), _once))) & _inner.keys():
+            for other in set(ids_of(_walk(_find_noted((module,)), _once))) & _inner.keys():
                 batch.above.setdefault(other, []).append(module)
     found = batch.above.get(item, [])
     return [*found, "logging"] if "logging" in batch.modules and "logging" not in found else found
 
 
-def _noted_by(modules: Iterable[str]) -> list[Any]:
+def _find_noted(modules: Iterable[str]) -> list[Any]:
     """The objects under the names that were noted of these modules, and those that are always below."""
     found: list[Any] = []
     for module in modules:
         if _is_module(sys.modules.get(module)):
             found += map(module_dict(sys.modules[module]).get, _names.get(module, ()))
-            found += (_standing(module, name) for name in _BELOW.get(module, ()))
+            found += (_find_object(module, name) for name in _BELOW.get(module, ()))
     return found
 
 
@@ -760,7 +767,7 @@ def _find_way(item: int, module: str, holders: dict[tuple[int, int], bool]) -> N
     names = (*_names.get(module, ()), *_BELOW.get(module, ()))
     level: list[tuple[object, Reference]] = [
         (value, Reference(module, name))
-        for name, value in zip(names, _noted_by((module,)), strict=True)
+        for name, value in zip(names, _find_noted((module,)), strict=True)
         if _counts(type(value)) and _leads_to(value, item, _HOPS, holders)
     ]
     for _ in range(_HOPS):
@@ -821,7 +828,7 @@ def _attribute(owner: object, name: str) -> object:
 
 
 def _follow(reference: Reference) -> object:
-    found: Any = _standing(reference.module, reference.name)
+    found: Any = _find_object(reference.module, reference.name)
     for how, name in reference.steps:
         if how == "call":
             found = next((logger for logger in _loggers() if logger.name == name), None)
@@ -840,13 +847,13 @@ def _is_given(module: str, how: str, name: str) -> bool:
     package = module.partition(".")[0]
     mark = bytes((len(name),)) + name.encode() if name.isascii() and len(name) < 256 else b""
     for other in sorted(sys.modules, key=lambda other: (other != module, other)):
-        if other.partition(".")[0] == package and mark and mark in _compiled(other):
+        if other.partition(".")[0] == package and mark and mark in _read_compiled(other):
             return True
     return False
 
 
 @lru_cache(maxsize=64)
-def _compiled(module: str) -> bytes:
+def _read_compiled(module: str) -> bytes:
     """The compiled file of a module: each of its names and short texts stands there behind its length."""
     loader: Any = getattr(module_dict(sys.modules[module]).get("__spec__"), "loader", None)
     read = getattr(loader, "get_code", None)

@@ -62,7 +62,7 @@ def cut(ids: Sequence[int], before: Cuts) -> Cuts:
     marks = _marks(ids, before)
     # Also where other objects stand at the cuts: an equal list made anew has the bytes of the one before.
     stayed = before.length == len(ids) and set(marks) <= set(before.starts)
-    starts = before.starts if stayed else _bounded(marks, len(ids))
+    starts = before.starts if stayed else _bound_segments(marks, len(ids))
     return Cuts(len(ids), starts, tuple(ids[start] for start in starts))
 
 
@@ -93,7 +93,7 @@ def _equal_ones(ids: Sequence[int], before: Cuts, some: range | list[int], moved
     return found
 
 
-def _bounded(marks: list[int], total: int) -> tuple[int, ...]:
+def _bound_segments(marks: list[int], total: int) -> tuple[int, ...]:
     """Starts of segments of bounded lengths: at the marks where that is possible."""
     bounds = [0]
     for mark in [*marks, total]:
@@ -209,7 +209,7 @@ class Segments(msgspec.Struct):
         return not unexplained or self.walk_rest(anchors)
 
     def _walk(self, segment: Segment, anchors: Collection[int]) -> bool:
-        segment.held = aliases.held_below(segment.items, segment.dump)
+        segment.held = aliases.find_held_below(segment.items, segment.dump)
         shared = self.reach.ids & segment.held
         self.reach.ids |= segment.held
         self.shares = self.shares or bool(shared)
@@ -374,7 +374,7 @@ def open_pointing(
     return pickler
 
 
-def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
+def join_dumps(segments: list[Segment]) -> tuple[Dump, list[int]]:
     """One record of all that the segments' dumps noted, and how many buffers each has."""
     whole = Dump()
     for part in (segment.dump for segment in segments):

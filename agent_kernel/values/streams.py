@@ -138,9 +138,9 @@ class Streams:
     def _values(self) -> tuple[object, ...]:
         layout = self.group.layout
         if layout.form:
-            return self._segmented(layout)
+            return self._load_segments(layout)
         if layout.within:
-            return self._filled(layout)
+            return self._load_filled(layout)
         for _ in range(layout.lead):
             self._unpickler(self._skeleton_count).load()  # its memo holds it
         loaded: Any = self._unpickler(self._skeleton_count).load()
@@ -152,7 +152,7 @@ class Streams:
         """Drop the memos: they hold all that was loaded, in a circle that only the garbage collector would find."""
         self._unpicklers.clear()
 
-    def _segmented(self, layout: Layout) -> tuple[object, ...]:
+    def _load_segments(self, layout: Layout) -> tuple[object, ...]:
         if layout.long < 0:
             return (join(layout.form, [self._unpickler(number).load() for number in range(layout.streams)]),)
         first = self._unpickler(0)
@@ -161,7 +161,7 @@ class Streams:
         long = join(layout.form, [self._unpickler(number).load() for number in range(1, layout.streams)])
         return (*others[: layout.long], long, *others[layout.long :])
 
-    def _filled(self, layout: Layout) -> tuple[object, ...]:
+    def _load_filled(self, layout: Layout) -> tuple[object, ...]:
         """Values with long containers below them."""
         first = self._unpickler(0)
         self._anchors = first.load()
@@ -385,7 +385,7 @@ class _Machine:
                 called, args = self._pop(2)
                 if not isinstance(called, Name) or not isinstance(args, tuple):
                     raise _Unreadable
-                stack.append(_called(called.text, cast("tuple[object, ...]", args)))
+                stack.append(_make_call(called.text, cast("tuple[object, ...]", args)))
             case "BUILD":
                 (state,) = self._pop(1)
                 made = stack[-1]
@@ -419,6 +419,6 @@ class _Machine:
         return self._pop(len(self._stack) - self._marks.pop())
 
 
-def _called(name: str, args: tuple[object, ...]) -> Call | Name:
+def _make_call(name: str, args: tuple[object, ...]) -> Call | Name:
     """What a call makes: of a function that only looks a name up, what stands under that name."""
     return Name(".".join(map(str, args))) if name == _BY_NAME else Call(name, args)

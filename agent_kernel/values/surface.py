@@ -27,7 +27,14 @@ import xxhash
 from agent_kernel.errors import LostValueError
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.restore.context import is_loading
-from agent_kernel.values.summaries.reading import TypeCache, class_dict, derives_from, instance_dict, loaded, referents
+from agent_kernel.values.summaries.reading import (
+    TypeCache,
+    class_dict,
+    derives_from,
+    find_loaded,
+    instance_dict,
+    referents,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -151,7 +158,7 @@ class Held(msgspec.Struct):
         self.ids.add(id(value))
         self.memory.update(memory_of(value))
 
-    def shared_with(self, reach: Reach) -> frozenset[int]:
+    def find_shared(self, reach: Reach) -> frozenset[int]:
         """What a value reaches of all this: ids of objects, and where the memory begins."""
         from agent_kernel.values.dump import OBJECTS
 
@@ -180,7 +187,7 @@ _NOT_ENTERED = (types.ModuleType, type, types.CodeType, types.FrameType, types.T
 _SURROUNDINGS = _RUNS_CELLS | {"agent_kernel", "zmq", "tornado", "traitlets", "comm", "jupyter_client"}
 
 
-def held_by(value: object, namespace: dict[str, object]) -> Held:
+def find_held(value: object, namespace: dict[str, object]) -> Held:
     """What code the object may run, and what it may change, as far as the collector knows what lies in it.
 
     At most `MOST_HELD` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
@@ -260,13 +267,13 @@ def callback_of(reference: Any) -> Any:
     return called
 
 
-def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:
+def find_death_callbacks(value: object, namespace: dict[str, object]) -> list[object]:
     """What weak references to the object call when it dies, without functions of libraries."""
     found = [(reference, callback_of(reference)) for reference in weakref.getweakrefs(value)]
     return [called for one, called in found if called is not None and not is_library_callback(one, called, namespace)]
 
 
-def awaited_among(values: Iterable[object], namespace: dict[str, object]) -> list[object]:
+def find_awaited(values: Iterable[object], namespace: dict[str, object]) -> list[object]:
     """Those of the values, and of what lies near below them, at whose death something of the notebook's is called."""
     level = list(values)
     seen: dict[int, object] = {}
@@ -277,7 +284,7 @@ def awaited_among(values: Iterable[object], namespace: dict[str, object]) -> lis
         seen |= fresh
         level = referents([one for one in fresh.values() if not _is_wide(one)])
     referred = compress(seen.values(), map(weakref.getweakrefcount, seen.values()))
-    return [one for one in referred if called_at_death(one, namespace)]
+    return [one for one in referred if find_death_callbacks(one, namespace)]
 
 
 _STEPS_BELOW = 5  # an object, its attributes, a dict, an object in it, its attributes
@@ -362,7 +369,7 @@ def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
     loss = loss_of(self)
     if loss is None:
         raise TypeError("not a lost value")
-    names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), unloaded_of(self)
+    names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), load_failure_of(self)
     told = own or loss
     remedy = _remedy(self, told, names[:1])
     raise LostValueError(names[0], told.type, told.reason, remedy, own is not None, names[1:])
@@ -502,7 +509,7 @@ def loss_of(value: object) -> Loss | None:
     return loss
 
 
-def unloaded_of(value: object) -> Loss | None:
+def load_failure_of(value: object) -> Loss | None:
     """What to say of a stored value that could not be loaded; None for any other object."""
     if type(value) is not Lost:
         return None
@@ -560,7 +567,7 @@ def memory_of(value: Any) -> list[tuple[int, int]]:
 
 
 def _is_kind(kind: type, module: str, name: str) -> bool:
-    found = loaded(module, name)
+    found = find_loaded(module, name)
     return isinstance(found, type) and derives_from(kind, found)
 
 
@@ -588,7 +595,7 @@ def _of_generator(generator: Any, _: dict[str, object], __: int) -> list[object]
 
 def _of_series(series: Any, _: dict[str, object], most: int) -> list[object]:
     """Only a series of Python's objects has any."""
-    polars: Any = loaded("polars", "Object")
+    polars: Any = find_loaded("polars", "Object")
     return list(series.head(most)) if series.dtype == polars else []
 
 

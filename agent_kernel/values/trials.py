@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agent_kernel.values.dump import Dump, Loss
-from agent_kernel.values.loader import nested_codes
+from agent_kernel.values.loader import find_nested_codes
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
@@ -490,7 +490,7 @@ class _Reading:
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         held = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
         self._is_refused |= not all(self._may_use(value, guarded=False) for value in held)
-        for code in nested_codes(function.__code__):
+        for code in find_nested_codes(function.__code__):
             self.run.codes.append(code)
             self._read_code(code, function.__globals__, own=own)
 

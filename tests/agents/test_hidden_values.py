@@ -366,7 +366,7 @@ def test_what_is_searched_is_gone_through_a_few_times_and_no_more() -> None:
         "%41" * 60_000,
         "0x41, " * 30_000,
     ):
-        assert texts.masked_encoded(text) == text
+        assert texts.mask_encoded(text) == text
 
 
 def test_a_logger_leads_to_no_other_logger(tmp_path: Path) -> None:

@@ -790,7 +790,7 @@ class TestTheCost:
             return walk(values, counting)
 
         monkeypatch.setattr(references, "_walk", counted)
-        assert [vars(references)["_reached"](id(one), {}) for one in gone] == [None, None, None]
+        assert [vars(references)["_reach"](id(one), {}) for one in gone] == [None, None, None]
         assert len(walks) == modules
         for one in gone:
             inner.pop(id(one), None)

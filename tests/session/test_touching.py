@@ -25,7 +25,7 @@ from agent_kernel.session.dependencies import uses_of
 from agent_kernel.session.detector import Watching
 from agent_kernel.values import groups, surface
 from agent_kernel.values.groups import dump_group, is_same
-from agent_kernel.values.surface import MOST_HELD, Held, called_at_death, held_by
+from agent_kernel.values.surface import MOST_HELD, Held, find_death_callbacks, find_held
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
 from tests.support.notebooks import Notebook, names_changed
@@ -355,7 +355,7 @@ def test_no_more_than_some_thousand_objects_are_looked_at_below_one(monkeypatch:
         looks = count()
         with monkeypatch.context() as patched:
             patched.setattr(surface, "_referents", partial(look, looks))
-            assert len(held_by(waiting, {}).ids) <= MOST_HELD
+            assert len(find_held(waiting, {}).ids) <= MOST_HELD
         counted.append(next(looks))
     assert counted[0] <= MOST_HELD
     assert counted[1:] == counted[:2]
@@ -365,16 +365,16 @@ def test_a_class_that_abstract_classes_were_asked_about_is_mourned_by_nobody_of_
     with Notebook() as nb:
         nb.run("import collections.abc as abc, weakref\nclass Model:\n    n = 0\nx = []")
         nb.run("asked = [isinstance(Model(), getattr(abc, name)) for name in abc.__all__]")
-        assert called_at_death(nb.namespace["Model"], nb.namespace) == []
+        assert find_death_callbacks(nb.namespace["Model"], nb.namespace) == []
         nb.run("watch = weakref.ref(Model, x.append)")
-        assert called_at_death(nb.namespace["Model"], nb.namespace) == [nb.look("x.append")]
+        assert find_death_callbacks(nb.namespace["Model"], nb.namespace) == [nb.look("x.append")]
         assert "x" in names_changed(nb.run("import gc\ndel Model\ngc.collect()\nn = len(x)"))
 
 
 def test_the_shell_is_not_entered(tmp_path: Path) -> None:
     with ShellNotebook(tmp_path / "store") as nb:
         nb.run("class Holder:\n    pass\nholder = Holder()\nholder.ip = get_ipython()\nx = []")
-        assert id(nb.namespace["x"]) not in held_by(nb.namespace["holder"], nb.namespace).ids
+        assert id(nb.namespace["x"]) not in find_held(nb.namespace["holder"], nb.namespace).ids
 
 
 def test_what_a_connection_was_given_is_kept_through_later_changes_of_it() -> None:
@@ -436,9 +436,9 @@ def test_what_nobody_mourns_is_looked_into_no_further(monkeypatch: pytest.Monkey
 
     def noted(value: object, namespace: dict[str, object]) -> Held:
         mourned.append(value)
-        return held_by(value, namespace)
+        return find_held(value, namespace)
 
-    monkeypatch.setattr(groups, "held_by", noted)
+    monkeypatch.setattr(groups, "find_held", noted)
     with Notebook() as nb:
         nb.run(
             "import weakref\nclass Base:\n    pass\nclass Kept(Base):\n    pass\nkept = Kept()\nwatch = weakref.ref(kept)"

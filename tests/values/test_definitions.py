@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_kernel.values.definitions import PYTHON, Definition, NoSourceError, compiled, define, names_used
+from agent_kernel.values.definitions import PYTHON, Definition, NoSourceError, define, load_code, names_used
 
 _cells = count(1)
 
@@ -65,13 +65,13 @@ def test_another_text_gives_another_id() -> None:
 
 def test_code_that_came_back_has_the_id_that_it_was_stored_under() -> None:
     definition, payload = define(run(SQUARE)["square"].__code__)
-    assert define(compiled(payload)) == (definition, payload)
+    assert define(load_code(payload)) == (definition, payload)
 
 
 def test_the_python_that_made_the_bytecode_runs_it_without_the_source() -> None:
     payload = payload_of(run(SQUARE, keep_text=False)["square"])
     assert msgspec.msgpack.decode(payload, type=Definition).source == ""
-    assert call(compiled(payload), 7) == 49
+    assert call(load_code(payload), 7) == 49
 
 
 def test_another_python_compiles_the_source_and_never_reads_the_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,21 +81,21 @@ def test_another_python_compiles_the_source_and_never_reads_the_bytecode(monkeyp
         raise AssertionError("bytecode of another Python was read")
 
     monkeypatch.setattr(marshal, "loads", refuse)
-    assert call(compiled(payload), 7) == 49
+    assert call(load_code(payload), 7) == 49
 
 
 def test_another_python_tells_the_lambdas_of_one_line_apart() -> None:
     made = run("pair = (lambda: 'left', lambda: 'right')\n")["pair"]
     payloads = [payload_of(function) for function in made]
     assert payloads[0] != payloads[1]
-    assert [call(compiled(made_by_another_python(payload))) for payload in payloads] == ["left", "right"]
+    assert [call(load_code(made_by_another_python(payload))) for payload in payloads] == ["left", "right"]
 
 
 def test_another_python_tells_functions_of_one_name_apart_by_their_line() -> None:
     source = "if True:\n    def f():\n        return 'first'\n    first = f\n    def f():\n        return 'second'\n"
     namespace = run(source)
     payloads = [made_by_another_python(payload_of(namespace[name])) for name in ("first", "f")]
-    assert [call(compiled(payload)) for payload in payloads] == ["first", "second"]
+    assert [call(load_code(payload)) for payload in payloads] == ["first", "second"]
 
 
 CLOSURE = """
@@ -112,7 +112,7 @@ def counter(start):
 def test_a_nested_function_comes_back_with_its_closure(foreign: bool) -> None:
     count_up = run(CLOSURE)["counter"](10)
     payload = payload_of(count_up)
-    code = compiled(made_by_another_python(payload) if foreign else payload)
+    code = load_code(made_by_another_python(payload) if foreign else payload)
     again = FunctionType(code, {}, "count", count_up.__defaults__, count_up.__closure__)
     assert (code.co_qualname, code.co_freevars) == ("counter.<locals>.count", ("start",))
     assert (again(), again(5), count_up()) == (11, 16, 17)
@@ -123,13 +123,13 @@ def test_a_method_is_found_by_its_qualified_name() -> None:
         "class One:\n    def name(self):\n        return 1\n\nclass Two:\n    def name(self):\n        return 2\n"
     )
     payload = made_by_another_python(payload_of(made["Two"].name))
-    assert call(compiled(payload), None) == 2
+    assert call(load_code(payload), None) == 2
 
 
 def test_without_the_source_another_python_says_so() -> None:
     payload = made_by_another_python(payload_of(run(SQUARE, keep_text=False)["square"]))
     with pytest.raises(NoSourceError, match=r"square was compiled by Python .* and its source is not known"):
-        compiled(payload)
+        load_code(payload)
 
 
 @pytest.mark.parametrize(
@@ -139,20 +139,20 @@ def test_without_the_source_another_python_says_so() -> None:
 def test_a_source_that_does_not_hold_the_code_is_refused(source: str, said: str) -> None:
     payload = made_by_another_python(payload_of(run(SQUARE)["square"]), source=source)
     with pytest.raises(NoSourceError, match=said):
-        compiled(payload)
+        load_code(payload)
 
 
 @pytest.mark.parametrize("foreign", [False, True], ids=["the same Python", "another Python"])
 def test_inspect_shows_the_source_of_a_restored_function(foreign: bool) -> None:
     source = "# a comment that stands before\n" + SQUARE
     payload = payload_of(run(source)["square"])
-    code = compiled(made_by_another_python(payload) if foreign else payload)
+    code = load_code(made_by_another_python(payload) if foreign else payload)
     assert inspect.getsource(code) == SQUARE.lstrip("\n")
 
 
 def test_a_decorated_function_keeps_its_decorators_in_the_source() -> None:
     source = "def plain(function):\n    return function\n\n@plain\n@plain\ndef shown():\n    return 1\n"
-    code = compiled(payload_of(run(source)["shown"]))
+    code = load_code(payload_of(run(source)["shown"]))
     assert inspect.getsource(code).startswith("@plain\n@plain\ndef shown")
 
 

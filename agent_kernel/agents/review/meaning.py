@@ -27,9 +27,9 @@ from agent_kernel.values.summaries.reading import (
     class_dict,
     derives_from,
     exact_str,
+    find_loaded,
     instance_dict,
     is_of_notebook,
-    loaded,
     module_dict,
     module_name,
 )
@@ -660,7 +660,7 @@ def is_mapped(value: object) -> bool:
     kind = type(value)
     if module_name(kind) in ("mmap", "shelve", "_gdbm", "_dbm", "dbm.dumb"):
         return True
-    is_array = derives_from(kind, loaded("numpy", "memmap"))
+    is_array = derives_from(kind, find_loaded("numpy", "memmap"))
     return is_array and instance_dict(value).get("mode") in ("r+", "w+")
 
 

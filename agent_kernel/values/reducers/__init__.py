@@ -78,7 +78,7 @@ def immutable(pickler: Pickler, value: Any) -> Any:
 
 def transparent(pickler: Pickler, value: Any) -> Any:
     """Reduce an object whose identity says nothing, such as an alias of a type, but which may hold what is shared."""
-    parts = pickler.protect(value) if pickler.careful else reduced(value)
+    parts = pickler.protect(value) if pickler.careful else reduce(value)
     if not isinstance(parts, str):
         pickler.note_parts(parts)
     return parts
@@ -91,10 +91,10 @@ def is_ordinary(kind: type) -> bool:
     return own_handler(HANDLERS.get(kind) or handler_for(kind)) is ordinary
 
 
-def reduced(value: Any) -> Any:
-    from agent_kernel.values.pickler import reduced
+def reduce(value: Any) -> Any:
+    from agent_kernel.values.pickler import reduce
 
-    return reduced(value)
+    return reduce(value)
 
 
 def handler_for(kind: type) -> Handler:
@@ -240,7 +240,7 @@ def by_name(module: str, name: str) -> Any:
     return restore.by_name, (module, name)
 
 
-def held(module: str, name: str, value: Any) -> Any:
+def reduce_held(module: str, name: str, value: Any) -> Any:
     state = object.__getattribute__(value, "__dict__")
     return restore.held, (module, name, type(value)), state, None, None, restore.held_state
 
@@ -312,29 +312,29 @@ def is_inner(value: object) -> bool:
     return module_name(type(value)).startswith(("pandas.core.internals", "pandas._libs.internals"))
 
 
-def pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
+def reduce_pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     """Save an object so that the live one is set back where it still lives, and made as `parts` say where it does not."""
     from agent_kernel.values.restore.taking import can_take_whole
 
     if can_take_whole(type(value)) and not any(parts[2:]):
         return restore.taken, (token, *parts[0:1], *parts[1])
-    refilled = _refilled(value, parts)
+    refilled = _split_refill(value, parts)
     if refilled is None:
         return parts
     made, refill = refilled
     return restore.pinned, (token, *made), refill, None, None, restore.pinned_state
 
 
-def held_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
+def reduce_held_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
     """Save what a module of the person's own holds so that the live one is set back where it is still held."""
-    refilled = _refilled(value, parts)
+    refilled = _split_refill(value, parts)
     if refilled is None:
         return parts
     made, refill = refilled
     return restore.held_as, (module, name, *made), refill, None, None, restore.pinned_state
 
 
-def _refilled(value: object, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def _split_refill(value: object, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """How an object is made bare, and all that goes into it; None where what is in it is said as it is made."""
     padded: list[Any] = [*parts, None, None, None, None]
     make, arguments, state, items, pairs, setter = padded[:6]

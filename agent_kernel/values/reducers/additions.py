@@ -18,8 +18,8 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.loader import nested_codes
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.loader import find_nested_codes
+from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
@@ -42,10 +42,10 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
 
     def reduce_whole(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
-        own = _added(value)
+        own = _find_added(value)
         if not any(own):
             return parts
-        whole = reduced(value) if parts is NotImplemented else parts
+        whole = reduce(value) if parts is NotImplemented else parts
         if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or lost
             return parts
         held = list(_dicts_in(whole[1:3], _DEPTH))
@@ -88,7 +88,7 @@ def _may_leave_out(kind: type[Any]) -> bool:
     return has_handler or says or any(any(base is other for base in above) for other in copyreg.dispatch_table)
 
 
-def _added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
+def _find_added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes that no code of the library sets, and the slots of the notebook's classes."""
     kind = type(value)
     held: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
@@ -131,7 +131,7 @@ def _names_set(kind: type) -> set[str]:
 @functools.lru_cache(_MOST_READ)
 def _names_set_by(code: types.CodeType) -> frozenset[str]:
     names: set[str] = set()
-    for one in nested_codes(code):
+    for one in find_nested_codes(code):
         names.update(step.argval for step in dis.get_instructions(one) if step.opname == "STORE_ATTR")
         names.update(text for text in one.co_consts if type(text) is str and text.startswith("_"))
     return frozenset(names)

@@ -18,7 +18,7 @@ import numpy as np
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
@@ -90,7 +90,7 @@ def reduce_dtype(pickler: Pickler, dtype: Any) -> Any:
     """Nobody changes a dtype, but its metadata may hold what others hold too."""
     if dtype.metadata is None:
         return NotImplemented
-    parts = pickler.protect(dtype) if pickler.careful else reduced(dtype)
+    parts = pickler.protect(dtype) if pickler.careful else reduce(dtype)
     if id(dtype) not in pickler.muted and not isinstance(parts, str):
         pickler.note_parts(parts)
     return parts

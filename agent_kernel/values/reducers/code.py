@@ -39,7 +39,7 @@ from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
-from agent_kernel.values.reducers.instances import added_to, reduce_logger
+from agent_kernel.values.reducers.instances import find_added, reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import enum_member, enum_property, notebook_class
@@ -58,8 +58,8 @@ from agent_kernel.values.restore.objects import (
     weak_reference_of,
     weak_reference_of_calling,
 )
-from agent_kernel.values.summaries.reading import bases_of, class_dict, loaded, module_name, referents
-from agent_kernel.values.surface import callback_of, called_at_death, is_library_callback
+from agent_kernel.values.summaries.reading import bases_of, class_dict, find_loaded, module_name, referents
+from agent_kernel.values.surface import callback_of, find_death_callbacks, is_library_callback
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -167,7 +167,7 @@ def _can_change(found: Any, left: list[int]) -> bool:
 
 def _of_cache(cached: Any, left: list[int]) -> tuple[Called, ...]:
 
-    entries = shared_entries(cached)
+    entries = find_shared_entries(cached)
     return entries if entries and _is_plain_state(entries, left) else ()
 
 
@@ -218,7 +218,7 @@ def _is_plain_state(value: Any, left: list[int]) -> bool:
         elif isinstance(one, _BY_NAME) or _is_data(one):
             continue
         elif references.can_be_set(one) and not references.is_library(kind.__module__):
-            waiting += _held_by(one)
+            waiting += _find_held(one)
         else:
             return False
     return True
@@ -229,11 +229,11 @@ def _is_data(one: Any) -> bool:
     kind = id(type(one))
     if kind in _BUFFER_IDS:
         return True
-    if kind == id(loaded("numpy", "ndarray")):
+    if kind == id(find_loaded("numpy", "ndarray")):
         return not one.dtype.hasobject
-    if kind in (id(loaded("pandas", name)) for name in ("DataFrame", "Series", "Index", "RangeIndex")):
+    if kind in (id(find_loaded("pandas", name)) for name in ("DataFrame", "Series", "Index", "RangeIndex")):
         return True
-    generic: Any = loaded("numpy", "generic")
+    generic: Any = find_loaded("numpy", "generic")
     return generic is not None and isinstance(one, generic)
 
 
@@ -244,7 +244,7 @@ def _size_of(one: Any) -> int:
     return int(found.sum()) if hasattr(found, "sum") else int(found)
 
 
-def _held_by(one: Any) -> Iterable[object]:
+def _find_held(one: Any) -> Iterable[object]:
     """What an instance holds: its attributes, and what is in its slots."""
     attributes: Any = object.__getattribute__(one, "__dict__") if type(one).__dictoffset__ else {}
     found: list[object] = list(attributes.values())
@@ -267,7 +267,7 @@ _PLAIN_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 
 
-def shared_entries(cached: Any) -> tuple[Called, ...]:
+def find_shared_entries(cached: Any) -> tuple[Called, ...]:
     """The calls, the last used last, whose results something else holds too, or a part of them."""
     if type(cached.__wrapped__) is not types.FunctionType:
         return ()
@@ -418,7 +418,7 @@ def digest_of_function(function: types.FunctionType, namespace: dict[str, object
     texts = function.__name__, function.__qualname__, function.__module__, function.__doc__
     if type(defaults) not in (tuple, type(None)) or not holds_only_atoms((*texts, *(defaults or ()))):
         return b""
-    if weakref.getweakrefcount(function) and called_at_death(function, namespace):
+    if weakref.getweakrefcount(function) and find_death_callbacks(function, namespace):
         return b""
     definition, _ = define(function.__code__, namespace)
     return xxh3_128_digest(pickle.dumps((id(function), id(attributes), bytes(definition), *texts, defaults)))
@@ -596,7 +596,7 @@ def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
     parameters = cached.cache_parameters()
     state: Any = cached.__dict__
     made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
-    shared = shared_entries(cached) if pickler.waiting is None else ()  # bare functions are not called yet
+    shared = find_shared_entries(cached) if pickler.waiting is None else ()  # bare functions are not called yet
     if not shared:
         return restore.lru_cache, made, state, None, None, restore.lru_cache_state
     return restore.lru_cache, made, (state, shared), None, None, restore.lru_cache_filled
@@ -626,11 +626,11 @@ def reduce_weak_reference(pickler: Pickler, reference: Any) -> Any:
     target: Any = reference()
     if id(type(target)) == id(frozenset):
         pickler.dump_record.opaque.append(target)
-    called = _called_by(pickler, reference, target)
+    called = _note_callback(pickler, reference, target)
     return (weak_reference_calling, (target, called)) if called is not None else (weak_reference, (target,))
 
 
-def _called_by(pickler: Pickler, reference: Any, target: Any) -> Any:
+def _note_callback(pickler: Pickler, reference: Any, target: Any) -> Any:
     """Note what a weak reference holds, and return what of the notebook's it calls when its target dies."""
     callback = callback_of(reference)
     called = None if callback is None or is_library_callback(reference, callback, pickler.namespace) else callback
@@ -643,7 +643,7 @@ def _called_by(pickler: Pickler, reference: Any, target: Any) -> Any:
 def reduce_weak_method(pickler: Pickler, reference: Any) -> Any:
     method = reference()
     owner, function = (None, None) if method is None else (method.__self__, method.__func__)
-    called = _called_by(pickler, reference, owner)
+    called = _note_callback(pickler, reference, owner)
     made = (owner, function, type(reference))
     return (weak_method_calling, (*made, called)) if called is not None else (weak_method, made)
 
@@ -652,12 +652,12 @@ def reduce_other_weak_reference(pickler: Pickler, reference: Any) -> Any:
     """A reference of a notebook's own class, with its attributes."""
     pickler.dump_record.instances.append(reference)
     made: tuple[Any, ...] = (type(reference), reference())
-    called = _called_by(pickler, reference, reference())
+    called = _note_callback(pickler, reference, reference())
     make: Any = weak_reference_of
     if called is not None:
         make, made = weak_reference_of_calling, (*made, called)
     # object's own way to reduce one knows no class with fields in C.
-    return make, made, added_to(reference), None, None, answering_slots_state
+    return make, made, find_added(reference), None, None, answering_slots_state
 
 
 def _note_dispatch_cache(pickler: Pickler, function: types.FunctionType) -> None:
@@ -714,7 +714,7 @@ def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
         target = proxy.__init__.__self__
     except ReferenceError:
         return weak_proxy, (None,)
-    called = _called_by(pickler, proxy, target)
+    called = _note_callback(pickler, proxy, target)
     return (weak_proxy_calling, (target, called)) if called is not None else (weak_proxy, (target,))
 
 

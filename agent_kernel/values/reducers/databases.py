@@ -65,7 +65,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
 
 def _functions(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
     """The names of the functions that were made for queries of the connection, and how many arguments they take."""
-    return tuple(sorted(_all_functions(connection) - _given_functions()))
+    return tuple(sorted(_all_functions(connection) - _find_builtin_functions()))
 
 
 def names_of_functions(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _all_functions(connection: sqlite3.Connection) -> set[tuple[str, int]]:
 
 
 @functools.cache
-def _given_functions() -> set[tuple[str, int]]:
+def _find_builtin_functions() -> set[tuple[str, int]]:
     """Those that every connection has, of extensions that are built in."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         return _all_functions(connection)

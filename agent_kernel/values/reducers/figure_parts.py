@@ -69,7 +69,7 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
     if pickler.careful:
         return ordinary(pickler, style)
     attributes = _attributes_of(style, "__dict__")
-    made = _told_of_marker(style, attributes) if getrefcount(attributes) <= _OF_VARIABLE else None
+    made = _describe_marker(style, attributes) if getrefcount(attributes) <= _OF_VARIABLE else None
     if made is None:
         return ordinary(pickler, style)
     if not pickler.muted or id(style) not in pickler.muted:
@@ -77,7 +77,7 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
     return marker_style, made
 
 
-def _told_of_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """The names of a marker's attributes, its constants, and the paths of matplotlib that it shares with other markers."""
     told: list[object] = []
     shared: list[object] = []
@@ -88,7 +88,7 @@ def _told_of_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...
             told.append(value)
             continue
         found: tuple[object, ...] | None = how(style, value)
-        if found is None and how is _told_of_path:
+        if found is None and how is _describe_path:
             shared.append(value)
             found = _SHARED
         if found is None:
@@ -106,7 +106,7 @@ def _how_of_marker(kind: type) -> Any:
     return how
 
 
-def _told_of_number(_: object, number: float) -> tuple[object, ...] | None:
+def _describe_number(_: object, number: float) -> tuple[object, ...] | None:
     # Other zeros equal it, and nothing equals what is no number.
     return ("number", number) if number and number == number else None
 
@@ -115,7 +115,7 @@ def _not_told(_: object, __: object) -> None:
     return None
 
 
-def _told_of_method(style: Any, method: Any) -> tuple[object, ...] | None:
+def _describe_method(style: Any, method: Any) -> tuple[object, ...] | None:
     """The name of a method of the marker itself, or of an empty one: in copying a marker matplotlib makes one of those."""
     name, bound = method.__func__.__name__, method.__self__
     if getattr(type(style), name, None) is not method.__func__ or getrefcount(method) > _OF_VARIABLE_GIVEN:
@@ -127,7 +127,7 @@ def _told_of_method(style: Any, method: Any) -> tuple[object, ...] | None:
     return None if _attributes_of(bound, "__dict__") else ("method", name, False)
 
 
-def _told_of_transform(_: object, transform: Any) -> tuple[object, ...] | None:
+def _describe_transform(_: object, transform: Any) -> tuple[object, ...] | None:
     """The constants of a transform that is one matrix, or none, and that nothing follows."""
     name = type(transform).__name__
     attributes = _attributes_of(transform, "__dict__")
@@ -153,7 +153,7 @@ _OF_MATRIX = {
 }
 
 
-def _told_of_path(_: object, path: Any) -> tuple[object, ...] | None:
+def _describe_path(_: object, path: Any) -> tuple[object, ...] | None:
     """The constants of a path that only its marker has."""
     attributes = _attributes_of(path, "__dict__")
     if attributes.keys() != _OF_PATH or getrefcount(path) > _OF_VARIABLE_GIVEN or getweakrefcount(path):
@@ -175,11 +175,11 @@ _PLAIN = object()
 _SHARED = ("shared",)
 _HOW_OF_MARKERS: dict[int, Any] = {}
 _BY_NAME: dict[tuple[str, str], Any] = {
-    ("builtins", "float"): _told_of_number,
-    ("builtins", "method"): _told_of_method,
-    ("matplotlib.transforms", "IdentityTransform"): _told_of_transform,
-    ("matplotlib.transforms", "Affine2D"): _told_of_transform,
-    ("matplotlib.path", "Path"): _told_of_path,
+    ("builtins", "float"): _describe_number,
+    ("builtins", "method"): _describe_method,
+    ("matplotlib.transforms", "IdentityTransform"): _describe_transform,
+    ("matplotlib.transforms", "Affine2D"): _describe_transform,
+    ("matplotlib.path", "Path"): _describe_path,
 }
 
 
@@ -202,7 +202,7 @@ def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
         _work_out(node, attributes, pickler.linear)
     if name == "TransformedBbox":
-        told = _told_of_box(node, attributes, pickler.linear)
+        told = _describe_box(node, attributes, pickler.linear)
         if told is not None:
             return NEW, (kind,), told, None, None, told_box
     state = _state_of_transform(name, node, attributes)
@@ -300,7 +300,7 @@ _BELOW = (
 # -- clip boxes
 
 
-def _told_of_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
+def _describe_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
     """The constants of a box that nothing follows, and the transforms that lie below it and are not its own.
 
     The clip box of an artist is the unit box, turned by a transform that goes to where the patch of the axes is, and from
@@ -309,11 +309,11 @@ def _told_of_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) 
     if attributes["_parents"]:
         return None
     shared: list[object] = []
-    told = _told_of_node(box, attributes, shared, linear)
+    told = _describe_node(box, attributes, shared, linear)
     return None if told is None else (_constant(told), *shared)
 
 
-def _told_of_node(
+def _describe_node(
     node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool]
 ) -> tuple[object, ...] | None:
     kind = type(node)
@@ -329,7 +329,7 @@ def _told_of_node(
                 return None
             value = points, value.shape
         elif how == "child":
-            value = _told_of_child(value, node, shared, linear)
+            value = _describe_child(value, node, shared, linear)
             if value is None:
                 return None
         elif how == "passed on":
@@ -377,7 +377,7 @@ def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
     return made
 
 
-def _told_of_child(
+def _describe_child(
     child: Any, parent: object, shared: list[object], linear: dict[int, bool]
 ) -> tuple[object, ...] | None:
     """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
@@ -396,7 +396,7 @@ def _told_of_child(
         return None
     if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
         _work_out(child, attributes, linear)
-    return _told_of_node(child, attributes, shared, linear)
+    return _describe_node(child, attributes, shared, linear)
 
 
 _OWN = frozenset({"Bbox", "BboxTransformTo", "Affine2D", "CompositeGenericTransform", "IdentityTransform"})

@@ -15,10 +15,10 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.references import HELD
-from agent_kernel.values.summaries.reading import instance_dict, loaded
+from agent_kernel.values.summaries.reading import find_loaded, instance_dict
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -55,7 +55,7 @@ def handler_for(kind: type) -> Handler | None:
 def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
     """Drawing fills the table that a colormap looks colours up in. It is saved where a person holds or changed it."""
     parts = pickler.instance(colormap)
-    parts = reduced(colormap) if parts is NotImplemented else parts
+    parts = reduce(colormap) if parts is NotImplemented else parts
     attributes: dict[str, Any] = vars(colormap)
     table: Any = attributes.get("_lut")
     if table is None or len(parts) < 3 or type(parts[2]) is not dict:
@@ -126,21 +126,21 @@ def root_below(values: Iterable[object]) -> object | None:
         root = root_of(value)
         if root is not None:
             return root
-        todo.extend(islice(_held_by(value), _MOST_LOOKS))
+        todo.extend(islice(_find_held(value), _MOST_LOOKS))
     return None
 
 
 _MOST_LOOKS = 30
 
 
-def _held_by(value: Any) -> Iterable[object]:
+def _find_held(value: Any) -> Iterable[object]:
     kind: Any = type(value)
     if kind is dict:
         return list(islice(value.values(), _MOST_LOOKS))
     if issubclass(kind, (list, tuple)):
         base: Any = list if issubclass(kind, list) else tuple
         return islice(base.__iter__(value), _MOST_LOOKS)
-    if kind is loaded("numpy", "ndarray"):
+    if kind is find_loaded("numpy", "ndarray"):
         return value.flat if value.dtype.hasobject else ()
     if id(kind) in _SHUT_IDS or issubclass(kind, (type, ModuleType)):
         return ()
@@ -158,7 +158,7 @@ def class_of(module: str, name: str) -> Any:
 
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     _work_out_size(figure)
-    parts = reduced(figure)
+    parts = reduce(figure)
     pickler.dump_record.instances.append(figure)
     state = dict(parts[2])
     # With this key a figure registers itself with pyplot when it is loaded, and opens a window.
@@ -175,7 +175,7 @@ def reduce_part(pickler: Pickler, part: Any) -> Any:
     parts = pickler.instance(part)
     if parts is not NotImplemented:  # something shares its attributes
         return parts
-    parts = reduced(part)
+    parts = reduce(part)
     if len(parts) < 3 or type(parts[2]) is not dict or "_stale" not in parts[2] or parts[2] is part.__dict__:
         return parts
     parts[2]["_stale"] = True
@@ -276,16 +276,16 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
         if idle is not None:
             return idle
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
-        return NEW, (type(registry),), _numbered(state | {"_func_cid_map": None}, 0)
+        return NEW, (type(registry),), _with_number(state | {"_func_cid_map": None}, 0)
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
     # Of those that are saved: pyplot's own, which go when it closes the figure, are not.
     used = (number for signal in parts[2]["callbacks"].values() for number in signal)
-    return *parts[:2], _numbered(parts[2], max(used, default=-1) + 1), *parts[3:]
+    return *parts[:2], _with_number(parts[2], max(used, default=-1) + 1), *parts[3:]
 
 
-def _numbered(state: dict[str, Any], following: int) -> dict[str, Any]:
+def _with_number(state: dict[str, Any], following: int) -> dict[str, Any]:
     """With the next number last, where one that was loaded has it."""
     return {name: value for name, value in state.items() if name != "_cid_gen"} | {"_cid_gen": following}
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, MemoryUse
-from agent_kernel.values.pickler import leaves_of, reduced
+from agent_kernel.values.pickler import leaves_of, reduce
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
@@ -88,14 +88,14 @@ def reduce_table(pickler: Pickler, table: Any) -> Any:
     parts = pickler.custom(table)
     if not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    columns, own = _taken_columns(pickler, table), _own_attributes(table, parts[2])
+    columns, own = _find_taken_columns(pickler, table), _own_attributes(table, parts[2])
     if id(table) not in pickler.muted:
         pickler.kept += (columns, own)  # made here: another value's would come to have their addresses
         pickler.dump_record.roots.append((columns, own))
     return *parts[:2], (parts[2], columns, own), None, None, restore.table_state
 
 
-def _taken_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
+def _find_taken_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
     cache = vars(table).get("_item_cache")
     if not cache or _copies_on_write():
         return {}
@@ -144,7 +144,7 @@ def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: A
     pickler.identify(column)  # an Index may hold it as well
     pickler.watch(getattr(column, "_ndarray", None))
     parts = shared(pickler, column)
-    return _without_cache(reduced(column) if parts is NotImplemented else parts)
+    return _without_cache(reduce(column) if parts is NotImplemented else parts)
 
 
 def _copies_on_write() -> bool:
@@ -295,13 +295,13 @@ def reduce_manager(pickler: Pickler, manager: Any) -> Any:
         type(manager).__name__ == "SingleBlockManager"
     ):  # which gives its values without their block, and its index twice
         return type(manager), (manager.blocks[0], manager.axes[0])
-    return reduced(manager)
+    return reduce(manager)
 
 
 def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
     """Where pandas copies before it writes, nothing reaches a block's array but its frame, or a user's own view of it."""
     if _copies_on_write():
-        parts = _reduced_block(block)
+        parts = _reduce_block(block)
         pickler.make_private(parts)
     else:
         pickler.watch(block.values)
@@ -315,11 +315,11 @@ def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
     return (restore.block, (*parts, references)) if id(references) in pickler.shared_owners else parts
 
 
-def _reduced_block(block: Any) -> Any:
+def _reduce_block(block: Any) -> Any:
     """Of an array in steps pandas 3 gives a copy, which would not tell whose memory it is."""
     kind: Any = type(block)
     if kind.__reduce__ is object.__reduce__ or kind in copyreg.dispatch_table:
-        return reduced(block)
+        return reduce(block)
     return block.__reduce__()
 
 
@@ -346,7 +346,7 @@ def reduce_column(pickler: Pickler, column: Any) -> Any:
         parts = pickler.immutable(column)
     else:
         pickler.identify(column)
-        parts = reduced(column)
+        parts = reduce(column)
         if id(column) in pickler.private:
             pickler.make_private(parts)
     return _without_cache(parts)
@@ -429,11 +429,11 @@ def _reduce_arrow_text(pickler: Pickler, value: Any) -> Any:
     buffers = array.buffers()
     if any(buffer is None for buffer in buffers[1:]):  # there is no text
         return None
-    held = [_held_in(pickler, buffer) for buffer in buffers]
+    held = [_save_buffer(pickler, buffer) for buffer in buffers]
     return restore.arrow_text, (type(array).__name__, is_column, len(array), array.offset, held)
 
 
-def _held_in(pickler: Pickler, buffer: Any) -> Any:
+def _save_buffer(pickler: Pickler, buffer: Any) -> Any:
     if buffer is None:
         return None
     return buffer.to_pybytes() if buffer.size <= _LITTLE else pickler.buffer(memoryview(buffer))

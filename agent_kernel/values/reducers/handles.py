@@ -77,14 +77,14 @@ def reduce_widget(pickler: Pickler, widget: Any) -> Any:
         widgets.fill,
     )
     pickler.dump_record.holders.add(f"{TOKEN}{model_id}")
-    return _noted(pickler, widget, parts)
+    return _note(pickler, widget, parts)
 
 
 def reduce_with_traits(pickler: Pickler, value: Any) -> Any:
     """An object of traitlets: what it says of itself to pickle leaves out who observes it, and what it is linked with."""
     kind: Any = type(cast("object", value))
     parts = widgets.with_traits, (kind,), astuple(widgets.WidgetState.of(value)), None, None, widgets.fill_traits
-    return _noted(pickler, value, parts)
+    return _note(pickler, value, parts)
 
 
 def says_only_traits(kind: Any) -> bool:
@@ -99,7 +99,7 @@ def says_only_traits(kind: Any) -> bool:
 _HAS_TRAITS = ("traitlets.traitlets", "HasTraits")
 
 
-def _noted(pickler: Pickler, value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def _note(pickler: Pickler, value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     if id(value) in pickler.muted:
         pickler.mute(parts)
     else:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.addresses import ATOM_IDS
-from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduced, with_copied_dict, with_shared_dict
+from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import logs as restored_logs
 from agent_kernel.values.restore import objects as restore
@@ -58,7 +58,7 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
         parts = handler(pickler, value)
         refused = "" if parts is NotImplemented or isinstance(parts, str) else _why_refused(kind, parts)
         if parts is NotImplemented and _says(kind, ("__getstate__",)):
-            refused = _why_refused(kind, reduced(value))
+            refused = _why_refused(kind, reduce(value))
         return pickler.lose(value, f"it cannot be loaded again: {refused}") if refused else parts
 
     return reduce_guarded
@@ -95,7 +95,7 @@ def _past_own_setattr(handler: Handler) -> Handler:
 
     def reduce_set(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
-        parts = reduced(value) if parts is NotImplemented else parts
+        parts = reduce(value) if parts is NotImplemented else parts
         has_slots = len(parts) > 2 and type(parts[2]) is tuple and len(parts[2]) == 2 and parts[0] is not restore.live
         if not has_slots or any(part is not None for part in parts[5:]):
             return parts
@@ -122,7 +122,7 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
 
     def reduce_bare(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
-        parts = reduced(value) if parts is NotImplemented else parts
+        parts = reduce(value) if parts is NotImplemented else parts
         kind, makes = type(value), parts[0]
         if is_called and (makes is kind or makes is restore.builtin_exception):
             return _past_call(pickler, value, library, parts)
@@ -181,7 +181,7 @@ def _exact(kind: type[Any], handler: Handler) -> Handler:
 
     def reduce_exact(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
-        parts = reduced(value) if parts is NotImplemented else parts
+        parts = reduce(value) if parts is NotImplemented else parts
         if parts[0] is not _NEW:
             return parts
         return restore.exact_instance, parts[1], *parts[2:]
@@ -197,7 +197,7 @@ def _past_call(pickler: Pickler, value: Any, library: type, parts: Any) -> Any:
     rest: list[Any] = [*parts[2:], None, None, None, None]
     if rest[0] is not None or rest[3] is not None or not _lacks_attributes(library):
         return *made, *parts[2:]
-    state = added_to(value)  # of which the library knows nothing
+    state = find_added(value)  # of which the library knows nothing
     if not any(state):
         return *made, *parts[2:]
     pickler.dump_record.roots.append(state)
@@ -209,7 +209,7 @@ def _lacks_attributes(library: type) -> bool:
     return not library.__dictoffset__ or library.__module__ == "collections"
 
 
-def added_to(value: Any) -> tuple[dict[str, object], dict[str, object]]:
+def find_added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes and slots that the notebook's classes add to an object of a library's."""
     kind = type(value)
     attributes: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
@@ -290,10 +290,10 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
         is_shared = is_dict_shared(pickler, error)
         parts = made(pickler, error)
-        beside = _beside(error)
+        beside = _find_fields(error)
         if not beside and not is_shared and not is_dict_doubtful(pickler, error):
             return parts
-        parts = reduced(error) if parts is NotImplemented else parts
+        parts = reduce(error) if parts is NotImplemented else parts
         if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or lost
             return parts
         pickler.dump_record.roots.append(beside)
@@ -323,7 +323,7 @@ _NOT_BESIDE = frozenset({"args", "__traceback__", "__dict__", *_CHAIN})
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def _beside(error: BaseException) -> dict[str, object]:
+def _find_fields(error: BaseException) -> dict[str, object]:
     """What an exception holds in fields of its own: its cause and context, what C keeps for it, slots."""
     found: dict[str, object] = {name: held for name in _CHAIN if (held := getattr(error, name))}
     bare = error.__cause__ is not None and error.__suppress_context__
@@ -373,7 +373,7 @@ def has_own_init(kind: type[Any]) -> bool:
 
 def reduce_builtin_exception(pickler: Pickler, error: BaseException) -> Any:
     parts = pickler.instance(error)
-    parts = reduced(error) if parts is NotImplemented else parts
+    parts = reduce(error) if parts is NotImplemented else parts
     if parts[0] is not type(error):  # a token for what is lost
         return parts
     builtin = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
@@ -388,7 +388,7 @@ def reduce_hashed(pickler: Pickler, value: Any) -> Any:
         return noted
     if type(value).__dictoffset__ and all(map(_is_plain, object.__getattribute__(value, "__dict__").values())):
         return noted  # nothing in it can hold it
-    parts: Any = reduced(value) if noted is NotImplemented else noted
+    parts: Any = reduce(value) if noted is NotImplemented else noted
     whole = len(parts) >= 3 and parts[0] is _NEW and not any(parts[3:])
     if whole and type(parts[2]) is tuple and len(parts[2]) == 2:
         return _with_plain_slots(parts) or noted
@@ -424,7 +424,7 @@ def reduce_answering(pickler: Pickler, value: Any) -> Any:
     """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
     pickler.dump_record.instances.append(value)
     is_shared = is_dict_shared(pickler, value)
-    parts = pickler.protect(value) if pickler.careful else reduced(value)
+    parts = pickler.protect(value) if pickler.careful else reduce(value)
     if is_shared:
         return with_shared_dict(value, parts)
     if is_dict_doubtful(pickler, value):
@@ -467,7 +467,7 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
         if is_dict_doubtful(pickler, value):
             state = with_copied_dict(pickler, value, (None, None, state))[2]
         return restore.instance, (type(value),), (state, found), None, None, _STATE
-    parts = reduced(value)
+    parts = reduce(value)
     if parts[0] is not _NEW:
         pickler.note_parts(parts)
         return parts

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import (
     Handler,
     custom,
@@ -158,7 +158,7 @@ def _reduces_itself_in_c(kind: type) -> bool:
 
 def reduce_native(pickler: Pickler, value: object) -> Any:
     """Functions of extension modules and their singletons give a name: what is found by name cannot be shared."""
-    parts = reduced(value)
+    parts = reduce(value)
     if isinstance(parts, str):
         return pickler.protect(value) if pickler.careful else parts
     pickler.note_made(parts)
@@ -180,7 +180,7 @@ _cached_names: Callable[[type], frozenset[str]] = functools.cache(_find_caches)
 
 def reduce_without_caches(pickler: Pickler, value: object) -> Any:
     """A library's cached properties are derived: reading one must not look like a change."""
-    parts = reduced(value)
+    parts = reduce(value)
     if isinstance(parts, str):
         return parts
     if id(value) in pickler.muted:
@@ -370,7 +370,7 @@ _dataclasses: Any = dataclasses  # one of its markers is not public
 def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     """An iterator over a dict or set, which pickle makes one over a list of what is left."""
     noted: Any = pickler.instance(value)
-    parts = reduced(value) if noted is NotImplemented else noted
+    parts = reduce(value) if noted is NotImplemented else noted
     held: list[Any] = gc.get_referents(value)
     holder = next((found for found in held if issubclass(type(found), (dict, set))), None)
     if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or lost

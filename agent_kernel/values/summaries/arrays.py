@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Summary, clean, counted, cut
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Summary, clean, count_noun, cut
 from agent_kernel.values.summaries.plain import Verbatim, cell, moment_text
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
@@ -19,8 +19,8 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    find_loaded,
     instance_dict,
-    loaded,
     shallow_size,
     type_name,
 )
@@ -38,7 +38,7 @@ _WORDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "S
 
 def ndarray(value: Any, hide: bool) -> Summary:
     """An array by its shape, dtype, bytes and first values."""
-    base: Any = loaded("numpy", "ndarray")
+    base: Any = find_loaded("numpy", "ndarray")
     dtype = base.dtype.__get__(value)
     shape: tuple[int, ...] = base.shape.__get__(value)
     values = ""
@@ -57,7 +57,7 @@ def _counts_text(value: Any) -> str:
 
     if not 0 < value.size <= MOST_COUNTED or _is_memory_mapped(value):
         return ""
-    true = int(loaded("numpy", "count_nonzero")(value))  # type: ignore[operator]  # numpy's own function
+    true = int(find_loaded("numpy", "count_nonzero")(value))  # type: ignore[operator]  # numpy's own function
     return counts_text(true, value.size - true)
 
 
@@ -119,7 +119,7 @@ def _is_memory_mapped(value: Any) -> bool:
         elif _VIEWS.of(owner):
             owner = owner.obj
     last: object = owner
-    return any(derives_from(type(last), mapped) for mapped in (mmap.mmap, loaded("numpy", "memmap")))
+    return any(derives_from(type(last), mapped) for mapped in (mmap.mmap, find_loaded("numpy", "memmap")))
 
 
 def values_text(values: list[object], shape: tuple[int, ...]) -> str:
@@ -151,7 +151,7 @@ def sparse(value: Any, hide: bool) -> Summary:
         shape=shape,
         dtype="" if elements is None else dtype_text(elements.dtype),
         size_bytes=sum(part.nbytes for part in arrays),
-        note="" if elements is None or elements.dtype.kind == "O" else counted(elements.size, "stored element"),
+        note="" if elements is None or elements.dtype.kind == "O" else count_noun(elements.size, "stored element"),
         masked=hide,
     )
 
@@ -169,7 +169,7 @@ _NUMBERS = frozenset(_NUMBER_NAMES.split())
 
 def tensor(value: Any, hide: bool) -> Summary:
     """A tensor by its shape, dtype, bytes, device and first values."""
-    torch: Any = loaded("torch", "_C")
+    torch: Any = find_loaded("torch", "_C")
     if torch._len_torch_dispatch_stack():
         return Summary("tensor", type_name(value), size_bytes=shallow_size(value), masked=hide)
     with torch.DisableTorchFunction():

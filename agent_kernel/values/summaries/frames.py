@@ -22,8 +22,8 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    find_loaded,
     instance_dict,
-    loaded,
     module_name,
     qualified_name,
     shallow_size,
@@ -189,11 +189,14 @@ def arrow_array(value: Any, hide: bool) -> Summary:
 
 def may_read_types() -> bool:
     """Whether looking at a type runs arrow's code only: no extension type but pandas' own exists."""
-    known = [loaded("pyarrow", "ExtensionType")]
+    known = [find_loaded("pyarrow", "ExtensionType")]
     for kind in known:
         for derived in _subclasses_of(kind) if kind is not None else ():
             module = module_name(derived)
-            if not module.startswith(("pandas.", "pyarrow.")) or loaded(module, qualified_name(derived)) is not derived:
+            if (
+                not module.startswith(("pandas.", "pyarrow."))
+                or find_loaded(module, qualified_name(derived)) is not derived
+            ):
                 return False
             known.append(derived)
     return True
@@ -263,25 +266,25 @@ class Held(NamedTuple):
     counts: Callable[[Any, int], tuple[int, int, int] | None] | None = None
 
 
-def held_dtype(array: object) -> str:
+def dtype_of_array(array: object) -> str:
     """The dtype as pandas writes it, or the qualified name of an array type that is not pandas' own."""
     held = _ARRAYS.of(array)
     return type_name(array) if held is None else held.dtype(array)
 
 
-def held_first(array: object, row: int, count: int) -> list[object]:
+def first_of_array(array: object, row: int, count: int) -> list[object]:
     """The first values of a column; empty where they may not be read."""
     held = _ARRAYS.of(array)
     return [] if held is None else held.first(array, row, count)
 
 
-def held_counts(array: object, row: int) -> tuple[int, int, int] | None:
+def counts_of_array(array: object, row: int) -> tuple[int, int, int] | None:
     """How many values of a column are True, False and missing; None for what holds no Booleans."""
     held = _ARRAYS.of(array)
     return None if held is None or held.counts is None else held.counts(array, row)
 
 
-def held_bytes(array: object) -> int:
+def bytes_of_array(array: object) -> int:
     """Bytes of the array without those of Python objects in it; 0 if unknown."""
     held = _ARRAYS.of(array)
     if held is None:
@@ -292,14 +295,14 @@ def held_bytes(array: object) -> int:
     return sum(part.nbytes for part in parts)
 
 
-def held_length(array: Any) -> int:
+def length_of_array(array: Any) -> int:
     """Rows of a one-dimensional array, -1 if it is not pandas' own."""
     return -1 if _ARRAYS.of(array) is None else len(array)
 
 
-def held_at(array: Any, place: int) -> object:
+def value_at(array: Any, place: int) -> object:
     """The value at one place of a one-dimensional array."""
-    found = held_first(array[place : place + 1], 0, 1) if _ARRAYS.of(array) is not None else []
+    found = first_of_array(array[place : place + 1], 0, 1) if _ARRAYS.of(array) is not None else []
     return found[0] if found else Verbatim(MORE)
 
 
@@ -361,7 +364,7 @@ def _categories_first(array: Any, row: int, count: int) -> list[object]:
     codes = array._codes
     codes = (codes[row] if codes.ndim == 2 else codes)[:count].tolist()
     categories = array_of(array.dtype.categories)
-    return [held_at(categories, code) if code >= 0 else None for code in codes]
+    return [value_at(categories, code) if code >= 0 else None for code in codes]
 
 
 def _arrow(array: Any) -> Any:
@@ -476,7 +479,10 @@ def series(value: Any, hide: bool) -> Summary:
     array = manager.blocks[0].values
     rows = manager.axes[0]
     field = Field(
-        _name(value), held_dtype(array), held_first(array, 0, _FEW), _counts_of_pandas(array, 0, index_length(rows))
+        _name(value),
+        dtype_of_array(array),
+        first_of_array(array, 0, _FEW),
+        _counts_of_pandas(array, 0, index_length(rows)),
     )
     return column(
         "series",
@@ -491,23 +497,23 @@ def series(value: Any, hide: bool) -> Summary:
 
 def index(value: Any, hide: bool) -> Summary:
     """An index by its length, dtype, name and first values."""
-    size = 0 if _MULTI.of(value) else held_bytes(array_of(value))
-    dtype = "" if _MULTI.of(value) else held_dtype(array_of(value))
-    field = Field(_name(value), dtype, [_shown(found) for found in index_first(value, _FEW)])
+    size = 0 if _MULTI.of(value) else bytes_of_array(array_of(value))
+    dtype = "" if _MULTI.of(value) else dtype_of_array(array_of(value))
+    field = Field(_name(value), dtype, [_as_label(found) for found in index_first(value, _FEW)])
     return column("index", type_name(value), index_length(value), field, hide=hide, size_bytes=size)
 
 
 def index_length(index: Any) -> int:
     """Rows of an index; -1 if it is not pandas' own."""
-    return held_length(index._codes[0]) if _MULTI.of(index) else held_length(array_of(index))
+    return length_of_array(index._codes[0]) if _MULTI.of(index) else length_of_array(array_of(index))
 
 
 def index_first(index: Any, count: int) -> list[object]:
     """The first labels of an index; those of several levels as tuples."""
     if not _MULTI.of(index):
-        return held_first(array_of(index), 0, count)
+        return first_of_array(array_of(index), 0, count)
     levels: list[list[object]] = [
-        [held_at(array_of(level), code) if code >= 0 else None for code in codes[:count].tolist()]
+        [value_at(array_of(level), code) if code >= 0 else None for code in codes[:count].tolist()]
         for level, codes in zip(index._levels, index._codes, strict=True)
     ]
     return list(zip(*levels, strict=True))
@@ -526,19 +532,19 @@ def _fields(manager: Any, names: Any, width: int) -> Iterator[Field]:
     rows, counted = index_length(manager.axes[1]), 0
     for place in range(shown):
         array = manager.blocks[blocks[place]].values
-        dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], held_dtype(array))
-        first = held_first(array, places[place], ROWS) if place < CELLS else ()
+        dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], dtype_of_array(array))
+        first = first_of_array(array, places[place], ROWS) if place < CELLS else ()
         counts = _counts_of_pandas(array, places[place], rows) if counted + rows <= MOST_COUNTED else ""
         counted += rows if counts else 0
         yield Field(_label(labels[place]) if labels else MORE, dtype, first, counts)
 
 
 def _counts_of_pandas(array: object, row: int, rows: int) -> str:
-    found = held_counts(array, row) if 0 < rows <= MOST_COUNTED else None
+    found = counts_of_array(array, row) if 0 < rows <= MOST_COUNTED else None
     return "" if found is None else counts_text(*found)
 
 
-def _shown(found: object) -> object:
+def _as_label(found: object) -> object:
     return Verbatim(_label(found)) if exact_items(found) else found
 
 
@@ -553,9 +559,9 @@ def _name(value: object) -> str:
 
 
 def _bytes(manager: Any) -> int:
-    blocks = sum(held_bytes(block.values) for block in islice(manager.blocks, _MOST_BLOCKS))
+    blocks = sum(bytes_of_array(block.values) for block in islice(manager.blocks, _MOST_BLOCKS))
     rows = manager.axes[-1]
-    return blocks + (0 if _MULTI.of(rows) else held_bytes(array_of(rows)))
+    return blocks + (0 if _MULTI.of(rows) else bytes_of_array(array_of(rows)))
 
 
 def _index_note(rows: object) -> str:
@@ -603,7 +609,7 @@ def polars_lazy(value: object, hide: bool) -> Summary:
 
 def _may_read_dtypes() -> bool:
     # polars asks a registered extension type's class for each dtype that it hands out.
-    registry = loaded("polars.datatypes.extension", "_REGISTRY")
+    registry = find_loaded("polars.datatypes.extension", "_REGISTRY")
     return type(registry) is not dict or not registry
 
 

@@ -19,8 +19,8 @@ from agent_kernel.values.summaries.model import (
     Column,
     Summary,
     clean,
+    count_noun,
     count_text,
-    counted,
     cut,
     shape_text,
     size_text,
@@ -332,7 +332,7 @@ def _parts(summary: Summary) -> Iterator[str]:
             yield summary.note
         case "container" | "mapping":
             shown = summary.text if summary.kind == "container" else mapping_text(summary)
-            yield "empty" if count == 0 else counted(count, "item") if count is not None and MORE in shown else ""
+            yield "empty" if count == 0 else count_noun(count, "item") if count is not None and MORE in shown else ""
             yield shown if count else ""
         case "frame" if len(summary.shape) == 2:
             yield f"{count_text(summary.shape[0])} × {count_text(summary.shape[1])}"
@@ -344,7 +344,7 @@ def _parts(summary: Summary) -> Iterator[str]:
             yield summary.note
             yield from _values(summary)
         case _:
-            yield counted(count, "item") if count is not None else ""
+            yield count_noun(count, "item") if count is not None else ""
             yield summary.text if summary.dtype == MODEL else ""
             yield summary.note
     if summary.masked and not summary.columns and summary.kind in ("object", "exception"):

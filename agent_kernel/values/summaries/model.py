@@ -171,7 +171,7 @@ def count_text(count: int) -> str:
     return f"{count:,}" if count >= 0 else "?"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """`1 line`, `3 lines`."""
     return f"{count_text(count)} {noun}" if count == 1 else f"{count_text(count)} {noun}s"
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from agent_kernel.values.summaries.arrays import ndarray
 from agent_kernel.values.summaries.frames import dataframe, series
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MODEL, MORE, Column, Summary, clean, counted, cut
+from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MODEL, MORE, Column, Summary, clean, count_noun, cut
 from agent_kernel.values.summaries.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, preview_of
 from agent_kernel.values.summaries.reading import (
     ExactTypes,
@@ -29,9 +29,9 @@ from agent_kernel.values.summaries.reading import (
     entry,
     exact_items,
     exact_str,
+    find_loaded,
     instance_dict,
     is_of_notebook,
-    loaded,
     module_dict,
     qualified_name,
     shallow_size,
@@ -57,7 +57,7 @@ def function(value: FunctionType, hide: bool) -> Summary:
     """A function by its signature and number of lines."""
     shown = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
     return Summary(
-        "function", "function", shown, note=counted(line_count(value.__code__), "line"), masked=MASK in shown
+        "function", "function", shown, note=count_noun(line_count(value.__code__), "line"), masked=MASK in shown
     )
 
 
@@ -83,14 +83,14 @@ def partial(value: functools.partial[Any], hide: bool) -> Summary:
 def cached(value: object, hide: bool) -> Summary:
     """A `functools.lru_cache` wrapper by the function that it caches."""
     wrapped = entry(instance_dict(value), "__wrapped__")
-    note = counted(line_count(wrapped.__code__), "line") if type(wrapped) is FunctionType else ""
+    note = count_noun(line_count(wrapped.__code__), "line") if type(wrapped) is FunctionType else ""
     return Summary("function", "functools.lru_cache", cut(_callable_name(wrapped), LONGEST_TEXT), note=note)
 
 
 def class_(value: type, hide: bool = False) -> Summary:
     """A class by its name and the number of methods in its body."""
     methods = sum(type(held) is FunctionType for held in class_dict(value).values())
-    return Summary("class", type_name(value), type_text(value), note=counted(methods, "method") if methods else "")
+    return Summary("class", type_name(value), type_text(value), note=count_noun(methods, "method") if methods else "")
 
 
 def module(value: ModuleType, hide: bool) -> Summary:
@@ -165,7 +165,7 @@ _item_of: Callable[[object, int], object] = class_dict(tuple)["__getitem__"]  # 
 def with_attributes(summary: Summary, value: object) -> Summary:
     """The summary with the object's attributes, if it has any that may be told."""
     kind = type(value)
-    is_widget = derives_from(kind, loaded("ipywidgets", "Widget"))
+    is_widget = derives_from(kind, find_loaded("ipywidgets", "Widget"))
     is_data = is_of_notebook(kind) or entry(class_dict(kind), "__dataclass_fields__") is not None
     if summary.masked or not (is_data or is_widget):
         return summary
@@ -259,28 +259,28 @@ _FUNCTIONS: ExactTypes[bool] = ExactTypes([(FunctionType, True)])
 
 def is_model(kind: type) -> bool:
     """Whether instances of the class are models of a library that is loaded."""
-    return any(base is not None and derives_from(kind, base) for base in (loaded(*place) for place in _BASES))
+    return any(base is not None and derives_from(kind, base) for base in (find_loaded(*place) for place in _BASES))
 
 
 def constructor_text(value: object) -> str:
     """`Ridge(alpha=3.0)` for an estimator of scikit-learn; nothing for anything else."""
-    return _written(value, _DEPTH, LONGEST_TEXT) if _is_estimator(value) else ""
+    return _write_estimator(value, _DEPTH, LONGEST_TEXT) if _is_estimator(value) else ""
 
 
 def _is_estimator(value: object) -> bool:
-    base = loaded(*_ESTIMATOR)
+    base = find_loaded(*_ESTIMATOR)
     return base is not None and derives_from(type(value), base)
 
 
-def _written(value: object, depth: int, room: int) -> str:
+def _write_estimator(value: object, depth: int, room: int) -> str:
     name = clean(qualified_name(type(value)).rpartition(".")[2])
     if depth < 0:
         return f"{name}({MORE})"
-    told = ", ".join(f"{clean(param)}={_param(param, held, depth - 1)}" for param, held in _changed(value))
+    told = ", ".join(f"{clean(param)}={_param(param, held, depth - 1)}" for param, held in _find_changed(value))
     return cut(f"{name}({told})", room)
 
 
-def _changed(value: object) -> Iterator[tuple[str, object]]:
+def _find_changed(value: object) -> Iterator[tuple[str, object]]:
     """The parameters whose values differ from their defaults, in the order of `__init__`."""
     held = instance_dict(value)
     for name, default in _parameters(type(value)):
@@ -292,7 +292,7 @@ def _changed(value: object) -> Iterator[tuple[str, object]]:
 def _parameters(kind: type) -> Iterator[tuple[str, object]]:
     """What `__init__` takes, with the defaults."""
     found = next((held for base in bases_of(kind) if (held := entry(class_dict(base), "__init__")) is not None), None)
-    function = _unwrapped(found)
+    function = _unwrap(found)
     if function is None:
         return
     code: CodeType = function.__code__
@@ -306,7 +306,7 @@ def _parameters(kind: type) -> Iterator[tuple[str, object]]:
         yield name, named.get(name, _MISSING)
 
 
-def _unwrapped(found: object) -> FunctionType | None:
+def _unwrap(found: object) -> FunctionType | None:
     """The function under its decorators, as `functools.wraps` notes it."""
     for _ in range(_MOST_WRAPPERS):
         if _FUNCTIONS.of(found) is None:
@@ -325,15 +325,15 @@ def _is_default(found: object, default: object) -> bool:
 
 
 def _param(name: str, held: object, depth: int) -> str:
-    return MASK if labels_a_secret(name) else _held(held, depth)
+    return MASK if labels_a_secret(name) else _write_parameter(held, depth)
 
 
-def _held(held: object, depth: int) -> str:
+def _write_parameter(held: object, depth: int) -> str:
     if _is_estimator(held):
-        return _written(held, depth, 2 * _ROOM)
+        return _write_estimator(held, depth, 2 * _ROOM)
     items = exact_items(held)
     if items and depth >= 0 and any(map(_holds_an_estimator, items[:_FEW])):
-        parts = [_held(item, depth) for item in items[:_FEW]] + [MORE] * (len(items) > _FEW)
+        parts = [_write_parameter(item, depth) for item in items[:_FEW]] + [MORE] * (len(items) > _FEW)
         return f"({', '.join(parts)})" if type(held) is tuple else f"[{', '.join(parts)}]"
     return preview_of(held, _ROOM, depth=1)
 
@@ -358,7 +358,7 @@ def foreign(value: object, hide: bool) -> Summary:
     if derives_from(kind, BaseException):
         return Summary("exception", type_text(kind))
     for module, name, summarize_as in _LIBRARY_BASES:
-        base = loaded(module, name)
+        base = find_loaded(module, name)
         if base is not None and derives_from(kind, base):
             return summarize_as(value, hide)
     text = "" if hide else constructor_text(value)

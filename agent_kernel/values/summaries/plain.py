@@ -86,15 +86,15 @@ def _integer(value: int, room: int) -> str:
 
 
 def _text(value: str, room: int) -> str:
-    return MASK if holds_a_secret(clean(value[:_WINDOW])) else _quoted(value, room)
+    return MASK if holds_a_secret(clean(value[:_WINDOW])) else _quote(value, room)
 
 
 def _octets(value: bytes | bytearray, room: int) -> str:
     begin = bytes(value[: max(room, _WINDOW)])
-    return MASK if holds_a_secret(clean(begin.decode("latin-1"))) else _quoted(begin, room, len(value))
+    return MASK if holds_a_secret(clean(begin.decode("latin-1"))) else _quote(begin, room, len(value))
 
 
-def _quoted(value: str | bytes, room: int, length: int | None = None) -> str:
+def _quote(value: str | bytes, room: int, length: int | None = None) -> str:
     # repr of a real str or bytes shows every character that is not printable as an escape; none is cut in half.
     shown = repr(value[:room])
     if (length or len(value)) <= room and len(shown) <= room:
@@ -182,10 +182,10 @@ def moment_text(text: str) -> str:
 
 
 def _timestamp(value: Any, room: int) -> str:
-    return moment_text(value.isoformat()) if value.tzinfo is None else _zoned_timestamp(value)
+    return moment_text(value.isoformat()) if value.tzinfo is None else _timestamp_text(value)
 
 
-def _zoned_timestamp(value: Any) -> str:
+def _timestamp_text(value: Any) -> str:
     known = has_known_zone(value.tzinfo)
     return value.isoformat().replace("T", " ") if known else type_name(value)
 

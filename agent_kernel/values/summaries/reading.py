@@ -119,7 +119,7 @@ def type_name(value: object) -> str:
     return type_text(type(value))
 
 
-def loaded(module: str, attribute: str) -> object:
+def find_loaded(module: str, attribute: str) -> object:
     """An attribute of a module that is imported already, or None: nothing is imported, no `__getattr__` runs."""
     found = sys.modules.get(module)
     if not derives_from(type(found), ModuleType):
@@ -284,7 +284,7 @@ class ExactTypes(Generic[Found]):
         if package == "builtins" and not kind.__flags__ & _HEAP_TYPE:
             self._known[id(kind)] = (kind, None)  # no library will ever offer it
         for module, found in self._libraries.get((package, name), ()):
-            if loaded(module, name) is kind:
+            if find_loaded(module, name) is kind:
                 self._known[id(kind)] = (kind, found)
                 return found
         return None

@@ -348,7 +348,7 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
     return shown, frozenset(hidden)
 
 
-def _meant(literal: str) -> str:
+def _evaluate_literal(literal: str) -> str:
     """What a literal with escapes in it stands for."""
     try:
         value: object = ast.literal_eval(literal)
@@ -384,7 +384,7 @@ class _Reader:
 
     def read(self, pieces: Iterable[Lexeme]) -> Iterable[str]:
         for piece in pieces:
-            yield self._masked(piece)
+            yield self._mask_lexeme(piece)
             if piece.sort == "newline" and len(self._frames) == 1:
                 self._frames = [_Frame()]
             elif piece.sort in ("name", "string"):
@@ -394,7 +394,7 @@ class _Reader:
             if piece.sort not in ("space", "newline", "comment"):
                 self._before = piece.text
 
-    def _masked(self, piece: Lexeme) -> str:
+    def _mask_lexeme(self, piece: Lexeme) -> str:
         if piece.sort == "comment":
             return without_secrets(piece.text)
         if piece.sort == "string" and self._is_secret():
@@ -403,7 +403,7 @@ class _Reader:
                 return piece.text
             self._give_away(inner)
             if "\\" in inner:
-                self._give_away(_meant(piece.text))
+                self._give_away(_evaluate_literal(piece.text))
             return f"{opening}{MASK}{closing}"
         if piece.sort == "number" and len(piece.text) >= _SHORTEST and self._is_secret():
             self._give_away(piece.text)
