@@ -14,11 +14,11 @@ from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registry import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import may_change, parent_executor, was_changed, was_made
-from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
+from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopen_run, start_run, start_within_step
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refs import check_ref_name
 
-__all__ = ["Agent", "Options", "State", "place_of", "reopened", "started"]
+__all__ = ["Agent", "Options", "State", "place_of", "reopen_run", "start_run"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -138,8 +138,8 @@ class Agent:
         """
         parent = parent_executor(f"{self.name} is an agent")
         if parent is not None:
-            return started_within(parent, self, task, returns, inputs or {}, options)
-        return started(
+            return start_within_step(parent, self, task, returns, inputs or {}, options)
+        return start_run(
             self, task, place_of(options.get("state", self.state)), returns=returns, inputs=inputs, **options
         )
 
@@ -164,7 +164,7 @@ class Agent:
             RunNotFoundError: no run, or more than one, has an id that begins or ends so.
         """
         place = place_of(options.get("state", self.state))
-        return reopened(place, run, agent=self, returns=returns, **options)
+        return reopen_run(place, run, agent=self, returns=returns, **options)
 
     # -- tasks as functions
 
@@ -194,10 +194,10 @@ class Agent:
         if not isinstance(given, str):
             return self._task(given, "", options, names)
 
-        def made(function: Any) -> Task[..., Any, Any]:
+        def decorate(function: Any) -> Task[..., Any, Any]:
             return self._task(function, given, options, names)
 
-        return made
+        return decorate
 
     def _task(self, function: Any, text: str, options: Options, names: Mapping[str, object]) -> Task[..., Any, Any]:
         return Task(self, function, text, options, names)

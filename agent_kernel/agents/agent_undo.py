@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import Effect, Event, Finding, Output, SubRun, Usage
-from agent_kernel.agents.messages import masked
+from agent_kernel.agents.messages import redact
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short
@@ -37,7 +37,9 @@ __all__ = [
     "Apart",
     "Move",
     "Point",
+    "acting_as",
     "apart",
+    "describe_side_effects",
     "findings",
     "goes_on_from",
     "is_held",
@@ -46,10 +48,8 @@ __all__ = [
     "operation_text",
     "outside",
     "run_text",
-    "signed",
     "step_numbers",
     "steps_run",
-    "uncovered_notes",
     "undone_in",
     "undone_since",
 ]
@@ -255,12 +255,12 @@ def _note(repo: Repository, commit: Commit, found: Steps) -> None:
                 found.setdefault(one.run, set()).add(one.step)
 
 
-def _said(event_store: EventStore, steps: Steps) -> str:
+def _describe_effects(event_store: EventStore, steps: Steps) -> str:
     """What these steps did outside, as a few words; "" if nothing is known of that."""
     found = list(
         dict.fromkeys(one for run, of in steps.items() for one in _effects(list(event_store.of(run)), event_store, of))
     )
-    named = [masked(one, _LONGEST) for one in found[:_MOST_STEPS]]
+    named = [redact(one, _LONGEST) for one in found[:_MOST_STEPS]]
     return ", ".join([*named, *([f"and {len(found) - _MOST_STEPS} more"] if len(found) > _MOST_STEPS else [])])
 
 
@@ -289,10 +289,14 @@ def step_numbers(steps: set[int]) -> str:
     return f"steps {', '.join(first)} and {last}" if first else f"step {last}"
 
 
-def uncovered_notes(event_store: EventStore, found: Apart) -> list[str]:
+def describe_side_effects(event_store: EventStore, found: Apart) -> list[str]:
     """What to say about a move: what it does not take back, and what it does not do again."""
     told: Mapping[str, Steps] = {"not undone": found.left, "not done again": found.taken}
-    return [f"{what}: {effects}" for what, steps in told.items() if steps and (effects := _said(event_store, steps))]
+    return [
+        f"{what}: {effects}"
+        for what, steps in told.items()
+        if steps and (effects := _describe_effects(event_store, steps))
+    ]
 
 
 SOURCE: Final = "move"  # of the action that is one
@@ -341,7 +345,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def signed(session: Session, author: Author) -> Generator[None]:
+def acting_as(session: Session, author: Author) -> Generator[None]:
     """What the session does in the block is this author's; what nobody had committed yet is not."""
     session.commit()
     before, session.author = session.author, author
@@ -358,7 +362,7 @@ def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...
         RefNotFoundError: there is no such commit. NothingToUndoError: there is nothing to undo.
     """
     session.commit()
-    lines, changes, risky = _checked_out(session, move, author) if move.ref else _undone(session, author)
+    lines, changes, risky = _find_checkout_effects(session, move, author) if move.ref else _undone(session, author)
     names = [f"{one.how}{one.name}" for one in changes if not move.name or one.name == move.name]
     return (
         *(Finding(KIND, line, risky=risky) for line in lines),
@@ -366,17 +370,19 @@ def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...
     )
 
 
-def _checked_out(session: Session, move: Move, author: Author) -> _Found:
+def _find_checkout_effects(session: Session, move: Move, author: Author) -> _Found:
     repo, head = session.repo, session.head
     target = repo.resolve(move.ref, session.id)
     branch = repo.branch_meant(move.ref, session.id)
-    left = list(_left(repo, head, target, move.name)) if head is not None else []
+    left = list(_find_abandoned_commits(repo, head, target, move.name)) if head is not None else []
     others = [one for one in left if one[1].author != author]
     is_here = branch is not None and branch == session.branch
     return _lines(others or left), session.foreseen(target, is_here=is_here), bool(others)
 
 
-def _left(repo: Repository, head: ObjectId, target: ObjectId, name: str) -> Iterator[tuple[ObjectId, Commit]]:
+def _find_abandoned_commits(
+    repo: Repository, head: ObjectId, target: ObjectId, name: str
+) -> Iterator[tuple[ObjectId, Commit]]:
     """The commits that the variables would be without, or the one variable."""
     base = repo.merge_base(head, target)
     walk = repo.log_of_name(head, name) if name else repo.log(head, first_parent=True, limit=_FAR)
@@ -416,13 +422,13 @@ def make_move(session: Session, move: Move, author: Author, asked_at: str) -> st
     Raises:
         MoveNotMadeError: something was done since. LoadError, RefNotFoundError …: as `undo` and `checkout` do.
     """
-    with signed(session, author):
+    with acting_as(session, author):
         if asked_at != ("" if session.head is None else hex_of(session.head)):
             raise MoveNotMadeError("something else was done since it was asked for, and it would take that back too")
         before = session.head
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
     found = Apart({}, {}) if move.name else apart(session.repo, before, session.head)
-    notes = uncovered_notes(EventStore(session.repo.store), found)
+    notes = describe_side_effects(EventStore(session.repo.store), found)
     names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
     return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])
 

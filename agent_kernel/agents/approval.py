@@ -35,7 +35,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.execution import Executed, error_line
-from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
+from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.races.outcome import is_race
@@ -146,8 +146,10 @@ def outcome_events(run_executor: RunExecutor, ran: Ran, edited: str) -> list[Eve
     run_executor.place.look([one.name for one in ran.changed])
     seen = [one for one in ran.changed if run_executor.place.tells(one.name)]
     changes = messages.change_lines(seen, run_executor.place.summary)
-    shown = tuple(msgspec.structs.replace(part, text=run_executor.place.shown(part.text)) for part in done.parts)
-    whole = "\n\n".join(filter(None, (ran.note, _sent(run_executor, done, changes, edited))))
+    shown = tuple(
+        msgspec.structs.replace(part, text=run_executor.place.redact_output(part.text)) for part in done.parts
+    )
+    whole = "\n\n".join(filter(None, (ran.note, _describe_outcome(run_executor, done, changes, edited))))
     sent = messages.cut(whole, run_executor.setup.limits.output_chars)
     dropped = max(0, len(whole) - len(sent))
     output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
@@ -155,7 +157,7 @@ def outcome_events(run_executor: RunExecutor, ran: Ran, edited: str) -> list[Eve
     if done.status == "interrupted":
         found.append(Cancelled(during="code", reason=run_executor.stopped))
     elif done.settled is not None:
-        found += _settled(run_executor, done.settled)
+        found += _end_task(run_executor, done.settled)
     else:
         found += _overrun(run_executor, output, done.error)
     return found
@@ -188,9 +190,9 @@ def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
         )
         yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
     if ran.done.error is not None and ran.done.status != "interrupted":
-        yield Error(source="code", message=run_executor.place.shown(error_line(ran.done.error), 500))
+        yield Error(source="code", message=run_executor.place.redact_output(error_line(ran.done.error), 500))
     for (what, target), count in ran.effects.items():
-        yield Effect(what=what, target=run_executor.place.masked(target, 300), count=count)
+        yield Effect(what=what, target=run_executor.place.redact(target, 300), count=count)
 
 
 def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
@@ -204,12 +206,12 @@ def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
     return Retry(sent=sent)
 
 
-def _sent(run_executor: RunExecutor, done: Executed, changed: list[str], edited: str) -> str:
+def _describe_outcome(run_executor: RunExecutor, done: Executed, changed: list[str], edited: str) -> str:
     """What the model is told of a step."""
     said = (
-        [f"The person changed the code before it ran:\n{run_executor.place.redactor.masked(edited)}"] if edited else []
+        [f"The person changed the code before it ran:\n{run_executor.place.redactor.redact(edited)}"] if edited else []
     )
-    text = run_executor.place.shown(done.text, _MOST_TEXT).rstrip()
+    text = run_executor.place.redact_output(done.text, _MOST_TEXT).rstrip()
     match done.status:
         case "timeout":
             said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
@@ -223,18 +225,18 @@ def _sent(run_executor: RunExecutor, done: Executed, changed: list[str], edited:
     return "\n\n".join(said) or "(no output, and no variable changed)"
 
 
-def _settled(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
+def _end_task(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
     """How the code ended the run, if what it gave fits."""
     match settled.how:
         case "fail":
-            yield Fail(reason=run_executor.place.shown(str(settled.value), 2_000))
+            yield Fail(reason=run_executor.place.redact_output(str(settled.value), 2_000))
         case "clarify":
-            yield Clarify(question=run_executor.place.shown(str(settled.value), 4_000))
+            yield Clarify(question=run_executor.place.redact_output(str(settled.value), 4_000))
         case _:
             try:
-                run_executor.value = return_types.fitted(settled.value, run_executor.setup.returns)
+                run_executor.value = return_types.fit(settled.value, run_executor.setup.returns)
             except return_types.Misfit as misfit:
-                said = run_executor.place.shown(str(misfit), 500)
+                said = run_executor.place.redact_output(str(misfit), 500)
                 yield Error(source="value", message=said)
                 yield outcome_text(run_executor, f"task.success was given a value that does not fit: {said}")
                 return
@@ -243,14 +245,14 @@ def _settled(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
 
 def _success(run_executor: RunExecutor) -> Success:
     said = "" if run_executor.value is None else summaries.line(summaries.summarize(run_executor.value, "result"))
-    return Success(result=run_executor.place.shown(said), type=return_types.type_text(type(run_executor.value)))
+    return Success(result=run_executor.place.redact_output(said), type=return_types.type_text(type(run_executor.value)))
 
 
 def setup_failed(done: Executed, place: ExecutionContext) -> list[Event]:
     if done.status in ("ok", "interrupted"):
         return []
     said = error_line(done.error) if done.error is not None else done.status
-    return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
+    return [Fail(reason=f"its setup failed: {place.redact_output(said, 500)}")]
 
 
 _STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
@@ -334,17 +336,19 @@ def gate(run_executor: RunExecutor, code: str) -> Gate | None:
         else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace, is_gated=True)
     )
     # What a step made, or gave to its sub-agent, has no more rights than the step.
-    codes = frozenset(code for code in given_codes(setup.offers.values()) if not is_steps_code(code))
+    codes = frozenset(code for code in collect_codes(setup.offers.values()) if not is_steps_code(code))
     url = place.session.repo.store.url if place.session is not None else ""
-    shows = shown_by(run_executor.log.events) | {kind for one in approved if (kind := shown_kind(one))}
-    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.masked, withholds=mode == "never")
+    shows = find_approved_renderers(run_executor.log.events) | {
+        kind for one in approved if (kind := find_mime_type(one))
+    }
+    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.redact, withholds=mode == "never")
 
 
 def stop_step(run_executor: RunExecutor, action: Action, code: str, ran: Ran) -> RunItems:
     """Ask about a step that was stopped as it began to do something outside, or deny it."""
     place, mode = run_executor.place, run_executor.setup.approve
-    effects = tuple((what, place.masked(target, 300)) for what, target in ran.stopped)
-    already = [Effect(what=what, target=place.masked(on, 300), count=many) for (what, on), many in ran.effects.items()]
+    effects = tuple((what, place.redact(target, 300)) for what, target in ran.stopped)
+    already = [Effect(what=what, target=place.redact(on, 300), count=many) for (what, on), many in ran.effects.items()]
     asked = ApprovalRequested(
         code=code,
         findings=(*_findings(run_executor, action, code), *(finding(*one) for one in effects)),
@@ -386,14 +390,14 @@ def follow(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) 
         yield from run_executor.execute(action, code, edited=code != action.code)
         return
     said = denial_text(asked.findings, decided.reason, asked.stopped)
-    denied = Output(status="denied", sent=run_executor.place.masked(said))
-    ends = [_given_up(run_executor, decided.reason)] if is_outside(run_executor.log.start.model) else []
+    denied = Output(status="denied", sent=run_executor.place.redact(said))
+    ends = [_cancel_denied(run_executor, decided.reason)] if is_outside(run_executor.log.start.model) else []
     yield from run_executor.log.note_all([denied, *ends], step=action.step, before=run_executor.place.head)
 
 
-def _given_up(run_executor: RunExecutor, reason: str) -> Cancelled:
+def _cancel_denied(run_executor: RunExecutor, reason: str) -> Cancelled:
     """The end of a run that was nothing but the step that was denied."""
-    said = run_executor.place.masked(f"it was denied: {reason}" if reason else "it was denied", 2_000)
+    said = run_executor.place.redact(f"it was denied: {reason}" if reason else "it was denied", 2_000)
     return Cancelled(during=DENIED, reason=said, final=True)
 
 
@@ -479,7 +483,7 @@ def refuse_driven(log: Log, *, force: bool = False) -> None:
         log.event_store.release(log.run, elsewhere=True)
     driver = log.event_store.driver(log.run)
     if driver is not None:
-        raise RunBusyError(log.run, event_log.said(driver))
+        raise RunBusyError(log.run, event_log.describe_holder(driver))
 
 
 def open_request(events: Sequence[Event]) -> ApprovalRequested | None:

@@ -88,13 +88,15 @@ class Arguments:
         return tuple(self.given) if self._keeps else ()
 
     @classmethod
-    def found(cls, place: ExecutionContext, start: TaskStart, *, is_over: bool) -> Arguments:
+    def restore(cls, place: ExecutionContext, start: TaskStart, *, is_over: bool) -> Arguments:
         """Those of a run that was begun before: in this process, or as the history has them."""
         held = _held.get(start.run)
         if held is not None and held._place.namespace is place.namespace:
             held._place = place
             return held
-        known = {name: value for name in start.arguments if (value := _stored(place, start, name)) is not _ABSENT}
+        known = {
+            name: value for name in start.arguments if (value := _read_argument(place, start, name)) is not _ABSENT
+        }
         gone = frozenset(start.arguments) - set(known)
         # Runs of earlier releases say the names of those that a model was told of, and kept none apart.
         known |= {name: place.namespace[name] for name in start.inputs if name not in known and name in place.namespace}
@@ -170,7 +172,7 @@ class Arguments:
         commit = _commit_of(self._place, start)
         if commit is None or commit.run != self._run or not commit.parents:
             return _ABSENT
-        return _loaded(self._place, commit.parents[0], name)
+        return _load_argument(self._place, commit.parents[0], name)
 
     def _is_the_runs(self, start: TaskStart, name: str) -> bool:
         """Whether the variable is as the run left it: what a person made of it since stays."""
@@ -188,7 +190,7 @@ class Arguments:
         return left is now or (left is not None and left.is_same_value(now))
 
 
-def _stored(place: ExecutionContext, start: TaskStart, name: str) -> object:
+def _read_argument(place: ExecutionContext, start: TaskStart, name: str) -> object:
     """An argument as the history has it; the variable itself where that is the same still."""
     if place.session is None or not start.before:
         return _ABSENT
@@ -200,10 +202,10 @@ def _stored(place: ExecutionContext, start: TaskStart, name: str) -> object:
     is_there = value is not _ABSENT and load_failure_of(value) is None
     if is_there and entry.is_same_value(repo.tree_at(place.session.head).get(name)):
         return value
-    return _loaded(place, _id(start.before), name)
+    return _load_argument(place, _id(start.before), name)
 
 
-def _loaded(place: ExecutionContext, commit: ObjectId, name: str) -> object:
+def _load_argument(place: ExecutionContext, commit: ObjectId, name: str) -> object:
     assert place.session is not None
     try:
         return Snapshot(place.session.repo, commit, place.namespace)[name]

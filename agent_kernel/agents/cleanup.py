@@ -248,7 +248,7 @@ def outcome_of(
     assert place.session is not None
     repo = place.session.repo
     place.look()
-    text = place.shown(_shown(repo, commit), most_chars).rstrip()
+    text = place.redact_output(_read_output_text(repo, commit), most_chars).rstrip()
     tree = repo.tree(commit.tree)
 
     def summary(name: str) -> str:
@@ -256,7 +256,7 @@ def outcome_of(
         stored = repo.read_summary(entry) if entry is not None else b""
         if not stored or place.hidden(name):
             return ""
-        return place.masked(messages.value_text(summaries.decode(stored), place.policy))
+        return place.redact(messages.value_text(summaries.decode(stored), place.policy))
 
     lines = messages.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
@@ -282,7 +282,7 @@ def _status(commit: Commit) -> str:
     return "timeout" if error.startswith("StepTimeout") else commit.status
 
 
-def _shown(repo: Repository, commit: Commit) -> str:
+def _read_output_text(repo: Repository, commit: Commit) -> str:
     """What the step printed and showed, as text, and what it raised."""
     from agent_kernel.repository import read_outputs
 

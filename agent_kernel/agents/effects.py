@@ -53,7 +53,7 @@ __all__ = [
     "names_temporary",
     "owns",
     "real_path",
-    "recorded",
+    "record_effects",
     "tell_of_compiled",
     "temporary_name",
     "threads_followed",
@@ -79,15 +79,15 @@ _Says: TypeAlias = Callable[[_Args, _Words], Iterator[tuple[str, str]]]  # event
 _Hear: TypeAlias = Callable[[str, tuple[Any, ...]], None]
 
 
-def _given(args: _Args, words: _Words, at: int, *names: str) -> object:
+def _find_argument(args: _Args, words: _Words, at: int, *names: str) -> object:
     return args[at] if at < len(args) else next((words[name] for name in names if name in words), None)
 
 
-def _written_path(at: int, *names: str) -> _Says:
+def _describe_path_write(at: int, *names: str) -> _Says:
     """A file is written where this argument is a path. What has a `write` is open already."""
 
     def says(args: _Args, words: _Words) -> Iterator[tuple[str, str]]:
-        place: Any = _given(args, words, at, *names)
+        place: Any = _find_argument(args, words, at, *names)
         if place is None or hasattr(place, "write"):
             return
         is_path = isinstance(place, str | bytes | os.PathLike)
@@ -106,8 +106,8 @@ def _whenever_called(event: str, target: str, *, where: int = 0) -> _Says:
     return says
 
 
-_FRAME: Final = _written_path(1, "file", "path", "target")
-_SINK: Final = _written_path(1, "where", "sink")
+_FRAME: Final = _describe_path_write(1, "file", "path", "target")
+_SINK: Final = _describe_path_write(1, "where", "sink")
 # By the module at the end of whose import they are there: what writes, as it is reached from which module.
 _WRITERS: Final[dict[str, dict[str, _Says]]] = {
     "polars": {
@@ -117,23 +117,25 @@ _WRITERS: Final[dict[str, dict[str, _Says]]] = {
         **{f"polars:{kind}.serialize": _FRAME for kind in ("DataFrame", "LazyFrame")},
     },
     "torch": {
-        "torch._C:PyTorchFileWriter.__init__": _written_path(1),
-        "torch._C:ScriptModule.save": _written_path(1),
-        "torch._C:ScriptModule._save_for_mobile": _written_path(1),
-        "torch._C:ScriptFunction.save": _written_path(1),
-        "torch._C._autograd:_ProfilerResult.save": _written_path(1),
-        "torch._C._distributed_c10d:FileStore.__init__": _written_path(1, "file_name"),
+        "torch._C:PyTorchFileWriter.__init__": _describe_path_write(1),
+        "torch._C:ScriptModule.save": _describe_path_write(1),
+        "torch._C:ScriptModule._save_for_mobile": _describe_path_write(1),
+        "torch._C:ScriptFunction.save": _describe_path_write(1),
+        "torch._C._autograd:_ProfilerResult.save": _describe_path_write(1),
+        "torch._C._distributed_c10d:FileStore.__init__": _describe_path_write(1, "file_name"),
         "torch._C._distributed_c10d:TCPStore.__init__": _whenever_called(LISTENS, "a store of torch"),
-        "torch.profiler.profiler:ExecutionTraceObserver.register_callback": _written_path(1, "output_file_path"),
+        "torch.profiler.profiler:ExecutionTraceObserver.register_callback": _describe_path_write(1, "output_file_path"),
     },
-    "pandas": {f"pandas:DataFrame.to_{kind}": _written_path(1, "path") for kind in ("parquet", "feather", "orc")},
+    "pandas": {
+        f"pandas:DataFrame.to_{kind}": _describe_path_write(1, "path") for kind in ("parquet", "feather", "orc")
+    },
     "pyarrow.parquet.core": {"pyarrow.parquet.core:ParquetWriter.__init__": _SINK},
     "psutil": {
         f"psutil:Process.{name}": _whenever_called("os.nice", "a process", where=1)
         for name in ("nice", "ionice", "cpu_affinity")
     },
     "duckdb": {
-        f"duckdb:DuckDBPyRelation.{kind}": _written_path(1, "file_name")
+        f"duckdb:DuckDBPyRelation.{kind}": _describe_path_write(1, "file_name")
         for kind in ("to_csv", "write_csv", "to_parquet", "write_parquet")
     },
     "pyarrow.orc": {"pyarrow.orc:ORCWriter.__init__": _SINK},
@@ -143,7 +145,7 @@ _WRITERS: Final[dict[str, dict[str, _Says]]] = {
 def tell_of_compiled(hear: _Hear, is_listening: Callable[[], object]) -> None:
     """Have them tell from now on, those that are loaded and those that will be."""
 
-    def met(name: str) -> None:
+    def wrap_writers(name: str) -> None:
         for place, says in _WRITERS[name].items():
             module, _, dotted = place.partition(":")
             *parts, last = dotted.split(".")
@@ -159,8 +161,8 @@ def tell_of_compiled(hear: _Hear, is_listening: Callable[[], object]) -> None:
     told: list[object] = []
     for name in _WRITERS:
         if name in sys.modules and not getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False):
-            met(name)
-    sys.meta_path.insert(0, _Finder(met))
+            wrap_writers(name)
+    sys.meta_path.insert(0, _Finder(wrap_writers))
 
 
 class _Finder:
@@ -176,24 +178,24 @@ class _Finder:
             return None
         execute = loader.exec_module
 
-        def executed(module: ModuleType) -> None:
+        def execute_and_wrap(module: ModuleType) -> None:
             execute(module)
             self._met(name)
 
-        loader.exec_module = executed
+        loader.exec_module = execute_and_wrap
         return spec
 
 
 def _telling_method(act: Any, says: _Says, hear: _Hear, is_listening: Callable[[], object]) -> Any:
     @functools.wraps(act)
-    def told(*args: Any, **words: Any) -> Any:
+    def report_and_call(*args: Any, **words: Any) -> Any:
         if is_listening():
             for event, target in says(args, words):
                 hear(event, (target,))
         return act(*args, **words)
 
-    told.__dict__.pop("__wrapped__", None)  # nobody is to call it past this
-    return told
+    report_and_call.__dict__.pop("__wrapped__", None)  # nobody is to call it past this
+    return report_and_call
 
 
 TEMPORARY: Final = "a temporary file"
@@ -212,7 +214,7 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _COUNTING_CORES: Final = ("lscpu --parse", "sysctl -n hw.")  # joblib asks so before it starts processes, or none
 _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self", *_COUNTING_CORES)
 
-Told: TypeAlias = tuple[str, str]
+Description: TypeAlias = tuple[str, str]
 Args: TypeAlias = tuple[Any, ...]
 
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
@@ -227,7 +229,7 @@ class Recorder:
 
     def __init__(self, quiet: tuple[str, ...] = (), gate: Gate | None = None) -> None:
         self.gate = gate
-        self.found: dict[Told, int] = {}
+        self.found: dict[Description, int] = {}
         self.dropped = 0
         self.thread = threading.get_ident()
         self._quiet = tuple(str(Path(path).absolute()) for path in quiet if path)
@@ -396,7 +398,7 @@ class _Ear:
         weakref.finalize(token, self.wanted.remove, entry).atexit = False
         return token
 
-    def ended(self, recorder: Recorder) -> None:
+    def stop_recording(self, recorder: Recorder) -> None:
         """A step has ended. As long as threads of it live that have a gate, what they do is heard."""
         self.recording.remove(recorder)
         if recorder.gate is not None:
@@ -424,19 +426,19 @@ def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) ->
     begin = _thread.start_new_thread
 
     @functools.wraps(begin)
-    def told(*args: Any, **kwargs: Any) -> int:
+    def report_and_begin(*args: Any, **kwargs: Any) -> int:
         if wanted:
             hear(_THREAD_STARTS[0], args)
         return begin(*args, **kwargs)
 
-    del told.__wrapped__  # nobody is to call it past this
+    del report_and_begin.__wrapped__  # nobody is to call it past this
     for module in (_thread, threading):
         for name in [
             name
             for name, value in vars(module).items()
             if value is begin or (name == "start_new" and module is _thread)
         ]:
-            setattr(module, name, told)
+            setattr(module, name, report_and_begin)
 
 
 def _tell_of_the_unaudited() -> None:
@@ -478,19 +480,19 @@ def _follow_pools() -> None:
     init, run = item.__init__, item.run
 
     @functools.wraps(init)
-    def given(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init_with_token(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         self.token = _token.get()
 
     @functools.wraps(run)
-    def done(self: Any, *args: Any, **kwargs: Any) -> None:
+    def run_with_token(self: Any, *args: Any, **kwargs: Any) -> None:
         before = _token.set(getattr(self, "token", None))  # none: it was given before this was here
         try:
             run(self, *args, **kwargs)
         finally:
             _token.reset(before)
 
-    item.__init__, item.run = given, done
+    item.__init__, item.run = init_with_token, run_with_token
 
 
 def _follow_thread_pools() -> None:
@@ -508,12 +510,12 @@ _followed: Final[set[type]] = set()
 
 def _giving(give: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(give)
-    def given(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def give_with_token(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         token = _token.get()
         return give(self, func if token is None else _InAPool(func, token), *args, **kwargs)
 
-    del given.__wrapped__  # nobody is to give past this
-    return given
+    del give_with_token.__wrapped__  # nobody is to give past this
+    return give_with_token
 
 
 def _follow_finalizers() -> None:
@@ -521,12 +523,12 @@ def _follow_finalizers() -> None:
     init: Callable[..., None] = vars(weakref.finalize)["__init__"]
 
     @functools.wraps(init)
-    def made(self: Any, obj: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+    def init_with_token(self: Any, obj: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         token, mine = _token.get(), gate_here()
         is_steps_own = token is not None and mine is not None and mine.is_here(_caller())
         init(self, obj, _Later(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
 
-    weakref.finalize.__init__ = made  # type: ignore[method-assign]  # on purpose
+    weakref.finalize.__init__ = init_with_token  # type: ignore[method-assign]  # on purpose
 
 
 class _Later:
@@ -568,23 +570,23 @@ def _keep_in_threads() -> None:
 
 def _on_threads(configure: Callable[..., Any], on_threads: Any, fall_back: Any) -> Callable[..., Any]:
     @functools.wraps(configure)
-    def configured(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def configure_on_threads(self: Any, *args: Any, **kwargs: Any) -> Any:
         if gate_here() is not None:
             raise fall_back(on_threads(nesting_level=self.nesting_level))
         return configure(self, *args, **kwargs)
 
-    return configured
+    return configure_on_threads
 
 
 def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(act)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def report_and_call(*args: Any, **kwargs: Any) -> Any:
         if _ear.wanted:
             _ear.hear(event, _in_order(act, args, kwargs) if kwargs else args)
         return act(*args, **kwargs)
 
-    del told.__wrapped__  # nobody is to call it past this
-    return told
+    del report_and_call.__wrapped__  # nobody is to call it past this
+    return report_and_call
 
 
 def _in_order(act: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Args:
@@ -608,7 +610,7 @@ def gate_here() -> Gate | None:
 
 
 @contextmanager
-def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[Recorder]:
+def record_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[Recorder]:
     """Record what happens from here on, on this thread and on those that it starts, until the end.
 
     Args:
@@ -628,7 +630,7 @@ def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator
         yield mine
     finally:
         _token.reset(before)
-        _ear.ended(mine)
+        _ear.stop_recording(mine)
 
 
 @contextmanager
@@ -770,7 +772,7 @@ _TUPLE_ITEM: Final[Any] = vars(tuple)["__getitem__"]
 _PATH_TYPES: Final = frozenset({PurePosixPath, PureWindowsPath, type(Path())})
 
 
-def _opened(args: Args) -> Told:
+def _describe_open(args: Args) -> Description:
     path, mode, flags = map(_exact, args)
     if isinstance(flags, int) and _NAMELESS and flags & _NAMELESS == _NAMELESS:
         return "", ""  # a file that has no name, and goes with the last who has it open
@@ -782,42 +784,42 @@ def _opened(args: Args) -> Told:
     return ("writes", _text(path)) if writes and not isinstance(path, int) else ("", "")
 
 
-def _opened_beside(args: Args) -> Told:
+def _describe_open_in_folder(args: Args) -> Description:
     """A file in a folder that is open: the event for `open` has its path alone, which leads elsewhere from here."""
     path, flags, _, folder = map(_exact, args) if len(args) == 4 else (None, 0, None, None)
     writes = isinstance(flags, int) and bool(flags & _WRITE_FLAGS) and isinstance(folder, int)
     return ("writes", _text(path)) if writes else ("", "")
 
 
-def _first(what: str) -> Callable[[Args], Told]:
+def _first(what: str) -> Callable[[Args], Description]:
     return lambda args: (what, _text(args[0]) if args else "")
 
 
-def _place(what: str) -> Callable[[Args], Told]:
+def _place(what: str) -> Callable[[Args], Description]:
     """The same of a file or folder, which may be given by the number that it is open under."""
     return lambda args: (what, _file(args[0]) if args else "")
 
 
-def _pair(what: str) -> Callable[[Args], Told]:
+def _pair(what: str) -> Callable[[Args], Description]:
     return lambda args: (what, TO.join(_file(part) for part in args[:2]))
 
 
-def _address(what: str) -> Callable[[Args], Told]:
-    def told(args: Args) -> Told:
+def _address(what: str) -> Callable[[Args], Description]:
+    def describe(args: Args) -> Description:
         address: Any = args[1] if len(args) > 1 else ""
         parts = cast("tuple[object, ...]", address)[:2] if isinstance(address, tuple) else (address,)
         return what, ":".join(map(_text, parts))
 
-    return told
+    return describe
 
 
-def _started(args: Args) -> Told:
+def _describe_process_start(args: Args) -> Description:
     given: list[object] = list(args)
     command = given[1] if len(given) > 1 and given[1] else given[0]
     return "runs", _command(cast("list[object]", command) if isinstance(command, list) else [command])
 
 
-def _handled(args: Args) -> Told:
+def _describe_signal_handler(args: Args) -> Description:
     """A handler of a signal, but for those that this package and `asyncio.run` set for themselves, and take back."""
     frame = _caller()
     wrapper: Any = vars(signal)
@@ -829,7 +831,7 @@ def _handled(args: Args) -> Told:
     return "hooks", f"signal {_text(args[0]) if args else ''}"
 
 
-def _bare_process(args: Args) -> Told:
+def _bare_process(args: Args) -> Description:
     """A process that begins without `Popen`, which tells by itself of those that it begins."""
     frame = _caller()
     if frame is not None and frame.f_code.co_qualname == "Popen._execute_child":
@@ -843,7 +845,7 @@ def _command(parts: list[object]) -> str:
     return _text(parts[2:] if is_line else parts)
 
 
-def _forked_terminal(args: Args) -> Told:
+def _describe_terminal_fork(args: Args) -> Description:
     """A terminal was made for a process, as IPython does for a line with `!`. Which one it is, whoever makes it knows."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
@@ -871,20 +873,20 @@ def _is_mapped_to_read(args: Args) -> bool:
 _ACCESS_READ, _ACCESS_COPY = 1, 3  # of `mmap`
 
 
-def _written(at: int) -> Callable[[Args], Told]:
+def _describe_write(at: int) -> Callable[[Args], Description]:
     """Something is written to an open file by its number, which stands at this place."""
 
-    def told(args: Args) -> Told:
+    def describe(args: Args) -> Description:
         path = real_path(args[at]) if at < len(args) and isinstance(args[at], int) else ""
         if path.startswith("socket:"):
             return "sends to", "a socket"
         is_file = path.startswith("/") and not path.endswith(_GONE) and args[at] > _LAST_STREAM
         return ("writes", path) if is_file else ("", "")
 
-    return told
+    return describe
 
 
-def _replaced(args: Args) -> Told:
+def _describe_replacement(args: Args) -> Description:
     """A number of an open file gets another file: whoever writes by it writes there."""
     number = args[1] if len(args) > 1 else None
     if not isinstance(number, int) or number <= _LAST_STREAM:
@@ -893,7 +895,7 @@ def _replaced(args: Args) -> Told:
     return ("closes", path) if path else ("", "")
 
 
-def _logged(args: Args) -> Told:
+def _describe_log_record(args: Args) -> Description:
     """A record goes to a handler of `logging`, which has its file or connection open, or opens one."""
     handler = args[0]
     names = {kind.__name__ for kind in type(handler).__mro__ if kind.__module__.partition(".")[0] == "logging"}
@@ -903,7 +905,7 @@ def _logged(args: Args) -> Told:
         return "logs to", _text(_attribute(handler, "host") or _attribute(handler, "address") or "a queue")
     stream: Any = _attribute(handler, "stream")
     is_file = type(stream) is io.TextIOWrapper and not stream.closed
-    what, path = _written(0)((stream.fileno(),)) if is_file else ("", "")
+    what, path = _describe_write(0)((stream.fileno(),)) if is_file else ("", "")
     return ("logs to", path) if what else ("", "")
 
 
@@ -913,7 +915,7 @@ def _attribute(value: object, name: str) -> object:
     return found.get(name)
 
 
-def _sent(args: Args) -> Told:
+def _describe_send(args: Args) -> Description:
     """Something is sent by a connection that there is. Pipes within this computer's processes have no name."""
     peer: object = ""
     with suppress(OSError):
@@ -921,7 +923,7 @@ def _sent(args: Args) -> Told:
     return _address("sends to")((None, peer)) if peer else ("", "")
 
 
-def _looked_up(args: Args) -> Told:
+def _describe_name_lookup(args: Args) -> Description:
     """The name of a computer is sent to whoever knows its address."""
     host = _text(args[0]) if args and args[0] else ""
     is_address = not host or host == "localhost" or ":" in host or host.replace(".", "").isdigit()
@@ -936,7 +938,7 @@ def _part_of(address: object, place: int) -> object:
     return parts[place] if len(parts) > place else ""
 
 
-def _looked_up_by_address(args: Args) -> Told:
+def _describe_address_lookup(args: Args) -> Description:
     """The address of a computer is sent to whoever knows its name."""
     given: Any = _exact(args[0]) if args else ""
     host = _text(_part_of(given, 0))
@@ -944,7 +946,7 @@ def _looked_up_by_address(args: Args) -> Told:
     return ("", "") if is_here else ("looks up", host)
 
 
-def _listening(args: Args) -> Told:
+def _listening(args: Args) -> Description:
     """A socket opens a port that nobody named. Of one that was named, `bind` tells."""
     name: Any = ""
     with suppress(OSError):
@@ -953,28 +955,28 @@ def _listening(args: Args) -> Told:
     return ("", "") if is_named else ("listens", "all addresses")
 
 
-def _database(args: Args) -> Told:
+def _database(args: Args) -> Description:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
 
-def _loaded(args: Args) -> Told:
+def _describe_load(args: Args) -> Description:
     """A module is imported. In compiled code it does as it likes."""
     file: object = args[1] if len(args) > 1 else None
     return ("loads", f"C code of {file}") if isinstance(file, str) and file.endswith(_COMPILED) else ("", "")
 
 
-def _environment(what: str) -> Callable[[Args], Told]:
+def _environment(what: str) -> Callable[[Args], Description]:
     """What libraries of numbers set for themselves as they are imported is nobody's doing."""
 
-    def told(args: Args) -> Told:
+    def describe(args: Args) -> Description:
         name = _text(args[0])
         return ("", "") if name.startswith(_LIBRARIES_OWN) else (what, name)
 
-    return told
+    return describe
 
 
-_HEARD: Final[dict[str, Callable[[Args], Told]]] = {
-    "open": _opened,
+_HEARD: Final[dict[str, Callable[[Args], Description]]] = {
+    "open": _describe_open,
     "os.remove": _first("deletes"),
     "os.rmdir": _first("deletes"),
     "os.rename": _pair("renames"),
@@ -993,8 +995,8 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "os.posix_spawn": _first("runs"),
     "os.spawn": lambda args: ("runs", _text(args[1]) if len(args) > 1 else ""),
     "os.fork": lambda args: ("forks", "this process"),
-    "os.forkpty": _forked_terminal,
-    "subprocess.Popen": _started,
+    "os.forkpty": _describe_terminal_fork,
+    "subprocess.Popen": _describe_process_start,
     "socket.connect": _address("connects"),
     "socket.bind": _address("listens"),
     "socket.sendto": _address("sends to"),
@@ -1027,7 +1029,7 @@ _HANDLING: Final = (
 )
 _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
-_ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
+_ONLY_STOPPED: Final[dict[str, Callable[[Args], Description]]] = {
     "tempfile.mkstemp": _first("makes"),
     "tempfile.mkdtemp": _first("makes"),
     "os.utime": _place("changes times of"),
@@ -1038,35 +1040,35 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "os.startfile": _first("runs"),
     "pty.spawn": _first("runs"),
     "signal.pthread_kill": _first("signals"),
-    "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else _sent(args),
-    "socket.getaddrinfo": _looked_up,
-    "socket.gethostbyname": _looked_up,
-    "socket.gethostbyaddr": _looked_up_by_address,
-    "socket.getnameinfo": _looked_up_by_address,
+    "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else _describe_send(args),
+    "socket.getaddrinfo": _describe_name_lookup,
+    "socket.gethostbyname": _describe_name_lookup,
+    "socket.gethostbyaddr": _describe_address_lookup,
+    "socket.getnameinfo": _describe_address_lookup,
     "socket.socket.listen": _listening,
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
-    "logging.Handler.handle": _logged,
-    "socket.socket.send": _sent,
-    "socket.socket.sendall": _sent,
-    "socket.socket.sendfile": _sent,
-    "ssl.SSLSocket.send": _sent,
-    "ssl.SSLSocket.sendall": _sent,
-    **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
-    **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
-    "os.posix_fallocate": _written(0),
-    "os.dup2": _replaced,
+    "logging.Handler.handle": _describe_log_record,
+    "socket.socket.send": _describe_send,
+    "socket.socket.sendall": _describe_send,
+    "socket.socket.sendfile": _describe_send,
+    "ssl.SSLSocket.send": _describe_send,
+    "ssl.SSLSocket.sendall": _describe_send,
+    **{f"os.{name}": _describe_write(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
+    **{f"os.{name}": _describe_write(1) for name in ("splice", "copy_file_range")},
+    "os.posix_fallocate": _describe_write(0),
+    "os.dup2": _describe_replacement,
     "os.closerange": lambda args: ("closes", "files of this process"),
     "time.clock_settime": lambda args: ("changes", "the clock of this computer"),
     "time.clock_settime_ns": lambda args: ("changes", "the clock of this computer"),
-    "os.open": _opened_beside,
-    "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
+    "os.open": _describe_open_in_folder,
+    "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _describe_write(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
     **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
     "os.umask": lambda args: ("limits", MODE_OF_NEW),
     "webbrowser.open": _first("opens in the browser"),
-    "import": _loaded,
+    "import": _describe_load,
     "_cffi_backend.load_library": lambda args: (
         "loads",
         f"C code of {_text(args[0]) if args and args[0] else 'this process'}",
@@ -1084,7 +1086,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "signal.raise_signal": lambda args: ("signals", "this process"),
     "signal.alarm": lambda args: ("signals", "this process later"),
     "signal.setitimer": lambda args: ("signals", "this process later"),
-    "_signal.signal": _handled,
+    "_signal.signal": _describe_signal_handler,
     "_signal.pthread_sigmask": lambda args: ("hooks", "signals") if len(args) > 1 and args[1] else ("", ""),
     "signal.set_wakeup_fd": lambda args: ("", "") if args[:1] == (-1,) else ("hooks", "signals"),
     "os.register_at_fork": lambda args: ("hooks", "forks of this process"),

@@ -41,7 +41,7 @@ from agent_kernel.agents.events import (
     Usage,
     decode_event,
     encode_event,
-    spelled_out,
+    escape_surrogates,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
 from agent_kernel.repository import Holder
@@ -62,6 +62,7 @@ __all__ = [
     "State",
     "begin",
     "comes_to_rest",
+    "describe_holder",
     "driver",
     "end",
     "has_called",
@@ -75,7 +76,6 @@ __all__ = [
     "new_run_id",
     "outputs_in_a_row",
     "retries_in_a_row",
-    "said",
     "seconds_taken",
     "short_run",
     "since_resumed",
@@ -141,7 +141,7 @@ def is_elsewhere(holder: Holder) -> bool:
     return holder.host != socket.gethostname()
 
 
-def said(holder: Holder) -> str:
+def describe_holder(holder: Holder) -> str:
     """Who it is, for a person."""
     if holder.is_this_process():
         return "another loop of this process"
@@ -195,7 +195,7 @@ class EventStore:
         try:
             bodies = [encode_event(event) for event in stamped]
         except UnicodeEncodeError:
-            stamped = [spelled_out(event) for event in stamped]
+            stamped = [escape_surrogates(event) for event in stamped]
             bodies = [encode_event(event) for event in stamped]
         new: dict[bytes, bytes | None] = {
             _key(event.run, event.seq): body for event, body in zip(stamped, bodies, strict=True)
@@ -215,7 +215,7 @@ class EventStore:
             new[MOVED] = self._last_ns.to_bytes(8, "big")
         if not self._store.swap(expected, new):
             driver = self.driver(run)
-            raise RunBusyError(run, "" if driver is None else said(driver))
+            raise RunBusyError(run, "" if driver is None else describe_holder(driver))
         return tuple(stamped)
 
     # -- who drives a run
@@ -247,7 +247,7 @@ class EventStore:
             raise
         end(held)
         driver = self.driver(run)
-        raise RunBusyError(run, "" if driver is None else said(driver))
+        raise RunBusyError(run, "" if driver is None else describe_holder(driver))
 
     def let_go(self, run: str, held: bytes) -> None:
         """Drive it no more; nothing happens where it was let go already."""
@@ -271,7 +271,7 @@ class EventStore:
             return None
         holder = driver(held)
         if is_alive(holder, self._store):
-            raise RunBusyError(run, said(holder))
+            raise RunBusyError(run, describe_holder(holder))
         return bytes(held)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:
@@ -283,7 +283,7 @@ class EventStore:
         last = b"" if after < 0 else _key(run, after)
         while keys := self._store.keys(prefix, last, _PAGE):
             found = self._store.get_many(keys)
-            yield from (_decoded(key, found[key]) for key in keys if key in found)
+            yield from (_decode(key, found[key]) for key in keys if key in found)
             last = keys[-1]
 
     def first(self, run: str) -> TaskStart:
@@ -293,7 +293,7 @@ class EventStore:
             RunNotFoundError: there is no such run.
         """
         found = self._store.get_many([_key(run, 0)])
-        start = next((_decoded(*one) for one in found.items()), None)
+        start = next((_decode(*one) for one in found.items()), None)
         if not isinstance(start, TaskStart):
             raise RunNotFoundError(run)
         return start
@@ -301,7 +301,7 @@ class EventStore:
     def starts(self) -> list[TaskStart]:
         """How all runs began, oldest first; of those of which it can be read."""
         found = self._store.get_many([_key(run, 0) for run in self.runs()])
-        starts = (_decoded(*one) for one in sorted(found.items()))
+        starts = (_decode(*one) for one in sorted(found.items()))
         return [start for start in starts if isinstance(start, TaskStart)]
 
     def runs(self) -> list[str]:
@@ -316,17 +316,17 @@ class EventStore:
 
     def waiting(self) -> list[str]:
         """The ids of the runs that wait for a person, to approve a step or to answer, oldest first."""
-        return self._marked(_WAITS)
+        return self._find_marked(_WAITS)
 
-    def stopped(self) -> list[str]:
+    def find_stopped(self) -> list[str]:
         """The ids of the runs that stopped before they were done, oldest first: interrupted, at a limit, or with their process.
 
         Those that went on since are not among them. Stores of earlier releases mark only the last kind.
         """
         held = [key[len(HOLDS) :].decode() for key in self._keys(HOLDS)]
-        return sorted({*self._marked(_STOPPED), *(run for run in held if self.driver(run) is None)})
+        return sorted({*self._find_marked(_STOPPED), *(run for run in held if self.driver(run) is None)})
 
-    def _marked(self, mark: bytes) -> list[str]:
+    def _find_marked(self, mark: bytes) -> list[str]:
         found = self._store.get_many(list(self._keys(WAITING)))
         return sorted(key[len(WAITING) :].decode() for key, stored in found.items() if bytes(stored) == mark)
 
@@ -356,7 +356,7 @@ class EventStore:
         self._store.delete_many([WAITING + run.encode(), key(run)])
 
 
-def _decoded(key: bytes, stored: bytes) -> Event:
+def _decode(key: bytes, stored: bytes) -> Event:
     try:
         return decode_event(stored)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -46,8 +46,8 @@ __all__ = [
     "Usage",
     "decode_event",
     "encode_event",
-    "packed",
-    "spelled_out",
+    "escape_surrogates",
+    "pack",
 ]
 
 
@@ -70,7 +70,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     def tokens(self) -> int:
         return max(0, self.input_tokens) + max(0, self.output_tokens)
 
-    def bounded(self) -> Usage:
+    def clamp(self) -> Usage:
         """The same within what can be stored and added: a cost that is not a number is unknown."""
         cost = self.cost if self.cost is None or math.isfinite(self.cost) else None
         given, got = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
@@ -401,15 +401,15 @@ def encode_event(event: Event) -> bytes:
     return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
 
 
-def packed(given: msgspec.Struct) -> bytes:
+def pack(given: msgspec.Struct) -> bytes:
     """The bytes in which it is handed to another process."""
     try:
         return msgspec.msgpack.encode(given)
     except UnicodeEncodeError:
-        return msgspec.msgpack.encode(spelled_out(given))
+        return msgspec.msgpack.encode(escape_surrogates(given))
 
 
-def spelled_out(given: S) -> S:
+def escape_surrogates(given: S) -> S:
     """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
 
     def legible(value: object) -> object:

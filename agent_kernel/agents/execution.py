@@ -43,11 +43,11 @@ __all__ = [
     "Status",
     "TaskEnd",
     "TaskHandle",
-    "captured",
+    "capture_output",
     "drop_locals",
     "error_line",
     "is_raised_by_code",
-    "offered",
+    "offer_objects",
 ]
 
 
@@ -169,14 +169,14 @@ _routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
 
 
 @contextmanager
-def captured(taker: TextIO) -> Generator[None]:
+def capture_output(taker: TextIO) -> Generator[None]:
     """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`, and what threads do that its code starts.
 
     Those that C code started, or that were there before and that no captured code started, are no one's.
     """
     thread, entry = threading.get_ident(), _Taker(taker)
     with _lock:
-        mine = {name: _installed(name) for name in _routers}
+        mine = {name: _install_router(name) for name in _routers}
         for router in mine.values():
             router.takers.setdefault(thread, []).append(entry)
     try:
@@ -193,7 +193,7 @@ def captured(taker: TextIO) -> Generator[None]:
         entry.end()
 
 
-def _installed(name: str) -> _Router:
+def _install_router(name: str) -> _Router:
     """The router that stands in a stream's place by now."""
     now = getattr(sys, name)
     if isinstance(now, _Router):
@@ -305,7 +305,7 @@ class PlainExecutor:
         error: BaseException | None = None
         settled: TaskEnd | None = None
         try:
-            with captured(shown):
+            with capture_output(shown):
                 within(timeout_s, lambda: self._run(code, filename))
         except TaskEnd as end:
             settled = end
@@ -317,7 +317,7 @@ class PlainExecutor:
         seconds = time.perf_counter() - began
         text = shown.getvalue()
         parts = (Part("text/plain", text),) if text else ()
-        return Executed(text, parts, _kept(text), error, settled, seconds)
+        return Executed(text, parts, _make_outputs(text), error, settled, seconds)
 
     def _run(self, code: str, filename: str) -> None:
         tree = ast.parse(code, filename)
@@ -339,16 +339,16 @@ class PlainExecutor:
         codes = [compile(tree, filename, "exec", self._flags, dont_inherit=True)]
         if last is not None:
             codes.append(compile(ast.Expression(last.value), filename, "eval", self._flags, dont_inherit=True))
-        value = self._evaluated(codes)
+        value = self._run_codes(codes)
         if value is not None:
             sys.stdout.write(f"{value!r}\n")
 
-    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+    def _run_codes(self, codes: Sequence[CodeType]) -> object:
         """Run one after the other, and return the value of the last; statements have none."""
         return [eval(code, self._namespace) for code in codes][-1]
 
 
-def _kept(text: str) -> Outputs | None:
+def _make_outputs(text: str) -> Outputs | None:
     """The text as the history keeps what a cell showed."""
     if not text:
         return None
@@ -436,7 +436,7 @@ _before: dict[str, object] = {}  # what stood there without us
 
 
 @contextmanager
-def offered(objects: Mapping[str, object], namespace: Mapping[str, object] | None = None) -> Generator[None]:
+def offer_objects(objects: Mapping[str, object], namespace: Mapping[str, object] | None = None) -> Generator[None]:
     """Let the code that runs on this thread find these objects, and none that an outer step was offered.
 
     Args:

@@ -98,15 +98,15 @@ class ExecutionContext:
             names = {*self._users(), *filter(self.hidden, list(self.namespace))}
         self.redactor.learn(self.namespace, names)
 
-    def masked(self, text: str, most_chars: int = 100_000) -> str:
+    def redact(self, text: str, most_chars: int = 100_000) -> str:
         """The text as it may be sent and kept, no longer than so many characters."""
-        return messages.cut(self.redactor.masked(text), most_chars)
+        return messages.cut(self.redactor.redact(text), most_chars)
 
-    def shown(self, text: str, most_chars: int = 100_000) -> str:
+    def redact_output(self, text: str, most_chars: int = 100_000) -> str:
         """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
-        return self.masked(text, most_chars) if self.redactor.is_complete or not text else self.redactor.withheld
+        return self.redact(text, most_chars) if self.redactor.is_complete or not text else self.redactor.withheld
 
-    def kept(self, done: Executed) -> Executed:
+    def redact_environment(self, done: Executed) -> Executed:
         """What running code came to as it is stored: without the environment that it may have shown."""
         self.redactor.learn_environment()
         mask = self.redactor.without_environment
@@ -126,7 +126,7 @@ class ExecutionContext:
             return self.session.workspace.bindings.names(self.namespace)
         return [name for name in self.namespace if not name.startswith("__")]
 
-    def stored(self) -> Container[str]:
+    def read_stored_names(self) -> Container[str]:
         """The variables that the branch has, whether they are in memory or not."""
         return self.session.repo.tree_at(self.session.head) if self.session is not None else ()
 
@@ -189,14 +189,14 @@ class ExecutionContext:
                 take_back=lambda: left.append(self.take_back()),
             )
             unsaved = list(report.unsaved) if report is not None else []
-            return self._changed(self.session, report), unsaved, "".join(left)
+            return self._find_changes(self.session, report), unsaved, "".join(left)
         now, before = self.namespace, self._before
         self._before = {}
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
         rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] is not value]
         return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(left)
 
-    def _changed(self, session: Session, report: Report | None) -> list[Change]:
+    def _find_changes(self, session: Session, report: Report | None) -> list[Change]:
         """What the step changed: by its last commit, or by all, where it was committed for sub-agents in its midst."""
         record = report.record if report is not None and report.commit is not None else None
         if session.head in (None, self.began) or (record is not None and record.parents[:1] == (self.began,)):
@@ -206,7 +206,7 @@ class ExecutionContext:
         repo = session.repo
         return list(changes_between(repo, repo.tree_at(self.began), repo.tree_at(session.head)))
 
-    def changed_by_itself(self, at: ObjectId) -> set[str]:
+    def find_own_changes(self, at: ObjectId) -> set[str]:
         """What the step had changed by this commit, less what its sub-agents did and it left as it was then."""
         assert self.session is not None
         repo, found = self.session.repo, set[str]()
@@ -220,7 +220,7 @@ class ExecutionContext:
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
         policy = self.policy if self.redactor.is_complete or self.policy == "names" else "schema"
-        return self.masked(messages.value_text(summaries.summarize(self.namespace.get(name), name), policy))
+        return self.redact(messages.value_text(summaries.summarize(self.namespace.get(name), name), policy))
 
     def describe(self, task: str, room: int) -> str:
         """The namespace for a model, in no more than so many characters."""

@@ -18,7 +18,7 @@ import msgspec
 
 from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights, running_step
 from agent_kernel.agents.approval import Ran
-from agent_kernel.agents.effects import recorded
+from agent_kernel.agents.effects import record_effects
 from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
     GIVEN,
@@ -44,7 +44,7 @@ from agent_kernel.agents.execution import (
     TaskHandle,
     drop_locals,
     is_raised_by_code,
-    offered,
+    offer_objects,
 )
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
@@ -88,7 +88,7 @@ _CUT = "the model's answer was cut off at its token limit twice (raise the limit
 def ask(run_executor: RunExecutor) -> RunItems:
     """Ask for the next answer, or end the run where a limit is reached."""
     events = event_log.since_resumed(run_executor.log.events)
-    reached = run_executor.setup.limits.reached(
+    reached = run_executor.setup.limits.find_reached(
         steps=event_log.steps_of(events),
         usage=usage_of(events),
         seconds=run_executor.seconds,
@@ -103,11 +103,11 @@ def ask(run_executor: RunExecutor) -> RunItems:
         return
     began = time.perf_counter()
     try:
-        answer = _checked(run_executor, (yield from _answer(run_executor)))
+        answer = _check_answer(run_executor, (yield from _answer(run_executor)))
     except ModelError as error:
-        yield from _failed(run_executor, error, time.perf_counter() - began)
+        yield from _handle_model_error(run_executor, error, time.perf_counter() - began)
         return
-    found = _written_as_words(run_executor, answer)
+    found = _find_code_in_words(run_executor, answer)
     text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
     number = event_log.steps_of(run_executor.log.events) + 1 if code is not None else None
     action = Action(
@@ -117,7 +117,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         call=answer.call,
         response=answer.response,
         said="" if found is None else answer.text,
-        usage=answer.usage.bounded(),
+        usage=answer.usage.clamp(),
         duration_s=round(time.perf_counter() - began, 6),
         waited_s=_has_waited(run_executor),
     )
@@ -130,7 +130,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         yield from _words(run_executor, answer.text.strip())
 
 
-def _checked(run_executor: RunExecutor, answer: Answer) -> Answer:
+def _check_answer(run_executor: RunExecutor, answer: Answer) -> Answer:
     """The answer, if it can be stored and counted: a model may be anybody's object, and say anything.
 
     Raises:
@@ -150,7 +150,7 @@ def _checked(run_executor: RunExecutor, answer: Answer) -> Answer:
     return answer
 
 
-def _written_as_words(run_executor: RunExecutor, answer: Answer) -> Fenced | None:
+def _find_code_in_words(run_executor: RunExecutor, answer: Answer) -> Fenced | None:
     """The code in the words of a model that has called no tool in this run: many a local model calls none."""
     if (
         answer.code is not None
@@ -191,7 +191,7 @@ def _patience(run_executor: RunExecutor) -> float | None:
     return min(known, default=None)
 
 
-def _failed(run_executor: RunExecutor, error: ModelError, took_s: float) -> RunItems:
+def _handle_model_error(run_executor: RunExecutor, error: ModelError, took_s: float) -> RunItems:
     """The model did not answer: ask again later, or give up."""
     run_executor.stream = None
     tries = event_log.model_errors(run_executor.log.events)
@@ -288,7 +288,7 @@ class RunExecutor:
             self.log.read_again()
             self._began = time.monotonic() - event_log.seconds_taken(event_log.since_resumed(self.log.events))
             yield from self._rewound()
-            left = self._left_behind()
+            left = self._drop_partial_work()
             while self.log.state == "running":
                 rights.put_back_between_steps()
                 if self.stopped:
@@ -296,7 +296,7 @@ class RunExecutor:
                     return
                 yield from self._next(left)
         except KeyboardInterrupt:
-            yield from self.interrupted()
+            yield from self.note_interrupt()
         finally:
             if self.stream is not None:
                 self.stream.cancel()
@@ -309,15 +309,15 @@ class RunExecutor:
         if session is None or not ran or self.log.state != "running":
             return
         start = self.log.start
-        behind = messages.known_commits(session.repo, session.head, start.time_ns) | {start.before}
+        behind = messages.find_known_commits(session.repo, session.head, start.time_ns) | {start.before}
         gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
         if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
             yield self.log.note(Rewound(steps=gone), before=self.place.head)
 
-    def interrupted(self) -> tuple[Event, ...]:
+    def note_interrupt(self) -> tuple[Event, ...]:
         """Note that a person stopped it; nothing where it had just come to its end."""
         with uninterrupted():
-            return self._interrupted()
+            return self._note_interrupt()
 
     def stop(self, reason: str) -> None:
         """Stop it from whatever thread: it ends as interrupted as soon as it can."""
@@ -348,7 +348,7 @@ class RunExecutor:
         """How long it has been running."""
         return time.monotonic() - self._began
 
-    def _left_behind(self) -> str:
+    def _drop_partial_work(self) -> str:
         """Let go of what sub-agents had committed that stopped halfway, as the run goes on without it; a sentence of it."""
         session, events = self.place.session, self.log.events
         if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
@@ -364,7 +364,7 @@ class RunExecutor:
             yield from ask(self)
         elif (start := messages.start_event(since)) is not None:
             sent = messages.UNKNOWN_TRY if isinstance(start, TryStart) else messages.UNKNOWN
-            yield from self._recovered(action, start, left) or [
+            yield from self._recover_outcome(action, start, left) or [
                 self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
             ]
             if isinstance(start, StepStart):
@@ -377,7 +377,7 @@ class RunExecutor:
 
     # -- what was left open
 
-    def _interrupted(self) -> tuple[Event, ...]:
+    def _note_interrupt(self) -> tuple[Event, ...]:
         """A person stopped it. Of a step that had begun the outcome is known, or at least that it was stopped."""
         if self.stream is not None:
             self.stream.cancel()
@@ -388,8 +388,8 @@ class RunExecutor:
         if action is None or start is None:
             during = "model" if action is None else "pause"
             return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
-        kept = self._kept_of_sub_agents(start.seq)
-        noted = self._recovered(action, start, kept)
+        kept = self._describe_partial_work(start.seq)
+        noted = self._recover_outcome(action, start, kept)
         if not noted:
             sent = messages.STOPPED_TRY if isinstance(start, TryStart) else messages.STOPPED
             noted = (
@@ -398,7 +398,7 @@ class RunExecutor:
         last = Cancelled(during="code", reason=self.stopped)
         return (*noted, self.log.note(last, step=action.step, before=self.place.head))
 
-    def _recovered(self, action: Action, start: StepStart | TryStart, note: str) -> tuple[Event, ...]:
+    def _recover_outcome(self, action: Action, start: StepStart | TryStart, note: str) -> tuple[Event, ...]:
         """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
         if self.place.session is None or isinstance(start, TryStart):
             return ()
@@ -424,7 +424,7 @@ class RunExecutor:
             yield from approval.stop_step(self, action, code, ran)
             return
         if ran.done.status == "interrupted":
-            ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
+            ran = msgspec.structs.replace(ran, note=self._describe_partial_work(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
         outcome = approval.outcome_events(self, ran, code if edited else "")
@@ -432,7 +432,7 @@ class RunExecutor:
             outcome += approval.setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 
-    def _kept_of_sub_agents(self, since: int) -> str:
+    def _describe_partial_work(self, since: int) -> str:
         """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
         if self.place.session is None:
             return ""
@@ -450,7 +450,7 @@ class RunExecutor:
             said, failed = agent_undo.make_move(session, agent_undo.Move.read(code), self.author, asked_at), False
         except AgentKernelError as error:
             said, failed = str(error), True
-        said, took_s = self.place.masked(said), round(time.perf_counter() - began, 6)
+        said, took_s = self.place.redact(said), round(time.perf_counter() - began, 6)
         output = Output(status="failed" if failed else "ok", sent=said, duration_s=took_s)
         end = Fail(reason=said) if failed else Success(result=said)
         return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
@@ -462,14 +462,14 @@ class RunExecutor:
         gate = approval.gate(self, code) if is_guarded else None
         self.place.begin(code, self.author, self.log.run, step)
         # Also as it is committed: to save a value runs code of its class.
-        with recorded(self.place.quiet_paths(), gate) as effects, running_step.entered(self) as put_back:
+        with record_effects(self.place.quiet_paths(), gate) as effects, running_step.enter_step(self) as put_back:
             try:
-                ran = self._executed(code, gate)
+                ran = self._execute(code, gate)
                 if gate is not None and ran.error is not None:
                     drop_locals(ran.error)
                 if put_back():
-                    ran = _changed_an_agent(ran)
-                done = self.place.kept(_stopped(ran, gate))
+                    ran = _refuse_agent_change(ran)
+                done = self.place.redact_environment(_fail_if_stopped(ran, gate))
             finally:
                 if gate is not None:
                     gate.drop_collection_hooks()
@@ -480,13 +480,13 @@ class RunExecutor:
                 put_back()
         assert done is not None  # else an error goes on its way already
         stopped = tuple(gate.stopped) if gate is not None else ()
-        return Ran(_stopped(done, gate), changed, unsaved, effects.found, left, stopped)
+        return Ran(_fail_if_stopped(done, gate), changed, unsaved, effects.found, left, stopped)
 
-    def _executed(self, code: str, gate: Gate | None) -> Executed:
+    def _execute(self, code: str, gate: Gate | None) -> Executed:
         """Run the code, with what it was given beside the variables."""
         if gate is not None:
             gate.when_stopped = self.code.interrupt
-        with noted_interrupts() as arrived, offered(self.offers, self.place.namespace):
+        with noted_interrupts() as arrived, offer_objects(self.offers, self.place.namespace):
             try:
                 ran = self.code.run(
                     lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
@@ -509,14 +509,14 @@ def _never() -> bool:
     return False
 
 
-def _changed_an_agent(ran: Executed) -> Executed:
+def _refuse_agent_change(ran: Executed) -> Executed:
     """What a step came to that changed what an agent may do, by a way that Python lets nobody refuse."""
     error = WithinStepError("change an agent")
     said = f"{ran.text}{type(error).__name__}: {error}. It was undone.\n"
     return msgspec.structs.replace(ran, text=said, error=error, settled=None)
 
 
-def _stopped(ran: Executed, gate: Gate | None) -> Executed:
+def _fail_if_stopped(ran: Executed, gate: Gate | None) -> Executed:
     """What a step came to that was stopped, whatever its code made of that."""
     first = next(iter(gate.stopped), None) if gate is not None else None
     return ran if first is None else msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None)

@@ -54,12 +54,12 @@ __all__ = [
     "Allowed",
     "EffectStopped",
     "Gate",
+    "collect_codes",
+    "find_approved_renderers",
+    "find_mime_type",
     "finding",
-    "given_codes",
     "is_left_behind",
     "package_folder",
-    "shown_by",
-    "shown_kind",
 ]
 
 Effect: TypeAlias = tuple[str, str]  # what, and on what
@@ -165,7 +165,7 @@ class Allowed(msgspec.Struct, frozen=True):
         return frozenset(found | {verb for kind in given for verb in _VERBS.get(kind, ())})
 
 
-def given_codes(offers: Iterable[object]) -> frozenset[CodeType]:
+def collect_codes(offers: Iterable[object]) -> frozenset[CodeType]:
     """The code of functions, of methods of classes and of live objects."""
     return frozenset(code for one in offers for code in _codes_of(one))
 
@@ -363,7 +363,7 @@ class Gate:
         """
         if not paths or not all(paths):
             return False
-        written, put = self._approved_files()
+        written, put = self._list_approved_files()
         mine = [path in self._made or any(_is_below(path, one) for one in self._made) for path in paths]
         free = [path in self._made or not os.path.lexists(path) for path in paths]
         if what == "writes" and paths[0] in put:
@@ -382,7 +382,7 @@ class Gate:
         theirs = [any(_belongs_to(path, one) for one in written) for path in paths]
         return theirs[-1] and all(one or is_mine for one, is_mine in zip(theirs, mine, strict=True))
 
-    def _approved_files(self) -> tuple[list[str], list[str]]:
+    def _list_approved_files(self) -> tuple[list[str], list[str]]:
         """The files that a person let be written, and those that another file may take the place of."""
         written, put = list[str](), list[str]()
         for what, target in self._allowed.effects:
@@ -478,7 +478,7 @@ _CTYPES: Final = os.path.join(os.path.dirname(os.__file__), "ctypes") + os.sep  
 
 
 @lru_cache(maxsize=1)
-def _installed() -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _find_install_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Where packages are installed, and where Python's own modules are."""
     paths = sysconfig.get_paths()
     packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
@@ -497,7 +497,7 @@ def _kind_of(file: str) -> str:
         if file.startswith(_VALUES):
             return ""  # what it calls as it saves a value is that value's doing
         return "machinery" if file.startswith(_MACHINERY) else "storage" if file.startswith(_STORAGE) else "ours"
-    packages, standard = _installed()
+    packages, standard = _find_install_paths()
     for prefix in packages:
         if file.startswith(prefix):
             return file[len(prefix) :].partition(os.sep)[0].removesuffix(".py")
@@ -509,7 +509,7 @@ def _is_foreign(file: str) -> bool:
     if os.sep not in file:
         return False  # the system looks for it where it has its libraries
     place = real_path(file)
-    roots = (*sum(_installed(), ()), sys.prefix, sys.base_prefix, *_SYSTEM)
+    roots = (*sum(_find_install_paths(), ()), sys.prefix, sys.base_prefix, *_SYSTEM)
     return not any(_is_below(place, real_path(one)) for one in roots)
 
 
@@ -687,7 +687,7 @@ def is_left_behind(frame: FrameType | None) -> bool:
     return is_steps
 
 
-def shown_by(events: Iterable[Event]) -> frozenset[str]:
+def find_approved_renderers(events: Iterable[Event]) -> frozenset[str]:
     """What a person let a run show that runs in the page, and which is the same every time: renderers of MIME types."""
     found: set[str] = set()
     asked: ApprovalRequested | None = None
@@ -695,11 +695,11 @@ def shown_by(events: Iterable[Event]) -> frozenset[str]:
         if isinstance(event, ApprovalRequested):
             asked = event
         elif isinstance(event, ApprovalDecided) and asked is not None and event.decision != "deny":
-            found |= {kind for kind in map(shown_kind, asked.stopped) if kind.startswith("application/")}
+            found |= {kind for kind in map(find_mime_type, asked.stopped) if kind.startswith("application/")}
     return frozenset(found)
 
 
-def shown_kind(effect: Effect) -> str:
+def find_mime_type(effect: Effect) -> str:
     """Of something that was to be shown, what it is: `text/html`."""
     return effect[1].partition(THAT)[0] if effect[0] == "shows" else ""
 

@@ -36,7 +36,7 @@ def ran_too_long(seconds: float, most: float) -> str:
     return f"stopped after {seconds:.3g} s (limit: {most:.3g} s)"
 
 
-def _stopped_after(used: str, most: str, is_exact: bool) -> str:
+def _describe_stop(used: str, most: str, is_exact: bool) -> str:
     return f"stopped after {used}, which is the limit" if is_exact else f"stopped after {used} (limit: {most})"
 
 
@@ -72,18 +72,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must be 0 or more, not {value!r}")
 
-    def reached(self, *, steps: int, usage: Usage, seconds: float, unpriced: bool = False) -> tuple[str, str] | None:
+    def find_reached(
+        self, *, steps: int, usage: Usage, seconds: float, unpriced: bool = False
+    ) -> tuple[str, str] | None:
         """The limit that the next step would break: its name, and what to say of it.
 
         Args:
             unpriced: an answer came whose cost nobody knows.
         """
         if self.steps is not None and steps >= self.steps:
-            return "steps", _stopped_after(
+            return "steps", _describe_stop(
                 f"{steps:,} step{'s' * (steps != 1)}", f"{self.steps:,}", steps == self.steps
             )
         if self.tokens is not None and usage.tokens >= self.tokens:
-            return "tokens", _stopped_after(f"{usage.tokens:,} tokens", f"{self.tokens:,}", usage.tokens == self.tokens)
+            return "tokens", _describe_stop(f"{usage.tokens:,} tokens", f"{self.tokens:,}", usage.tokens == self.tokens)
         cost = usage.cost or 0.0
         if self.cost is not None and cost >= self.cost:
             return "cost", f"stopped after ${cost:.4g} (limit: ${self.cost:.4g})"
@@ -93,7 +95,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             return "run_s", ran_too_long(seconds, self.run_s)
         return None
 
-    def bounded(self, other: Limits, usage: Usage, seconds: float) -> Limits:
+    def bound_by(self, other: Limits, usage: Usage, seconds: float) -> Limits:
         """These limits for a sub-agent of a run that has the `other` ones, and took so much of them already."""
 
         def least(mine: float | None, theirs: float | None, taken: float) -> float | None:
@@ -263,7 +265,7 @@ class _Watch:
         if self._is_main:
             self._before = signal.getsignal(signal.SIGINT)
             self._is_installed = True
-            signal.signal(signal.SIGINT, self._signalled)
+            signal.signal(signal.SIGINT, self._handle_signal)
         threading.Thread(target=self._run, name="agent-kernel deadline", daemon=True).start()
 
     def end(self) -> None:
@@ -323,7 +325,7 @@ class _Watch:
     def _what(self) -> type[BaseException]:
         return StepInterrupted if self.sent <= STUBBORN else Unheeded
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         if self.is_ours:
             self.is_ours = False
             if not self.is_over:

@@ -226,7 +226,7 @@ def text_of(events: Iterable[Event], look: Look, *, colored: bool = False) -> st
     lines: list[str] = []
     for event in events:
         indent = "  " * event.namespace.count("/") if look.indent_by_namespace else ""
-        for kind, text in _told(event, look):
+        for kind, text in _describe_event(event, look):
             first = "  | " if kind == "code" else "" if kind == "head" or text.startswith(_who(event)) else "  "
             for line in text.splitlines() or [""]:
                 cut = _cut(f"{indent}{first}{line}", look.width)
@@ -241,7 +241,7 @@ def html_of(events: Iterable[Event], look: Look | None = None) -> str:
     rows: list[str] = []
     for event in events:
         indent = event.namespace.count("/") * 1.5 if look.indent_by_namespace else 0
-        told = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _told(event, look)]
+        told = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _describe_event(event, look)]
         if told:
             rows.append(f'<div style="margin:.2em 0 .2em {indent:g}em">{"".join(told)}</div>')
     return f'<div class="agent-kernel agent-kernel-events">{"".join(rows)}</div>'
@@ -253,7 +253,7 @@ def readable(text: str, most_chars: int | None = None) -> str:
     return clean if most_chars is None else cut(clean, most_chars)
 
 
-def _told(event: Event, look: Look) -> Iterator[tuple[str, str]]:
+def _describe_event(event: Event, look: Look) -> Iterator[tuple[str, str]]:
     """What is said of an event, in pieces."""
     most = None if look.verbosity == "verbose" else _MOST_CHARS
     for kind, text in _pieces(event, look):
@@ -289,10 +289,10 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
         case SubRun():
             yield from [("quiet", f"{event.child_agent}: {event.status}")] if not is_brief else []
         case _:
-            yield from _said(event, who, is_verbose=is_verbose)
+            yield from _describe_end(event, who, is_verbose=is_verbose)
 
 
-def _said(event: Event, who: str, *, is_verbose: bool) -> Iterator[tuple[str, str]]:
+def _describe_end(event: Event, who: str, *, is_verbose: bool) -> Iterator[tuple[str, str]]:
     match event:
         case Error():
             yield "bad", event.message
@@ -387,14 +387,14 @@ def view(
         return _agent(of, full=full)
     if isinstance(of, Snapshot):
         lines = [f"{name}: {of.summary(name)}" for name in sorted(of)]
-        return _shown(f"{len(of)} variables at {_short(of)}", lines)
+        return _make_view(f"{len(of)} variables at {_short(of)}", lines)
     return _state(here() if of is None else of, focus)
 
 
 def _agent(agent: Agent, *, full: bool) -> View:
     told = [*agent.primer.strip().splitlines(), *([""] if agent.primer.strip() else [])]
     given = agent.registry.lines() if full else agent.registry.text(agent.context_tokens).splitlines()
-    return _shown(f"{agent!r}", [*told, *given])
+    return _make_view(f"{agent!r}", [*told, *given])
 
 
 def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: Focus) -> View:
@@ -403,27 +403,27 @@ def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: 
     from agent_kernel.session.versioned import Live, Versioned
 
     if isinstance(of, Versioned):
-        return _versioned(of.session, of.session.workspace.bindings.names(of.namespace), focus)
+        return _list_variables(of.session, of.session.workspace.bindings.names(of.namespace), focus)
     if isinstance(of, Session):
-        return _versioned(of, of.workspace.bindings.names(of.namespace), focus)
+        return _list_variables(of, of.workspace.bindings.names(of.namespace), focus)
     if isinstance(of, ExecutionContext) and of.session is not None:
-        return _versioned(of.session, of.names(), focus)
+        return _list_variables(of.session, of.names(), focus)
     namespace = of.namespace if isinstance(of, ExecutionContext | Live) else of
     names = sorted(name for name in namespace if not name.startswith("__"))
     last = _last_run(of) if isinstance(of, ExecutionContext | Live) and focus == "recent" else None
     if last is None:
-        return _shown(f"{len(names)} variables", _lines(namespace, names))
-    return _shown(f"what run {last[0][-5:]} changed", _changes(namespace, last[1]))
+        return _make_view(f"{len(names)} variables", _lines(namespace, names))
+    return _make_view(f"what run {last[0][-5:]} changed", _changes(namespace, last[1]))
 
 
-def _versioned(session: Session, names: Iterable[str], focus: Focus) -> View:
+def _list_variables(session: Session, names: Iterable[str], focus: Focus) -> View:
     from agent_kernel.repository import short
 
     at = "no commit" if session.head is None else short(session.head)
     where = f"{session.branch or 'no branch'} at {at}"
     if focus == "full" or session.head is None:
         known = sorted(names)
-        return _shown(f"{len(known)} variables on {where}", _lines(session.namespace, known))
+        return _make_view(f"{len(known)} variables on {where}", _lines(session.namespace, known))
     changed: dict[str, str] = {}
     run, title = "", ""
     for id, commit in session.repo.log(session.head):
@@ -433,7 +433,7 @@ def _versioned(session: Session, names: Iterable[str], focus: Focus) -> View:
         for change in commit.changed:
             changed.setdefault(change.name, change.how)
     title = f"what run {run[-5:]} changed" if run else title
-    return _shown(f"{title}, on {where}", _changes(session.namespace, changed))
+    return _make_view(f"{title}, on {where}", _changes(session.namespace, changed))
 
 
 def _last_run(of: ExecutionContext | Live) -> tuple[str, dict[str, str]] | None:
@@ -460,7 +460,7 @@ def _line(namespace: Mapping[str, object], name: str) -> str:
     return f"{name}: {summaries.line(summaries.summarize(namespace[name], name))}"
 
 
-def _shown(title: str, lines: Iterable[str]) -> View:
+def _make_view(title: str, lines: Iterable[str]) -> View:
     return View(readable(title), tuple(readable(line) for line in lines))
 
 

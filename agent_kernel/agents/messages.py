@@ -53,15 +53,15 @@ __all__ = [
     "change_lines",
     "cut",
     "describe",
+    "find_known_commits",
     "instructions",
-    "known_commits",
     "line_to",
-    "masked",
     "messages",
     "messages_for_later_runs",
     "messages_of",
     "newest_within",
     "open_action",
+    "redact",
     "runs_before",
     "start_event",
     "stepless_runs",
@@ -235,7 +235,7 @@ def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int
     return tuple(found)
 
 
-def known_commits(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
+def find_known_commits(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
     """The commits, in hex digits, that a run knows of which goes on at a commit: those on its line, and what was merged there."""
     found: set[str] = set()
     heads = [head]
@@ -355,7 +355,7 @@ def describe(
         recent: names that changed lately, the latest first.
         room: characters that it may take; a line that says how many there are is the least.
     """
-    order = _ordered(list(names), set(_WORD.findall(task)), list(recent))
+    order = _sort_names(list(names), set(_WORD.findall(task)), list(recent))
     if not order:
         return "The notebook has no variables yet."
     lines = ["The notebook's variables:"]
@@ -364,14 +364,14 @@ def describe(
         line = f"  {name}: {said}" if (said := summary(name)) else f"  {name}"
         rest = len(order) - at - 1
         if len(line) + 1 + (len(_more(rest)) + 1 if rest else 0) > room:
-            lines.append(_left(order[at:], room))
+            lines.append(_list_rest(order[at:], room))
             break
         room -= len(line) + 1
         lines.append(line)
     return "\n".join(lines)
 
 
-def _ordered(names: list[str], mentioned: set[str], recent: list[str]) -> list[str]:
+def _sort_names(names: list[str], mentioned: set[str], recent: list[str]) -> list[str]:
     rank = {name: at for at, name in enumerate(recent)}
     return sorted(
         names, key=lambda name: (name not in mentioned, rank.get(name, len(rank)), name.startswith("_"), name)
@@ -382,7 +382,7 @@ def _more(many: int) -> str:
     return f"  and {many:,} more"
 
 
-def _left(names: list[str], room: int) -> str:
+def _list_rest(names: list[str], room: int) -> str:
     """The rest by name alone, as far as there is room."""
     said = ""
     for at, name in enumerate(names):
@@ -402,7 +402,7 @@ def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most:
     return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
 
 
-def masked(text: str, most_chars: int | None = None) -> str:
+def redact(text: str, most_chars: int | None = None) -> str:
     """A text of nobody's namespace without what looks like a secret, and no longer than so many characters."""
     text = summaries.mask_text(without_controls(text))
     return text if most_chars is None else cut(text, most_chars)

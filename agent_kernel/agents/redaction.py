@@ -100,22 +100,22 @@ class Redactor:
 
     def without_environment(self, text: str) -> str:
         """The text without variables of the environment, and nothing else masked: what is kept on this machine."""
-        return self._environment.masked(text)
+        return self._environment.redact(text)
 
     def knows(self, word: str) -> bool:
         """Whether a word is itself one of the texts that are masked, or gives one: a variable may be called as a password is."""
         is_known = word in self._texts or self._texts.is_encoded(word) or self._numbers.are_in(word)
         return is_known or any(one.knows(word) for one in list(self._above))
 
-    def masked(self, text: str, *, names: bool = True) -> str:
+    def redact(self, text: str, *, names: bool = True) -> str:
         """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
         if not text:
             return text
         for above in list(self._above):
-            text = above.masked(text, names=names)
+            text = above.redact(text, names=names)
         text = self._texts.mask_encoded(without_controls(text))
         text = self._numbers.mask(self._texts.mask(text))
-        text = summaries.mask_text(self._environment.masked(text))
+        text = summaries.mask_text(self._environment.redact(text))
         if names and self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
             text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
@@ -135,7 +135,7 @@ class _Environment:
         self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in faces(value)}
         self._texts = RedactedTexts(self.secrets)
 
-    def masked(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
 
     def _without_pairs(self, text: str) -> str:

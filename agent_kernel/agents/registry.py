@@ -75,7 +75,7 @@ class Registry:
         agent: bool = False,
     ) -> None:
         """Give a function. `about` is what its signature and docstring are read from, by default itself."""
-        line = _line(name, value if about is None else about, _checked(visibility), doc)
+        line = _line(name, value if about is None else about, _check_visibility(visibility), doc)
         self._given[name] = _Given(name, value, (line,), (name,), agent)
 
     def kind(
@@ -88,7 +88,7 @@ class Registry:
         configure: Mapping[str, Member],
     ) -> None:
         """Give a class; `include` and `exclude` say which of its members are told of."""
-        told = [_line(name, value, _checked(visibility))]
+        told = [_line(name, value, _check_visibility(visibility))]
         for member, found in _members(value, include, exclude, configure):
             how = configure.get(member, Member())
             told.append("  " + _line(f".{member}", found, _least(how, visibility), how.doc))
@@ -117,7 +117,7 @@ class Registry:
                 told.append("  " + _line(f"{name}.{member}", found, how_much, how.doc))
         own = (value.__name__,) if isinstance(value, ModuleType) else ()
         allowed = (name, *own) if is_whole else tuple(f"{name}.{member}" for member in members)
-        given = value if is_whole else _narrowed(value, members)
+        given = value if is_whole else _narrow(value, members)
         self._given[name] = _Given(name, given, tuple(told), allowed)
 
     def text(self, budget_tokens: int) -> str:
@@ -141,14 +141,14 @@ class Registry:
         return [line for given in self._given.values() for line in given.lines]
 
 
-def _checked(visibility: Visibility) -> Visibility:
+def _check_visibility(visibility: Visibility) -> Visibility:
     if visibility not in get_args(Visibility):
         raise ValueError(f"visibility is one of {', '.join(get_args(Visibility))}, not {visibility!r}")
     return visibility
 
 
 def _least(how: Member, visibility: Visibility) -> Visibility:
-    return _checked(how.visibility or visibility)
+    return _check_visibility(how.visibility or visibility)
 
 
 def _line(name: str, value: object, visibility: Visibility, doc: str = "") -> str:
@@ -221,7 +221,7 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _narrowed(value: object, members: Mapping[str, object]) -> object:
+def _narrow(value: object, members: Mapping[str, object]) -> object:
     """Something of the same name that has these members alone."""
     direct = {name: getattr(value, name) for name in members if "." not in name}
     if not isinstance(value, ModuleType):
@@ -242,4 +242,4 @@ class _Narrowed(ModuleType):
 def narrowed_again(name: str, members: tuple[str, ...]) -> object:
     """A module with these members alone. The name of this function is stored."""
     module = import_module(name)
-    return _narrowed(module, {member: getattr(module, member) for member in members})
+    return _narrow(module, {member: getattr(module, member) for member in members})

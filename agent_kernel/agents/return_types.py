@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Misfit", "TypeText", "check", "fitted", "type_of_text", "type_text"]
+__all__ = ["Misfit", "TypeText", "check", "fit", "type_of_text", "type_text"]
 
 
 _SCALARS = (str, bytes, bool, int, float)
@@ -75,14 +75,14 @@ def type_of_text(text: str, namespace: Mapping[str, object]) -> object:
     if not text:
         return None
     try:
-        found = _meant(ast.parse(text, mode="eval").body, namespace)
+        found = _resolve(ast.parse(text, mode="eval").body, namespace)
         check(found)
     except (LookupError, SyntaxError, TypeError, AttributeError):
         return TypeText(text)
     return NoneType if found is None else found
 
 
-def _meant(node: ast.expr, namespace: Mapping[str, object]) -> Any:
+def _resolve(node: ast.expr, namespace: Mapping[str, object]) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
@@ -94,18 +94,18 @@ def _meant(node: ast.expr, namespace: Mapping[str, object]) -> Any:
         case ast.Attribute(value=ast.Name(id=module), attr=name):
             return getattr(sys.modules[module], name)
         case ast.Attribute(value=value, attr=name):
-            found = _meant(value, namespace)
+            found = _resolve(value, namespace)
             if not isinstance(found, type | ModuleType):
                 raise LookupError(name)
             return getattr(found, name)
         case ast.Subscript(value=value, slice=inner):
-            return _meant(value, namespace)[_meant(inner, namespace)]
+            return _resolve(value, namespace)[_resolve(inner, namespace)]
         case ast.Tuple(elts=parts):
-            return tuple(_meant(part, namespace) for part in parts)
+            return tuple(_resolve(part, namespace) for part in parts)
         case ast.List(elts=parts):
-            return [_meant(part, namespace) for part in parts]
+            return [_resolve(part, namespace) for part in parts]
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            either: object = _meant(left, namespace) | _meant(right, namespace)
+            either: object = _resolve(left, namespace) | _resolve(right, namespace)
             return either
         case _:
             raise LookupError(type(node).__name__)
@@ -125,7 +125,7 @@ def _is_called(value: object, text: str) -> bool:
     return any(one.partition("[")[0].strip() in kinds for one in text.split("|"))
 
 
-def fitted(value: object, wanted: object) -> object:
+def fit(value: object, wanted: object) -> object:
     """The value, made fit where that loses nothing (a dict for a model of pydantic).
 
     Raises:

@@ -22,7 +22,7 @@ import msgspec
 
 from agent_kernel.agents.effects import is_on_a_steps_thread, may_act_later
 
-__all__ = ["PutBack", "changing", "held", "note_again", "put_back", "put_back_between_steps", "track"]
+__all__ = ["PutBack", "changing", "note_again", "protect", "put_back", "put_back_between_steps", "track"]
 
 PutBack: TypeAlias = Callable[[], bool]  # puts one thing back as it was, and says whether it differed
 
@@ -112,14 +112,14 @@ def put_back_between_steps() -> None:
 
 
 @contextmanager
-def held() -> Generator[PutBack]:
+def protect() -> Generator[PutBack]:
     """While a step runs. Note everything, unless another step runs already: it may have changed some of it.
 
     What it gives does what `put_back` does, and no code of the step can have put another function in its place.
     """
     noted, lock = _noted, _lock
 
-    def compared() -> bool:
+    def put_back_noted() -> bool:
         with lock:
             return noted.put_back()
 
@@ -130,7 +130,7 @@ def held() -> Generator[PutBack]:
             _noted.is_kept = False
         _noted.steps += 1
     try:
-        yield compared
+        yield put_back_noted
     finally:
         with _lock:
             _noted.steps -= 1
@@ -244,7 +244,7 @@ class _Code:
         self._classes: list[type] = []
         self.parts = list(self._take())
         self._words = [words for one in self._functions if (words := one.__kwdefaults__)]
-        self._row = self._made_of()
+        self._row = self._list_parts()
 
     def _take(self) -> Iterator[PutBack]:
         yield _items(cast("dict[str, object]", sys.modules), dict(self._modules), is_whole=False)
@@ -265,7 +265,7 @@ class _Code:
         self._functions.append(function)
         return _function(function)
 
-    def _made_of(self) -> list[object]:
+    def _list_parts(self) -> list[object]:
         made: list[object] = [*map(sys.modules.get, self._modules)]
         for one in (*self._modules.values(), *self._classes):
             found = vars(one)
@@ -283,7 +283,7 @@ class _Code:
             if _modules_of_agents().keys() != self._modules.keys():
                 return False
             self._count = len(sys.modules)
-        row = self._made_of()
+        row = self._list_parts()
         return len(row) == len(self._row) and all(map(is_, row, self._row))
 
 

@@ -53,7 +53,7 @@ def drive(run_executor: RunItems, first: BaseException | None = None) -> Iterato
     while item is not None:
         if isinstance(item, Wait):
             try:
-                found = _waited(item.future)
+                found = _wait_for(item.future)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
                 item = _advance(run_executor.throw, error)
             else:
@@ -90,7 +90,7 @@ async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
         raise cancelled
 
 
-def _waited(future: Future[Any]) -> Any:
+def _wait_for(future: Future[Any]) -> Any:
     """What the future gives. It wakes up now and then, for a signal that another thread took wakes nobody else."""
     while True:
         try:
@@ -113,7 +113,7 @@ def drive_together(courses: Iterable[RunItems], at_once: int) -> None:
                 _until_wait(run_executor, _advance(run_executor.send, None), waiting)
             if not waiting:
                 return
-            done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_waited` does
+            done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
             for future in done:
                 run_executor = waiting.pop(future)
                 error = future.exception()
@@ -186,9 +186,9 @@ class Run(Generic[T]):
         self._thread = 0  # on which the first of them does
 
     def __repr__(self) -> str:
-        return f"<Run {short_run(self.id)} of {self.agent}, {self._standing()}>"
+        return f"<Run {short_run(self.id)} of {self.agent}, {self._describe_status()}>"
 
-    def _standing(self) -> str:
+    def _describe_status(self) -> str:
         """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
         log = self._run_executor.log
         try:
@@ -278,7 +278,7 @@ class Run(Generic[T]):
             RunElsewhereError: the next step is written already, and the state here does not go on from those before it.
         """
         try:
-            with self._held():
+            with self._claim():
                 yield from drive(self.going())
         except KeyboardInterrupt:  # before it was begun, or where it had ended: else the course has dealt with it
             yield from self.halt()
@@ -292,7 +292,7 @@ class Run(Generic[T]):
 
     async def _stream_async(self) -> AsyncIterator[Event | Delta]:
         try:
-            with self._held():
+            with self._claim():
                 async for item in drive_async(self.going()):
                     yield item
         except KeyboardInterrupt:  # as in `stream`
@@ -300,9 +300,9 @@ class Run(Generic[T]):
                 yield event
 
     def __await__(self) -> Generator[object, None, T]:
-        return self._awaited().__await__()
+        return self._await_result().__await__()
 
-    async def _awaited(self) -> T:
+    async def _await_result(self) -> T:
         async for _ in self._stream_async():
             pass
         return self._result()
@@ -338,13 +338,13 @@ class Run(Generic[T]):
             case _:
                 raise TaskInterruptedError(self.id, outcome.reason)
 
-    def held_going(self) -> RunItems:
+    def drive_claimed(self) -> RunItems:
         """What is driven together with other runs (`driving.drive_together`)."""
-        with self._held():
+        with self._claim():
             yield from self.going()
 
     @contextmanager
-    def _held(self, *, goes_on: bool = True) -> Generator[None]:
+    def _claim(self, *, goes_on: bool = True) -> Generator[None]:
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
         log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
@@ -404,7 +404,7 @@ class Run(Generic[T]):
         self._run_executor.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
-            self._run_executor.log.note(Resumed(sent=self._run_executor.place.redactor.masked(sent), by=by))
+            self._run_executor.log.note(Resumed(sent=self._run_executor.place.redactor.redact(sent), by=by))
         return self._going_on()
 
     @running_step.only_by_person("decide about a step")
@@ -448,10 +448,10 @@ class Run(Generic[T]):
         """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits; what is noted of that."""
         if self.status != "running":
             return ()
-        with self._held(goes_on=False):
+        with self._claim(goes_on=False):
             going = self.going()
             if inspect.getgeneratorstate(going) == inspect.GEN_CREATED:
-                return self._run_executor.interrupted()
+                return self._run_executor.note_interrupt()
             return tuple(one for one in drive(going, KeyboardInterrupt()) if isinstance(one, Event))
 
     def cancel(self, reason: str = "cancelled") -> None:

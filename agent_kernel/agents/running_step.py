@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.executor import RunExecutor
 
 __all__ = [
-    "entered",
+    "enter_step",
     "is_within",
     "last_step",
     "may_change",
@@ -45,13 +45,13 @@ _made: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()  # agents that a step
 
 
 @contextmanager
-def entered(run_executor: RunExecutor) -> Generator[rights.PutBack]:
+def enter_step(run_executor: RunExecutor) -> Generator[rights.PutBack]:
     """While code of a step of this run runs. What it gives puts back the rights that it changed, and says whether it did."""
     key = secrets.token_hex(8)
     _executors[key] = run_executor
     token = _key.set(key)
     try:
-        with rights.held() as put_back:
+        with rights.protect() as put_back:
             yield put_back
     finally:
         _key.reset(token)

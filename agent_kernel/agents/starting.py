@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
-__all__ = ["Inputs", "Options", "State", "model_of_run", "place_of", "reopened", "started", "started_within"]
+__all__ = ["Inputs", "Options", "State", "model_of_run", "place_of", "reopen_run", "start_run", "start_within_step"]
 
 _own_models: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by the run that began with it
 _DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
@@ -66,7 +66,7 @@ class Options(TypedDict, total=False):
     preview: bool
 
 
-def started(
+def start_run(
     agent: Agent,
     task: str,
     place: ExecutionContext,
@@ -138,7 +138,7 @@ def started(
         if not log.events:
             arguments.take_away()
             raise
-        RunExecutor(made, place, log, arguments).interrupted()
+        RunExecutor(made, place, log, arguments).note_interrupt()
         if parent is not None:  # the whole is meant
             raise
         raise TaskInterruptedError(run) from error
@@ -147,7 +147,7 @@ def started(
         raise
 
 
-def started_within(
+def start_within_step(
     parent: RunExecutor, agent: Agent, task: str, returns: object, inputs: Inputs, options: Options
 ) -> Run[Any]:
     """A run that the step of another begins. Without a state of its own it acts on a fork of its parent's.
@@ -173,7 +173,7 @@ def started_within(
         else:
             place = subagent_context(parent.place, {"__name__": "__agent__"})
         try:
-            return started(
+            return start_run(
                 agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options
             )
         except BaseException:
@@ -198,7 +198,7 @@ def _check_model(parent: RunExecutor, agent: Agent, options: Options) -> None:
         raise stopped
 
 
-def reopened(
+def reopen_run(
     place: ExecutionContext,
     run: str,
     *,
@@ -226,7 +226,7 @@ def reopened(
     place.look()
     model = options.get("model") or model_of_run(start, agent)
     setup = Setup(
-        model=model_named(model, place.namespace, place.stored()),
+        model=model_named(model, place.namespace, place.read_stored_names()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
         returns=return_types.type_of_text(start.returns, place.namespace) if returns is None else returns,
@@ -247,7 +247,7 @@ def reopened(
         namespace=start.namespace,
         parent_run=start.parent_run,
     )
-    return Run(RunExecutor(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
+    return Run(RunExecutor(setup, place, log, Arguments.restore(place, start, is_over=log.state in OVER)))
 
 
 def model_of_run(start: TaskStart, agent: Agent | None) -> object:
@@ -347,15 +347,15 @@ def _task_start(
     cell, number = place.cell()
     named = [name for name in arguments.given if not place.hidden(name)]
     given = f"Given as variables: {', '.join(named)}." if named else ""
-    said = "\n\n".join(filter(None, (place.redactor.masked(task.strip()), given)))
+    said = "\n\n".join(filter(None, (place.redactor.redact(task.strip()), given)))
     room = agent.context_tokens * messages.CHARS_A_TOKEN - len(said) - 2
-    told = place.redactor.masked(agent.registry.text(agent.context_tokens))
+    told = place.redactor.redact(agent.registry.text(agent.context_tokens))
     return TaskStart(
-        task=place.redactor.masked(task, names=False),
+        task=place.redactor.redact(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
         instructions=messages.instructions(
-            place.redactor.masked(wanted),
-            primer=place.redactor.masked(agent.primer),
+            place.redactor.redact(wanted),
+            primer=place.redactor.redact(agent.primer),
             taken="task" in place.namespace,
             extra=[told] if told else [],
         ),

@@ -59,17 +59,17 @@ def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError
     missing = [event for event in ran if event.step not in known and not _is_behind(session, event.after)]
     if missing:
         steps = {event.step for event in missing if event.step is not None}
-        return _told(session, events[0], agent_undo.step_numbers(steps), missing[-1].after)
+        return _make_error(session, events[0], agent_undo.step_numbers(steps), missing[-1].after)
     before = events[0].before
     if not ran and before and not _is_behind(session, before):
-        return _told(session, events[0], "the beginning", before)
+        return _make_error(session, events[0], "the beginning", before)
     asked = next((event for event in reversed(since) if isinstance(event, ApprovalRequested)), None)
     if asked is not None and asked.before and not _is_behind(session, asked.before):
-        return _told(session, events[0], f"the state before step {asked.step}", asked.before)
+        return _make_error(session, events[0], f"the state before step {asked.step}", asked.before)
     return None
 
 
-def _told(session: Position, start: Event, what: str, commit: str) -> RunElsewhereError:
+def _make_error(session: Position, start: Event, what: str, commit: str) -> RunElsewhereError:
     repo, id = session.repo, _id(commit)
     began_on = start.branch if isinstance(start, TaskStart) else ""
     try:

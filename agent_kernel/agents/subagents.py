@@ -38,7 +38,7 @@ _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
 
 def limits_within(parent: RunExecutor, own: Limits) -> Limits:
     """A sub-agent's limits: its own, no more steps than its parent may take, and of the rest no more than that has left."""
-    return own.bounded(parent.setup.limits, usage_of(since_resumed(parent.log.events)), parent.seconds)
+    return own.bound_by(parent.setup.limits, usage_of(since_resumed(parent.log.events)), parent.seconds)
 
 
 def approval_within(parent: RunExecutor, own: str) -> str:
@@ -77,7 +77,7 @@ class Fork:
         self._at: ObjectId = at
         self._parent = session
         self._outer = parent
-        self._by_parent = parent.changed_by_itself(at)
+        self._by_parent = parent.find_own_changes(at)
         self._inputs = dict(inputs)
         namespace: dict[str, object] = {}
         author = Author(agent, "agent")
@@ -145,12 +145,12 @@ class ChildRun(Run[T]):
 
     def stream(self) -> Iterator[Event | Delta]:
         yield from super().stream()
-        self._ended()
+        self._finish()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         async for event in super().__aiter__():
             yield event
-        self._ended()
+        self._finish()
 
     def _result(self) -> T:
         if self._is_open:
@@ -159,7 +159,7 @@ class ChildRun(Run[T]):
             self._stop_parent()
         return super()._result()
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         """Whoever drove it to its end has what it made, whether they ask for its result or not."""
         if self._is_open and self.status == "completed":
             self._end()

@@ -129,7 +129,7 @@ class Task(Generic[P, C, R]):
         """
         runs = [self._start(given, {}, self._options) for given in zip(*arguments, strict=False)]
         has_state = self._options.get("state", self.agent.state) is not None
-        drive_together([run.held_going() for run in runs], 1 if has_state else at_once)
+        drive_together([run.drive_claimed() for run in runs], 1 if has_state else at_once)
         results: list[R] = []
         errors: list[AgentKernelError] = []
         for run in runs:
@@ -161,7 +161,7 @@ class Task(Generic[P, C, R]):
         except TypeError as error:
             raise TypeError(f"{self.__name__}(): {self._unknown(kwargs) or error}") from None
         bound.apply_defaults()
-        return {name: self._checked(name, value) for name, value in bound.arguments.items()}
+        return {name: self._check_argument(name, value) for name, value in bound.arguments.items()}
 
     def _unknown(self, kwargs: Mapping[str, Any]) -> str:
         """What is said of an argument that the function does not take: before all, as one that it misses may be meant."""
@@ -175,16 +175,16 @@ class Task(Generic[P, C, R]):
         hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known) or 'none'}"
         return f"it takes no argument {unknown!r}; {hint}" if unknown else ""
 
-    def _checked(self, name: str, value: Any) -> object:
+    def _check_argument(self, name: str, value: Any) -> object:
         wanted = self._hints.get(name)
         kind = self._signature.parameters[name].kind
         try:
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                return tuple(return_types.fitted(one, wanted) for one in value)
+                return tuple(return_types.fit(one, wanted) for one in value)
             if kind is inspect.Parameter.VAR_KEYWORD:
-                return {key: return_types.fitted(one, wanted) for key, one in value.items()}
+                return {key: return_types.fit(one, wanted) for key, one in value.items()}
             default = self._signature.parameters[name].default
-            return value if value is default else return_types.fitted(value, wanted)
+            return value if value is default else return_types.fit(value, wanted)
         except return_types.Misfit as misfit:
             raise TypeError(f"{self.__name__}(): argument {name!r} does not fit: {misfit}") from None
 
@@ -268,19 +268,19 @@ def measure(trials: Mapping[str, Trial], models: Sequence[object], *, times: int
         for name, trial in trials.items():
             task = trial.task.on(model=model, state=None)
             runs = [task.start(*trial.arguments) for _ in range(times)]
-            drive_together([run.held_going() for run in runs], at_once)
-            measured.append(_measured(name, trial, runs))
+            drive_together([run.drive_claimed() for run in runs], at_once)
+            measured.append(_measure(name, trial, runs))
     return Measures(measured)
 
 
-def _measured(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
+def _measure(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
     many = max(1, len(runs))
     costs = [run.usage.cost for run in runs if run.usage.cost is not None]
     return Measured(
         trial=name,
         model=runs[0].model if runs else "",
         runs=len(runs),
-        passed=sum(_passed(trial, run) for run in runs),
+        passed=sum(_has_passed(trial, run) for run in runs),
         steps=sum(event_log.steps_of(run.events) for run in runs) / many,
         tokens=sum(run.usage.tokens for run in runs) / many,
         seconds=sum(event_log.seconds_taken(run.events) for run in runs) / many,
@@ -288,7 +288,7 @@ def _measured(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
     )
 
 
-def _passed(trial: Trial, run: Run[Any]) -> bool:
+def _has_passed(trial: Trial, run: Run[Any]) -> bool:
     outcome = run.outcome
     return outcome.status == "completed" and (trial.passes is None or bool(trial.passes(outcome.value)))
 

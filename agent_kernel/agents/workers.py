@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, cast
 import msgspec
 
 from agent_kernel.agents.event_log import EventStore, State, state_of, usage_of
-from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, packed
+from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, pack
 from agent_kernel.agents.events import Cancelled as CancelledEvent
 from agent_kernel.agents.limits import Limits
 from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
@@ -53,19 +53,19 @@ __all__ = [
     "NotebookType",
     "Processes",
     "Task",
-    "ended_by",
+    "describe_death",
     "give_up",
     "is_here",
     "keep_here",
     "lent",
-    "looked_up",
     "model_of",
-    "pickled",
-    "scrubbed",
+    "pickle_value",
+    "redact_environment",
+    "refresh_candidate",
     "stop_key",
-    "supervised",
+    "supervise_job",
     "swept",
-    "waited",
+    "wait_for_end",
     "work",
 ]
 
@@ -91,7 +91,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: its place in the race, from 1.
         start, tip: hex ids of the commits where it began, and where its branch is now.
-        status: `completed`, `failed`, `interrupted`, `clarify`, or `running`.
+        status: `completed`, `fail_candidate`, `interrupted`, `clarify`, or `running`.
         reason: why it is not completed, in words.
         result, type: what it gave back, in one line, and of what type it is.
         payload: that value itself, pickled, if it could be.
@@ -140,7 +140,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "completed"
 
 
-def pickled(value: object) -> bytes | None:
+def pickle_value(value: object) -> bytes | None:
     """The value as bytes, if it can be pickled and is no larger than 64 MB."""
     import cloudpickle
 
@@ -151,7 +151,7 @@ def pickled(value: object) -> bytes | None:
     return found if len(found) <= _LARGEST_VALUE else None
 
 
-def looked_up(candidate: Candidate, repo: Repository, event_store: EventStore) -> Candidate:
+def refresh_candidate(candidate: Candidate, repo: Repository, event_store: EventStore) -> Candidate:
     """The candidate with all that the store knows of it: its events, and its branch against where it began."""
     events = tuple(event_store.of(candidate.run))
     found: dict[str, Any] = {}
@@ -160,16 +160,16 @@ def looked_up(candidate: Candidate, repo: Repository, event_store: EventStore) -
         from agent_kernel.repository import hex_of
 
         found["tip"] = hex_of(tip)
-        found["changed"] = changed_between(repo, repo.resolve(candidate.start), tip)
+        found["changed"] = describe_changes(repo, repo.resolve(candidate.start), tip)
     if events:
-        found |= _told_of(events)
+        found |= _summarize_events(events)
         if candidate.status != "running":  # the worker knows best how it ended
             found.pop("status")
         found["reason"] = candidate.reason or found["reason"]
     return msgspec.structs.replace(candidate, **found)
 
 
-def _told_of(events: Sequence[Event]) -> dict[str, Any]:
+def _summarize_events(events: Sequence[Event]) -> dict[str, Any]:
     last = next((e for e in reversed(events) if isinstance(e, Success | Fail | CancelledEvent | Clarify)), None)
     result, kind = getattr(last, "result", ""), getattr(last, "type", "")
     codes = [event.code for event in events if isinstance(event, Action) and event.code is not None]
@@ -187,7 +187,7 @@ def _told_of(events: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def changed_between(repo: Repository, start: ObjectId | None, tip: ObjectId) -> tuple[Changed, ...]:
+def describe_changes(repo: Repository, start: ObjectId | None, tip: ObjectId) -> tuple[Changed, ...]:
     """The variables that differ, with a line about what each is now. Nothing is loaded."""
     old, new = repo.tree_at(start), repo.tree_at(tip)
     found: list[Changed] = []
@@ -313,51 +313,53 @@ def work(job: Job) -> Candidate:
     if job.home.is_this_process():
         repo = _lent.get(job.race)
         if repo is None:
-            return failed(job, _OVER)
+            return fail_candidate(job, _OVER)
         own = {**builtins.__dict__}
-        return _done(job, repo, {"__name__": "__main__", "__builtins__": own}, lambda: True)
+        return _do_job(job, repo, {"__name__": "__main__", "__builtins__": own}, lambda: True)
 
-    return supervised(job)
+    return supervise_job(job)
 
 
-def failed(job: Job, reason: str, seconds: float = 0.0) -> Candidate:
+def fail_candidate(job: Job, reason: str, seconds: float = 0.0) -> Candidate:
     """The candidate of a job that did not come to its end."""
-    return msgspec.structs.replace(job.candidate, status="failed", reason=reason, seconds=seconds)
+    return msgspec.structs.replace(job.candidate, status="fail_candidate", reason=reason, seconds=seconds)
 
 
-def _done(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: Callable[[], bool]) -> Candidate:
+def _do_job(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: Callable[[], bool]) -> Candidate:
     began = time.monotonic()
     try:
-        return _acted(job, repo, namespace, is_wanted)
+        return _run_candidate(job, repo, namespace, is_wanted)
     except (KeyboardInterrupt, TaskInterruptedError):
-        return msgspec.structs.replace(failed(job, "it was stopped"), status="interrupted")
+        return msgspec.structs.replace(fail_candidate(job, "it was stopped"), status="interrupted")
     except AgentKernelError as error:
-        return failed(job, str(error), time.monotonic() - began)
+        return fail_candidate(job, str(error), time.monotonic() - began)
     except Exception as error:  # noqa: BLE001 - a candidate that fails must not take the others along
-        return failed(job, f"{type(error).__name__}: {error}", time.monotonic() - began)
+        return fail_candidate(job, f"{type(error).__name__}: {error}", time.monotonic() - began)
 
 
-def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: Callable[[], bool]) -> Candidate:
+def _run_candidate(
+    job: Job, repo: Repository, namespace: dict[str, object], is_wanted: Callable[[], bool]
+) -> Candidate:
     """Take the branch, load its state, drive the run there."""
     import cloudpickle
 
-    from agent_kernel.agents.agent import started
+    from agent_kernel.agents.agent import start_run
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session.session import Session
 
     wanted = job.candidate
     if _is_over(job, repo):
-        return failed(job, _OVER)
+        return fail_candidate(job, _OVER)
     session = Session(namespace, repo, branch=wanted.branch, session_id=ASIDE + wanted.run)
     try:
         if session.branch != wanted.branch:
-            return failed(job, "; ".join(session.notes))
+            return fail_candidate(job, "; ".join(session.notes))
         if job.home.is_this_process():
             _here[wanted.run] = session
         session.checkout(partial=True, keep_random=job.home.is_this_process())
         asked = cast("Task", cloudpickle.loads(job.task))
         returns = namespace.get(asked.returns.name) if isinstance(asked.returns, NotebookType) else asked.returns
-        run = started(
+        run = start_run(
             asked.agent,
             asked.task,
             ExecutionContext(namespace, session),
@@ -371,10 +373,10 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
             parent_run=job.race,
             namespace=f"race/{asked.agent.name}",
         )
-        with _stopped_from_elsewhere(run, job, repo, is_wanted):
+        with _stop_when_over(run, job, repo, is_wanted):
             for _ in run.stream():
                 pass
-        return _told(wanted, run)
+        return _complete_candidate(wanted, run)
     finally:
         _here.pop(wanted.run, None)
         session.close()
@@ -386,9 +388,9 @@ def _limits(job: Job) -> Limits:
     return msgspec.structs.replace(job.limits, run_s=job.deadline_s if own is None else min(own, job.deadline_s))
 
 
-def _told(wanted: Candidate, run: Run[Any]) -> Candidate:
+def _complete_candidate(wanted: Candidate, run: Run[Any]) -> Candidate:
     outcome = run.outcome
-    payload = pickled(outcome.value) if outcome.status == "completed" else None
+    payload = pickle_value(outcome.value) if outcome.status == "completed" else None
     return msgspec.structs.replace(
         wanted,
         status=outcome.status,
@@ -409,9 +411,7 @@ def _is_over(job: Job, repo: Repository) -> bool:
 
 
 @contextmanager
-def _stopped_from_elsewhere(
-    run: Run[Any], job: Job, repo: Repository, is_wanted: Callable[[], bool]
-) -> Generator[None]:
+def _stop_when_over(run: Run[Any], job: Job, repo: Repository, is_wanted: Callable[[], bool]) -> Generator[None]:
     """Stop the run when its race is over, or when nobody waits for it any more."""
     done = threading.Event()
 
@@ -437,7 +437,7 @@ def _stopped_from_elsewhere(
 # -- the worker's process
 
 
-def taken_output() -> BinaryIO:
+def take_output() -> BinaryIO:
     """What leads to the parent. What is printed past Python from now on goes nowhere, so that it is not taken for an answer."""
     answer = os.fdopen(os.dup(1), "wb")
     with Path(os.devnull).open("wb") as nowhere:
@@ -447,20 +447,20 @@ def taken_output() -> BinaryIO:
 
 def main(given: BinaryIO) -> None:
     """What a worker's process does: read a job, do it, write the candidate, and end."""
-    answer = taken_output()
+    answer = take_output()
     job = msgspec.msgpack.decode(given.read(), type=Job)
     answer.write(BEGUN)
     answer.flush()
-    _bound_memory(job.memory_bytes)
+    _limit_memory(job.memory_bytes)
     parent = os.getppid()
-    found = _opened(job, lambda: os.getppid() == parent)
-    answer.write(packed(found))
+    found = _open_and_do(job, lambda: os.getppid() == parent)
+    answer.write(pack(found))
     answer.flush()
     sys.stderr.flush()
     os._exit(0)  # threads and exit functions that the code left must not keep it
 
 
-def _opened(job: Job, is_wanted: Callable[[], bool]) -> Candidate:
+def _open_and_do(job: Job, is_wanted: Callable[[], bool]) -> Candidate:
     from agent_kernel.session.snapshot import Repository
 
     # Functions and classes of the notebook say that they are from here.
@@ -468,12 +468,12 @@ def _opened(job: Job, is_wanted: Callable[[], bool]) -> Candidate:
     try:
         repo = Repository.open(job.url, create=False)
     except AgentKernelError as error:
-        return failed(job, str(error))
+        return fail_candidate(job, str(error))
     with repo:
-        return _done(job, repo, module.__dict__, is_wanted)
+        return _do_job(job, repo, module.__dict__, is_wanted)
 
 
-def _bound_memory(most: int | None) -> None:
+def _limit_memory(most: int | None) -> None:
     """Bound what the process allocates. Its address space is not: the store reserves much more than it takes."""
     if most is None:
         return
@@ -527,14 +527,14 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def scrubbed(environ: Mapping[str, str], model: str = "", keep: Iterable[str] = ()) -> dict[str, str]:
+def redact_environment(environ: Mapping[str, str], model: str = "", keep: Iterable[str] = ()) -> dict[str, str]:
     """The environment without what looks like a secret by its name or its content.
 
     Args:
         model: a model's name, whose provider's own variables are kept.
         keep: others that are kept.
 
-    >>> scrubbed({"HOME": "/h", "OPENAI_API_KEY": "a", "GROQ_API_KEY": "b"}, "openai:gpt-5")
+    >>> redact_environment({"HOME": "/h", "OPENAI_API_KEY": "a", "GROQ_API_KEY": "b"}, "openai:gpt-5")
     {'HOME': '/h', 'OPENAI_API_KEY': 'a'}
     """
     kept = {*NEEDED.get(model.partition(":")[0], ()), *keep}
@@ -563,13 +563,13 @@ main(given)
 """
 
 
-def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
+def supervise_job(job: Job, stop: threading.Event | None = None) -> Candidate:
     """Do a job in a process of its own. A worker that dies is a failed candidate, and says what it died of."""
     began = time.monotonic()
     # Files, not pipes: neither side ever waits for the other to read.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         pickle.dump(sys.path, given)
-        given.write(packed(job))
+        given.write(pack(job))
         given.seek(0)
         try:
             process = subprocess.Popen(
@@ -577,24 +577,24 @@ def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
                 stdin=given,
                 stdout=answer,
                 stderr=said,
-                env=scrubbed(os.environ, job.candidate.model, job.keep),
+                env=redact_environment(os.environ, job.candidate.model, job.keep),
                 start_new_session=True,
             )
         except OSError as error:
-            return failed(job, f"its process could not be started: {error}")
+            return fail_candidate(job, f"its process could not be started: {error}")
         try:
-            why = waited(process, answer.fileno(), job.deadline_s, stop)
+            why = wait_for_end(process, answer.fileno(), job.deadline_s, stop)
         finally:
             swept(process)
         answer.seek(len(BEGUN))
         found = _read(answer.read())
         if found is not None:
             return msgspec.structs.replace(found, seconds=time.monotonic() - began)
-        reason = why or ended_by(process.returncode, said)
-        return failed(job, reason, time.monotonic() - began)
+        reason = why or describe_death(process.returncode, said)
+        return fail_candidate(job, reason, time.monotonic() - began)
 
 
-def waited(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
+def wait_for_end(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
     """Wait for the end, which comes at the latest some seconds after the deadline; why it was ended, if it was.
 
     Time counts from when Python is there and the work begins. The run's own limit comes first, and lets it end in good
@@ -634,7 +634,7 @@ def _read(answer: bytes) -> Candidate | None:
         return None
 
 
-def ended_by(code: int | None, said: IO[bytes]) -> str:
+def describe_death(code: int | None, said: IO[bytes]) -> str:
     """Of what a process died that gave no answer."""
     if code is not None and code < 0:
         try:
@@ -664,7 +664,7 @@ class Processes(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         if kwargs or len(args) != 1 or not isinstance(args[0], Job):
             raise TypeError("only jobs of workers can be submitted")
-        return self._waiters.submit(supervised, args[0], self._stop)
+        return self._waiters.submit(supervise_job, args[0], self._stop)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """With `cancel_futures`, also those that are on their way end: by themselves, or some seconds later killed."""

@@ -152,7 +152,7 @@ def waits(repo: Repository) -> tuple[tuple[str, str, str], ...]:
     found: list[tuple[str, str, str]] = []
     # No mark says that a run is decided, so it is looked for among the newest ones.
     for run in sorted(
-        {*event_store.waiting(), *event_store.stopped(), *event_store.runs()[-_MOST_NEWEST:]}, reverse=True
+        {*event_store.waiting(), *event_store.find_stopped(), *event_store.runs()[-_MOST_NEWEST:]}, reverse=True
     ):
         events = tuple(event_store.of(run))
         if not events or events[0].parent_run or is_race(events[0]):
@@ -398,7 +398,7 @@ class _Listed:
             start.parent_run,
             model,
             race,
-            race.picked(repo, head) if race else 0,
+            race.find_pick(repo, head) if race else 0,
             left,
             _find_denial(events) if state == "cancelled" else "",
             approval.status_text(state, events),
@@ -410,9 +410,9 @@ class _Listed:
         return f"candidate {self.candidate} of {short_run(self.parent)}, {self.model}" if self.candidate else self.task
 
     @property
-    def said(self) -> str:
+    def describe(self) -> str:
         """How it stands, in words."""
-        race = self.raced.said(self.picked) if self.raced is not None else ""
+        race = self.raced.describe(self.picked) if self.raced is not None else ""
         return race or (f"given up: {cut(self.denied, 60)}" if self.denied else self.stands)
 
 

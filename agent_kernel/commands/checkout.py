@@ -74,7 +74,7 @@ def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
 def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
-    notes = agent_undo.uncovered_notes(EventStore(scope.repo.store), found)
+    notes = agent_undo.describe_side_effects(EventStore(scope.repo.store), found)
     return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
 
 

@@ -419,10 +419,10 @@ class ForkedShell(PlainExecutor):
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
 
-    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+    def _run_codes(self, codes: Sequence[CodeType]) -> object:
         """Code that awaits has an event loop of its own: the kernel's belongs to its process."""
         if not any(code.co_flags & inspect.CO_COROUTINE for code in codes):
-            return super()._evaluated(codes)
+            return super()._run_codes(codes)
         with contextlib.closing(asyncio.new_event_loop()) as loop:
             return loop.run_until_complete(self._awaited(codes))
 

@@ -16,7 +16,7 @@ import msgspec
 from IPython.core.error import UsageError
 
 from agent_kernel.agents import approval, step_locations
-from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.agent import Agent, reopen_run, start_run
 from agent_kernel.agents.agent_undo import is_outside
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
@@ -292,7 +292,7 @@ class Tasks:
         run = new_run_id()
         self._places[run] = place
         try:
-            begun = started(
+            begun = start_run(
                 agent,
                 task,
                 place,
@@ -528,7 +528,7 @@ class Tasks:
             agent = self._held_agent(start.agent)
             if not model:
                 self._check_model(start)
-            known = self.runs[found] = reopened(place, found, agent=agent, can_ask=self.can_ask(), model=model)
+            known = self.runs[found] = reopen_run(place, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
     def _place_again(self, start: TaskStart) -> ExecutionContext:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.agents import approval, messages
-from agent_kernel.agents.agent import Agent, reopened, started
-from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, findings, outside, signed
+from agent_kernel.agents.agent import Agent, reopen_run, start_run
+from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, acting_as, findings, outside
 from agent_kernel.agents.current import here
 from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
@@ -229,7 +229,7 @@ class Tools:
         asked = self._steps.asked(move)
         if asked or place.session is None:
             return asked or self._said(*words)
-        with signed(place.session, self._steps.author):
+        with acting_as(place.session, self._steps.author):
             return self._said(*words)
 
     def _scope(self) -> Scope:
@@ -251,7 +251,7 @@ class Tools:
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = messages.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
+        shown = messages.cut(redactor.redact(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 
@@ -330,7 +330,7 @@ class Steps:
         """Run code as a step, or say what it waits for."""
         task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
         model = outside(self._agent.name, code)
-        return self._driven(started(self._agent, task[:_MOST_TASK], self._place(), model=model))
+        return self._driven(start_run(self._agent, task[:_MOST_TASK], self._place(), model=model))
 
     def asked(self, move: Move) -> str:
         """What a person has to be asked before a move is made; "": nothing, it may be made now.
@@ -348,10 +348,10 @@ class Steps:
         if verdict == "run":
             return ""
         task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
-        run = started(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
+        run = start_run(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
         approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
-        return self._driven(reopened(place, run))
+        return self._driven(reopen_run(place, run))
 
     @property
     def author(self) -> Author:
@@ -369,7 +369,7 @@ class Steps:
         if place.event_store.first(found).model != outside(self._agent.name).name:
             raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
         if state_of(tuple(place.event_store.of(found))) == "running":
-            return self._driven(reopened(place, found))
+            return self._driven(reopen_run(place, found))
         return self._told(tuple(place.event_store.of(found)))
 
     def stop(self) -> None:

@@ -347,7 +347,7 @@ class QueryContext:
 
     def _find_stopped(self, view: View) -> Iterator[tuple[str, int]]:
         event_store = EventStore(self.repo.store)
-        without = set(event_store.stopped()) - {record.run for record in view.order}
+        without = set(event_store.find_stopped()) - {record.run for record in view.order}
         for run in without:
             events = tuple(event_store.of(run))
             if where_stopped(event_store, events)[0]:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from agent_kernel.agents.effects import threads_followed
-from agent_kernel.agents.execution import PlainExecutor, captured
+from agent_kernel.agents.execution import PlainExecutor, capture_output
 
 
 def test_each_thread_has_what_it_printed() -> None:
@@ -23,7 +23,7 @@ def test_each_thread_has_what_it_printed() -> None:
     def work(who: int) -> str:
         taken = io.StringIO()
         begun.wait()
-        with captured(taken):
+        with capture_output(taken):
             for at in range(200):
                 print(who, at)
         return taken.getvalue()
@@ -40,7 +40,7 @@ def test_while_another_thread_captures_the_main_one_prints_where_it_did(capsys: 
     taken = io.StringIO()
 
     def work() -> None:
-        with captured(taken):
+        with capture_output(taken):
             print("mine")
             begun.set()
             done.wait()
@@ -57,7 +57,7 @@ def test_while_another_thread_captures_the_main_one_prints_where_it_did(capsys: 
 
 def test_threads_that_the_code_of_the_main_one_starts_print_for_it() -> None:
     taken = io.StringIO()
-    with captured(taken):
+    with capture_output(taken):
         thread = threading.Thread(target=print, args=("from a thread",))
         thread.start()
         thread.join()
@@ -82,7 +82,7 @@ def test_threads_that_are_there_already_go_on_printing_where_they_did(
     taken = io.StringIO()
     with follow():
         thread.start()
-        with captured(taken):
+        with capture_output(taken):
             print("mine")
             begun.set()
             said.wait()
@@ -101,7 +101,7 @@ def test_threads_print_for_the_code_that_started_them_wherever_that_runs() -> No
 
     def work(who: int) -> str:
         taken = io.StringIO()
-        with captured(taken):
+        with capture_output(taken):
             begun.wait()
             started = threading.Thread(target=child, args=(who,))
             started.start()
@@ -126,9 +126,9 @@ def test_a_pool_that_an_earlier_step_made_prints_for_the_one_that_runs() -> None
 
 def test_captures_within_captures_have_their_own() -> None:
     outer, inner = io.StringIO(), io.StringIO()
-    with captured(outer):
+    with capture_output(outer):
         print("a")
-        with captured(inner):
+        with capture_output(inner):
             print("b")
         print("c", file=sys.stderr)
     assert (outer.getvalue(), inner.getvalue()) == ("a\nc\n", "b\n")
@@ -143,7 +143,7 @@ def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_print
 
     def work() -> None:
         while not done.is_set():
-            with captured(io.StringIO()):
+            with capture_output(io.StringIO()):
                 pass
             gc.collect(0)
 
@@ -163,8 +163,8 @@ def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_print
 
 def test_nothing_is_said_as_a_process_ends_whose_own_stream_is_closed_by_then() -> None:
     code = (
-        "import io, os, sys\nfrom agent_kernel.agents.execution import captured\nsys.stdout = own = open(os.devnull, 'w')\n"
-        "with captured(io.StringIO()): print(1)\nown.close()\nsys.stdout = sys.__stdout__"
+        "import io, os, sys\nfrom agent_kernel.agents.execution import capture_output\nsys.stdout = own = open(os.devnull, 'w')\n"
+        "with capture_output(io.StringIO()): print(1)\nown.close()\nsys.stdout = sys.__stdout__"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("", "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, FunctionModel, Turn, messages
-from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.events import Action, Compaction, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models import AssistantMessage, Message, Request, ToolResult, UserMessage
@@ -273,7 +273,9 @@ def test_what_is_sent_is_the_same_in_another_process(tmp_path: Path, monkeypatch
             asked.append(request)
             return "task.success(3)"
 
-        again = reopened(ExecutionContext(state.session.namespace, state.session), run.id, model=FunctionModel(answer))
+        again = reopen_run(
+            ExecutionContext(state.session.namespace, state.session), run.id, model=FunctionModel(answer)
+        )
         list(again.stream())
         assert again.status == "completed"
         start = again.events[0]
@@ -316,7 +318,7 @@ def test_a_run_that_goes_on_is_not_told_of_its_steps_that_were_taken_back() -> N
         pass
     assert "first = 1" not in chat.requests[-1].text
     assert "This one." in chat.requests[-1].text
-    again = reopened(ExecutionContext(chat.session.namespace, chat.session), run.id, agent=chat.agent)
+    again = reopen_run(ExecutionContext(chat.session.namespace, chat.session), run.id, agent=chat.agent)
     chat.answers = ["task.success('first' in globals())"]
     assert again.resume("The other one.").result() is False
     assert "first = 1" not in chat.requests[-1].text

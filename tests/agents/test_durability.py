@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
-from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
 from agent_kernel.agents.execution_context import ExecutionContext
@@ -95,7 +95,7 @@ def die(tmp_path: Path, where: str, after_s: float | None = None) -> tuple[str, 
 def taken_up(tmp_path: Path, run: str) -> tuple[Run[Any], tuple[Event, ...], Versioned]:
     """The run in this process, and its events as it was found."""
     state = Versioned(tmp_path / "store")
-    found = reopened(ExecutionContext(state.session.namespace, state.session), run, model=FunctionModel(go_on))
+    found = reopen_run(ExecutionContext(state.session.namespace, state.session), run, model=FunctionModel(go_on))
     return found, found.events, state
 
 
@@ -204,13 +204,13 @@ def test_an_answer_that_was_stored_but_not_begun_is_asked_about_again() -> None:
     for event in run:
         if isinstance(event, Action):
             break
-    again = reopened(ExecutionContext(session.namespace, session), run.id)
+    again = reopen_run(ExecutionContext(session.namespace, session), run.id)
     kinds = [event.kind for event in again]
     assert kinds[-1] == "ApprovalRequested"
     assert again.outcome.status == "pending"
     assert not any(isinstance(event, StepStart | Output) for event in again.events)
     # Nor does a request that was stored change its mind.
-    assert reopened(ExecutionContext(session.namespace, session), run.id).status == "pending"
+    assert reopen_run(ExecutionContext(session.namespace, session), run.id).status == "pending"
     assert sum(isinstance(event, ApprovalRequested) for event in EventStore(store).of(run.id)) == 1
 
 
@@ -252,7 +252,7 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
         with pytest.raises(
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):
-            _ = reopened(ExecutionContext(later.namespace, later), run.id)
+            _ = reopen_run(ExecutionContext(later.namespace, later), run.id)
 
 
 def test_halves_of_characters_that_no_bytes_can_hold_are_spelled_out(tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_a_run_of_a_store_that_somebody_else_made_goes_on_only_once_it_is_truste
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
     with Repository.open(tmp_path / "store") as repo, closing(bind({}, repo)) as session:
         with pytest.raises(UntrustedStoreError):
-            _ = reopened(ExecutionContext(session.namespace, session), run.id)
+            _ = reopen_run(ExecutionContext(session.namespace, session), run.id)
         assert "theirs" not in session.namespace
         session.trust()
-        reopened(ExecutionContext(session.namespace, session), run.id).resume().result()
+        reopen_run(ExecutionContext(session.namespace, session), run.id).resume().result()
         assert session.namespace["theirs"] == 1

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.effects import _hook, is_left_by_a_step, is_on_a_steps_thread, recorded
+from agent_kernel.agents.effects import _hook, is_left_by_a_step, is_on_a_steps_thread, record_effects
 from agent_kernel.agents.events import Effect
 from agent_kernel.session.versioned import Versioned
 
@@ -69,7 +69,7 @@ def test_a_fork_that_was_stored_without_a_word_of_what_reads_as_a_sentence() -> 
 
 
 def found(act: Callable[[], object], quiet: tuple[str, ...] = ()) -> dict[tuple[str, str], int]:
-    with recorded(quiet) as effects:
+    with record_effects(quiet) as effects:
         act()
     return effects.found
 
@@ -201,7 +201,7 @@ def test_a_thread_that_a_person_starts_beside_a_step_is_not_the_step_s() -> None
     begun, ended = threading.Event(), threading.Event()
 
     def goes_on() -> None:
-        with recorded():
+        with record_effects():
             begun.set()
             ended.wait(30)
 
@@ -227,7 +227,7 @@ def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_too_many_different_ones_are_counted_and_dropped(tmp_path: Path) -> None:
-    with recorded() as effects:
+    with record_effects() as effects:
         for number in range(150):
             (tmp_path / str(number)).touch()
     assert (len(effects.found), effects.dropped) == (100, 50)
@@ -244,7 +244,7 @@ def test_without_a_step_the_hook_costs_next_to_nothing() -> None:
         "once()\n"
         "before = min(once() for _ in range(7))\n"
         "from agent_kernel.agents.effects import recorded\n"
-        "with recorded(): pass\n"
+        "with record_effects(): pass\n"
         "print(min(once() for _ in range(7)) / before)\n"
     )
     ratios: list[float] = []
@@ -269,6 +269,6 @@ def test_while_a_step_goes_on_most_events_cost_no_more_than_without() -> None:
 
 def test_what_libraries_set_for_themselves_as_they_are_imported_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_MAIN_FREE", "1")
-    with recorded() as effects:
+    with record_effects() as effects:
         os.environ["OPENBLAS_MAIN_FREE"] = "1"
     assert not effects.found

@@ -15,7 +15,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.execution import PlainExecutor
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.starting import started
+from agent_kernel.agents.starting import start_run
 from agent_kernel.magics.display_gate import active_parts
 from tests.agents.harmless_steps import FILES, HARMLESS, MORE, NEWER
 
@@ -25,8 +25,8 @@ class Showing(PlainExecutor):
 
     shown: object = None
 
-    def _evaluated(self, codes: Sequence[CodeType]) -> object:
-        self.shown = super()._evaluated(codes)
+    def _run_codes(self, codes: Sequence[CodeType]) -> object:
+        self.shown = super()._run_codes(codes)
         return None
 
 
@@ -45,7 +45,7 @@ def asks(place: ExecutionContext, step: str) -> str:
     from IPython.core.formatters import DisplayFormatter
 
     agent = ak.Agent("ada", model=ak.ScriptedModel([step, "task.success(1)"]), approve="risky")
-    run = started(agent, "work", place)
+    run = start_run(agent, "work", place)
     with contextlib.redirect_stderr(io.StringIO()):
         for _ in run:
             pass

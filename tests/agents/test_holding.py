@@ -20,7 +20,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import approval, event_log
-from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
@@ -70,13 +70,13 @@ def begun(*turns: str, state: Any = None) -> Run[Any]:
 def again(run: Run[Any], *turns: str) -> Run[Any]:
     """Another handle of the same run."""
     place = ExecutionContext({}, event_store=run.event_store)
-    return reopened(place, run.id, model=ak.ScriptedModel(["", *turns]))
+    return reopen_run(place, run.id, model=ak.ScriptedModel(["", *turns]))
 
 
 def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_is_written(tmp_path: Path) -> None:
     with driving(tmp_path) as (child, id), closing(LmdbStore(tmp_path / "store")) as store:
         place = ExecutionContext({}, event_store=EventStore(store))
-        run = reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"]))
+        run = reopen_run(place, id, model=ak.ScriptedModel(["task.success('mine')"]))
         before = store.data_version()
         who = f"is being driven by process {child.pid} on "
         for attempt in (
@@ -116,7 +116,7 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
             approval.decide(approval.log_of(event_store, id), "approve")
         place = ExecutionContext(state.session.namespace, state.session)
-        assert reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"])).result() == "mine"
+        assert reopen_run(place, id, model=ak.ScriptedModel(["task.success('mine')"])).result() == "mine"
 
 
 def test_a_step_of_an_agent_outside_that_is_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_step_of_an_agent_outside_that_is_driven_elsewhere_is_left_alone(tmp_p
         steps = Steps(lambda: place, agent="copilot", approve="risky", step_s=None, decides="")
         steps.run("import os\nos.remove('nowhere')", "look")
         (id,) = place.event_store.waiting()
-        first = reopened(place, id).approve()
+        first = reopen_run(place, id).approve()
         loop = first.stream()
         next(loop)
         with pytest.raises(ak.RunBusyError, match="another loop of this process"):

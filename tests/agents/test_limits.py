@@ -188,7 +188,7 @@ def test_the_time_that_a_person_takes_to_decide_is_not_the_runs() -> None:
 
 
 def test_a_cost_that_is_not_a_number_is_unknown() -> None:
-    assert Usage(1, 1, 1, math.nan).bounded().cost is None
+    assert Usage(1, 1, 1, math.nan).clamp().cost is None
     run = failed(ak.Limits(steps=1), ak.Turn("x = 1", usage=Usage(1, 1, 1, math.inf)), *["x = 1"] * 5)
     assert run.usage.cost is None
 

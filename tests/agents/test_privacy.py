@@ -196,7 +196,7 @@ def test_a_policy_says_how_much_of_the_variables_is_told_unasked(policy: str, li
 
 
 def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
-    from agent_kernel.agents.agent import reopened
+    from agent_kernel.agents.agent import reopen_run
     from agent_kernel.agents.execution_context import ExecutionContext
 
     session = Session({"n": 5551}, Repository.open(MemoryStore()))
@@ -205,7 +205,7 @@ def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
     for event in run:
         if isinstance(event, Output):
             break
-    again = reopened(ExecutionContext(session.namespace, session), run.id, model=model)
+    again = reopen_run(ExecutionContext(session.namespace, session), run.id, model=model)
     list(again.stream())
     assert "5553" not in "".join(event.sent for event in again.events if isinstance(event, Output))
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent_kernel import Versioned, open
 from agent_kernel.agents import Agent, Limits
-from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage
@@ -129,7 +129,7 @@ class TestRuns:
             start = run.events[0]
             assert isinstance(start, TaskStart)
             assert start.settings == {"temperature": 0.25}
-            again = reopened(ExecutionContext(state.session.namespace, state.session), run.id)
+            again = reopen_run(ExecutionContext(state.session.namespace, state.session), run.id)
             assert again.resume("This one.").result() == 1
             assert [request["temperature"] for request in server.requests] == [0.25, 0.25]
 
@@ -193,10 +193,10 @@ class TestRuns:
         script.write_text(
             "import sys\n"
             "from agent_kernel import Versioned, open\n"
-            "from agent_kernel.agents.agent import reopened\n"
+            "from agent_kernel.agents.agent import reopen_run\n"
             "from agent_kernel.agents.execution_context import ExecutionContext\n"
             "state = Versioned(open(sys.argv[1]))\n"
-            "run = reopened(ExecutionContext(state.session.namespace, state.session), sys.argv[2])\n"
+            "run = reopen_run(ExecutionContext(state.session.namespace, state.session), sys.argv[2])\n"
             "print(run.resume('the second').result(), state['seen'])\n"
         )
         replies = calls("seen = [1, 2]\ntask.clarify('Which one?')"), calls("task.success(seen[1])")

@@ -86,9 +86,9 @@ def test_a_type_that_is_not_to_be_found_is_held_to_its_name() -> None:
     Own = type("Own", (), {"__module__": "__main__"})
     wanted = return_types.type_of_text("Own", {})
     value = Own()
-    assert return_types.fitted(value, wanted) is value
+    assert return_types.fit(value, wanted) is value
     with pytest.raises(return_types.Misfit):
-        return_types.fitted(1, wanted)
+        return_types.fit(1, wanted)
     assert return_types.type_of_text("Own", {"Own": Own}) is Own
     assert isinstance(return_types.type_of_text("print('run')", {}), return_types.TypeText)
 
@@ -123,7 +123,7 @@ def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
 )
 def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> None:
     with pytest.raises(return_types.Misfit):
-        return_types.fitted(value, wanted)
+        return_types.fit(value, wanted)
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> N
     ],
 )
 def test_what_loses_nothing_is_made_fit(value: object, wanted: object, same: object) -> None:
-    assert return_types.fitted(value, wanted) == same
+    assert return_types.fit(value, wanted) == same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import reopened
+from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import state_of
 from agent_kernel.agents.events import (
     Action,
@@ -225,7 +225,7 @@ def test_a_run_goes_on_from_its_stored_events() -> None:
         with pytest.raises(ak.TaskClarifyError):
             run.result()
         place = ExecutionContext(state.session.namespace, state.session)
-        again = reopened(place, run.id, model=ak.ScriptedModel(["", "task.success(x + 1)"]))
+        again = reopen_run(place, run.id, model=ak.ScriptedModel(["", "task.success(x + 1)"]))
         assert again.status == "clarify"
         assert again.resume("yes").result() == 2
 
@@ -236,7 +236,7 @@ def test_a_step_that_ran_when_the_process_died_is_unknown_and_not_repeated() -> 
         for event in run:
             if isinstance(event, StepStart):
                 break  # the process dies here
-        again = reopened(
+        again = reopen_run(
             ExecutionContext(state.session.namespace, state.session),
             run.id,
             model=ak.ScriptedModel(["", "task.success('looked')"]),
@@ -250,7 +250,7 @@ def test_two_that_drive_the_same_run_cannot_both_go_on() -> None:
     with ak.Versioned(ak.open("memory:")) as state:
         place = ExecutionContext(state.session.namespace, state.session)
         run = agent("x = 1", "task.success(x)").start("Race", state=place)
-        other = reopened(place, run.id, model=ak.ScriptedModel(["x = 1", "task.success(x)"]))
+        other = reopen_run(place, run.id, model=ak.ScriptedModel(["x = 1", "task.success(x)"]))
         assert run.result() == 1
         with pytest.raises(ak.RunBusyError):
             other.result()

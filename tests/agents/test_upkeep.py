@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.agent import reopened, started
+from agent_kernel.agents.agent import reopen_run, start_run
 from agent_kernel.agents.approval import all_waiting
 from agent_kernel.agents.event_log import EventStore, state_of
 from agent_kernel.agents.events import (
@@ -95,7 +95,7 @@ def test_a_damaged_event_costs_itself_alone_and_verify_names_it() -> None:
     assert store.swap({key: broken}, {key: b"\xc1"})
     report = session.repo.verify()
     assert [str(problem) for problem in report.problems] == [f"event {run}/3: it cannot be read"]
-    again = reopened(ExecutionContext(session.namespace, session), run, model=ScriptedModel(["1"]))
+    again = reopen_run(ExecutionContext(session.namespace, session), run, model=ScriptedModel(["1"]))
     assert again.status == "completed"
     do(session, "go on", "task.success(1)")  # whose conversation goes on with the damaged one's
 
@@ -191,7 +191,7 @@ def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_f
     session.namespace["rows"] = [3]
     session.commit("rows")
     agent = Agent("ada", model=ScriptedModel([f"fruit = '{SECRET[::-1]}'[::-1]\nprint(fruit)"]), state=session)
-    run = started(agent, "go", ExecutionContext(session.namespace, session), preview=True)
+    run = start_run(agent, "go", ExecutionContext(session.namespace, session), preview=True)
     list(run.stream())
     (asked,) = [event for event in events(session) if isinstance(event, ApprovalRequested)]
     assert SECRET in asked.output
@@ -201,7 +201,9 @@ def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_f
     assert SECRET not in repr(asked)
     assert (asked.held, asked.branch) == (b"", "")
     assert "approving runs the code again" in asked.told
-    again = reopened(ExecutionContext(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"]))
+    again = reopen_run(
+        ExecutionContext(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"])
+    )
     list(again.approve().stream())
     assert session.namespace["fruit"] == SECRET
 
@@ -255,7 +257,7 @@ def test_the_events_of_an_old_store_are_read_and_its_runs_go_on(old_runs: Path) 
         assert all_waiting(event_store, "pending") == [list(found)[4]]
         session = Session({}, repo)
         session.bring_back()
-        run = reopened(
+        run = reopen_run(
             ExecutionContext(session.namespace, session), list(found)[4], model=ScriptedModel(["1", "task.success(9)"])
         )
         list(run.deny("no").stream())  # the next step is asked about as well

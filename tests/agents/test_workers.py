@@ -17,7 +17,17 @@ from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.event_log import EventStore, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import Model
-from agent_kernel.agents.workers import Candidate, Job, Processes, Task, pickled, scrubbed, stop_key, supervised, work
+from agent_kernel.agents.workers import (
+    Candidate,
+    Job,
+    Processes,
+    Task,
+    pickle_value,
+    redact_environment,
+    stop_key,
+    supervise_job,
+    work,
+)
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.session import Versioned
 from tests.agents.races import children, opened, scripted, until
@@ -38,7 +48,7 @@ def job_for(state: Versioned, model: Model, *, deadline_s: float = 60, memory_by
     candidate = Candidate(
         number=1, branch=branch, run=run, agent="analyst", model=model.name, task="sort", start=hex_of(head)
     )
-    task = pickled(Task(Agent("analyst", model=model), "sort"))
+    task = pickle_value(Task(Agent("analyst", model=model), "sort"))
     assert task is not None
     return Job(
         url=state.repo.store.url,
@@ -157,8 +167,8 @@ def test_a_worker_does_not_get_what_looks_like_a_secret(state: Versioned, monkey
 
 def test_a_worker_gets_the_keys_of_its_own_provider_alone() -> None:
     environment = {"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b", "PATH": "/bin", "MY_TOKEN": "c"}
-    assert scrubbed(environment, "openai:gpt-5") == {"OPENAI_API_KEY": "a", "PATH": "/bin"}
-    assert scrubbed(environment, "scripted:x", ["MY_TOKEN"]) == {"PATH": "/bin", "MY_TOKEN": "c"}
+    assert redact_environment(environment, "openai:gpt-5") == {"OPENAI_API_KEY": "a", "PATH": "/bin"}
+    assert redact_environment(environment, "scripted:x", ["MY_TOKEN"]) == {"PATH": "/bin", "MY_TOKEN": "c"}
 
 
 def test_nobody_is_asked_in_a_worker_and_what_would_ask_is_denied(state: Versioned) -> None:
@@ -211,7 +221,7 @@ def test_a_store_that_is_not_there_is_a_failed_candidate(state: Versioned, tmp_p
     import msgspec
 
     job = msgspec.structs.replace(job_for(state, scripted("task.success(1)")), url=f"lmdb://{tmp_path}/nothing")
-    found = supervised(job)
+    found = supervise_job(job)
     assert found.status == "failed"
     assert "nothing" in found.reason
 
@@ -219,6 +229,6 @@ def test_a_store_that_is_not_there_is_a_failed_candidate(state: Versioned, tmp_p
 def test_a_branch_that_somebody_works_on_is_left_alone(state: Versioned) -> None:
     job = job_for(state, scripted("task.success(1)"))
     with Versioned(state.repo, branch=job.candidate.branch):
-        found = supervised(job)
+        found = supervise_job(job)
     assert found.status == "failed"
     assert "in use" in found.reason

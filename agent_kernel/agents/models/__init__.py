@@ -161,7 +161,7 @@ class FunctionModel:
         if not isinstance(given, str | Turn):
             raise ModelError(self.name, f"its function returned {_kind(given)}, which is neither code nor a Turn")
         turn = Turn(given) if isinstance(given, str) else given
-        async for piece in _played(turn, request):
+        async for piece in _play(turn, request):
             yield piece
 
 
@@ -186,7 +186,7 @@ class ScriptedModel:
             raise ModelError(
                 self.name, f"the script has {many} answer{'s' * (many != 1)}; the agent asked for {_one_more(many)}"
             )
-        async for piece in _played(self.turns[request.turn], request):
+        async for piece in _play(self.turns[request.turn], request):
             yield piece
 
 
@@ -195,7 +195,7 @@ def _one_more(many: int) -> str:
     return ordinals[many] if many < len(ordinals) else "another"
 
 
-async def _played(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]:
+async def _play(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]:
     """The turn as a provider would stream it: in a few pieces, with its time spread over them."""
     pieces = [("thinking", turn.thinking), ("text", turn.text), ("code", turn.code or "")]
     told = [Delta(kind, part) for kind, text in pieces for part in _lines(text)]  # type: ignore[arg-type]

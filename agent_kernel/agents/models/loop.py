@@ -75,10 +75,10 @@ class _LoopThread:
 
     def leave(self) -> None:
         """Nothing more is asked on it. It ends as soon as nothing runs there."""
-        self.start(_stopped_when_idle())
+        self.start(_stop_when_idle())
 
 
-async def _stopped_when_idle() -> None:
+async def _stop_when_idle() -> None:
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
     asyncio.get_running_loop().stop()
@@ -90,27 +90,27 @@ _threads: dict[str, _LoopThread] = {}
 def _clock() -> _LoopThread:
     """The loop that runs nothing but this module."""
     with uninterrupted(), _lock:
-        return _known("clock") or _begun("clock")
+        return _find_loop("clock") or _begin_loop("clock")
 
 
 def _models() -> _LoopThread:
     """The loop on which models are asked: a new one where a model blocks the last."""
     with uninterrupted(), _lock:  # a loop that never runs would answer nobody
-        found = _known("models")
+        found = _find_loop("models")
         if found is not None and found.turns():
             return found
         if found is not None:
             found.leave()
-        return _begun("models")
+        return _begin_loop("models")
 
 
-def _known(name: str) -> _LoopThread | None:
+def _find_loop(name: str) -> _LoopThread | None:
     """The loop of this process, if it has one: a forked child has its own."""
     found = _threads.get(name)
     return found if found is not None and found.owner == os.getpid() else None
 
 
-def _begun(name: str) -> _LoopThread:
+def _begin_loop(name: str) -> _LoopThread:
     _threads[name] = found = _LoopThread(name)
     return found
 

@@ -73,9 +73,9 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         if isinstance(name, Model):
             return register(name)
         check_model(name)
-        from agent_kernel.agents.models.provided import wrapped
+        from agent_kernel.agents.models.provided import wrap_model
 
-        return wrapped(name)  # not registered: its name may be another server's model too
+        return wrap_model(name)  # not registered: its name may be another server's model too
     name = name or os.environ.get(ENVIRONMENT, "")
     if not name:
         raise NoModelError
@@ -85,13 +85,13 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
 
         return outside(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
-    found = _held(name, rest if kind == "scripted" else "" if colon else name, namespace or {})
+    found = _find_in_variable(name, rest if kind == "scripted" else "" if colon else name, namespace or {})
     if found is not None:
         return found
     if name in _registered:
         return _registered[name]
     if kind != "scripted":
-        return _provided(name, None if colon else namespace, stored)
+        return _load_provider_model(name, None if colon else namespace, stored)
 
     if rest not in SCRIPTS and rest in stored:
         raise ModelError(name, f"{rest} is not in memory, and the branch has it: %agent checkout brings it back")
@@ -102,7 +102,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     return SCRIPTS[rest]
 
 
-def _held(name: str, variable: str, namespace: Mapping[str, object]) -> Model | None:
+def _find_in_variable(name: str, variable: str, namespace: Mapping[str, object]) -> Model | None:
     """The model that a variable holds, or that its list of answers makes.
 
     Raises:
@@ -134,14 +134,14 @@ def _is_model(value: object) -> bool:
     return not isinstance(value, type) and (theirs or isinstance(value, Model))
 
 
-def _provided(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
+def _load_provider_model(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
     """A provider's model. Where its name could be a variable's (`namespace`), the error begins with what the variable is here."""
-    from agent_kernel.agents.models.provided import provided
+    from agent_kernel.agents.models.provided import make_model
 
     if namespace is None or not name.isidentifier():
-        return provided(name)
+        return make_model(name)
     try:
-        return provided(name)
+        return make_model(name)
     except (ModelError, MissingExtraError) as error:
         if name in stored:
             said = f"{name} is not in memory, and the branch has it: %agent checkout brings it back"

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_kernel.agents.events import Usage
-from agent_kernel.agents.messages import masked, tokens_of
+from agent_kernel.agents.messages import redact, tokens_of
 from agent_kernel.agents.models import Answer, AssistantMessage, Delta, Message, Request, ToolResult, UserMessage
 from agent_kernel.agents.models.code_blocks import CodeReader, in_words, without_surrogates
 from agent_kernel.errors import MissingExtraError, ModelError
@@ -42,11 +42,11 @@ __all__ = [
     "Provided",
     "answer_of",
     "is_local",
+    "make_model",
     "names_tools",
-    "provided",
     "refusals",
     "refuses_to_stream",
-    "wrapped",
+    "wrap_model",
 ]
 
 
@@ -104,7 +104,9 @@ class Provided:
             while True:
                 with_tools, is_streamed, has_begun = self._takes_tools, self._streams, False
                 try:
-                    async with aclosing(self._asked(request, with_tools=with_tools, is_streamed=is_streamed)) as pieces:
+                    async with aclosing(
+                        self._request_once(request, with_tools=with_tools, is_streamed=is_streamed)
+                    ) as pieces:
                         async for piece in pieces:
                             has_begun = True
                             yield piece
@@ -117,7 +119,9 @@ class Provided:
                     else:
                         raise
 
-    async def _asked(self, request: Request, *, with_tools: bool, is_streamed: bool) -> AsyncGenerator[Delta | Answer]:
+    async def _request_once(
+        self, request: Request, *, with_tools: bool, is_streamed: bool
+    ) -> AsyncGenerator[Delta | Answer]:
         """One attempt: with the tool, or, where the server takes none, in words alone; streamed, or as a whole."""
         from pydantic_ai.direct import model_request, model_request_stream
         from pydantic_ai.messages import PartStartEvent
@@ -146,7 +150,7 @@ class Provided:
                         yield delta
             offered = (_TOOL,) if with_tools else ()
             answer = answer_of(response, self.name, offered=offered, is_local=is_local(self.model.base_url))
-        answer = answer if answer.usage.tokens else _estimated(request, answer)
+        answer = answer if answer.usage.tokens else _estimate_usage(request, answer)
         yield answer if with_tools else msgspec.structs.replace(answer, in_words=True)
 
     def _settings(self, wanted: Mapping[str, object], *, with_tools: bool) -> ModelSettings:
@@ -181,7 +185,7 @@ def messages_of(request: Request) -> list[ModelMessage]:
     for message in request.messages:
         last = found[-1] if found else None
         if isinstance(message, AssistantMessage):
-            found.append(_as_it_came(message.response) or ModelResponse(parts=_said(message)))
+            found.append(_as_it_came(message.response) or ModelResponse(parts=_convert_assistant_message(message)))
             continue
         parts = _parts(message, found)
         if isinstance(last, ModelRequest):
@@ -216,7 +220,7 @@ def _as_it_came(response: str) -> ModelResponse | None:
     return next((one for one in found if isinstance(one, ModelResponse)), None)
 
 
-def _wanted_back(response: ModelResponse) -> str:
+def _encode_marked_parts(response: ModelResponse) -> str:
     """The answer in JSON, where its provider marked a part of it; "": words and code say all of it."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ThinkingPart
     from pydantic_core import PydanticSerializationError
@@ -232,7 +236,7 @@ def _wanted_back(response: ModelResponse) -> str:
         return ""
 
 
-def _said(message: AssistantMessage) -> list[ModelResponsePart]:
+def _convert_assistant_message(message: AssistantMessage) -> list[ModelResponsePart]:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[ModelResponsePart] = [TextPart(content=message.text)] if message.text else []
@@ -297,7 +301,7 @@ def answer_of(
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     is_cut = response.finish_reason == "length"
     is_filtered = response.finish_reason in ("content_filter", "error")
-    refused = _refused([call.tool_name for call in calls], offered, is_cut=is_cut, is_filtered=is_filtered)
+    refused = _explain_refusal([call.tool_name for call in calls], offered, is_cut=is_cut, is_filtered=is_filtered)
     codes = [] if refused else [_code_of(call, name) for call in calls]
     if not calls and response.finish_reason in ("content_filter", "error"):
         raise ModelError(name, "the provider withheld its answer")
@@ -309,11 +313,11 @@ def answer_of(
         _usage(response, is_local=is_local),
         refused=refused,
         is_cut=is_cut,
-        response="" if refused else _wanted_back(response),
+        response="" if refused else _encode_marked_parts(response),
     )
 
 
-def _refused(called: Sequence[str], offered: Sequence[str], *, is_cut: bool, is_filtered: bool) -> str:
+def _explain_refusal(called: Sequence[str], offered: Sequence[str], *, is_cut: bool, is_filtered: bool) -> str:
     """Why nothing of an answer must run."""
     others = [name for name in called if name not in offered]
     if called and is_filtered:  # it may lack its end
@@ -356,7 +360,7 @@ def is_local(address: str | None) -> bool:
         return bool(host) and ("." not in host or host.endswith((".localhost", ".local", ".internal", ".lan")))
 
 
-def _estimated(request: Request, answer: Answer) -> Answer:
+def _estimate_usage(request: Request, answer: Answer) -> Answer:
     """The answer of a server that does not say what it took: about as many tokens as the texts have, at no known price."""
     sent = tokens_of(request.instructions) + sum(tokens_of(_text(message)) for message in request.messages)
     got = tokens_of(answer.thinking) + tokens_of(answer.text) + tokens_of(answer.code or "")
@@ -405,7 +409,7 @@ _GROUP = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 _PACKAGE = re.compile(r"install (?:the )?`([\w.-]+)`")
 
 
-def provided(name: str) -> Provided:
+def make_model(name: str) -> Provided:
     """The model of this name.
 
     Raises:
@@ -428,14 +432,14 @@ def provided(name: str) -> Provided:
     if prefix in _RENAMED:
         raise ModelError(name, f"it is called {_RENAMED[prefix]}:{rest} now")
     try:
-        return Provided(_inferred(prefix, rest, address, plain), name)
+        return Provided(_infer_model(prefix, rest, address, plain), name)
     except ImportError as error:
         raise _missing(name, error) from error
     except UserError as error:
         raise ModelError(name, _without_keys(plain, str(error))) from error
 
 
-def wrapped(model: object) -> Provided:
+def wrap_model(model: object) -> Provided:
     """A model of pydantic-ai's own, as runs know models.
 
     Raises:
@@ -470,7 +474,7 @@ def _at(name: str) -> tuple[str, str, str]:
     return (name[: found.start()], "@", name[found.end() :]) if found else (name, "", "")
 
 
-def _inferred(prefix: str, rest: str, address: str, plain: str) -> ProviderModel:
+def _infer_model(prefix: str, rest: str, address: str, plain: str) -> ProviderModel:
     """The model that pydantic-ai makes of a name.
 
     Raises:
@@ -685,4 +689,4 @@ def one_line(text: str) -> str:
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET_NAME.search(variable):
             text = text.replace(value, "••••")
-    return " ".join(masked(text).split())[:_MOST_CHARS]
+    return " ".join(redact(text).split())[:_MOST_CHARS]

@@ -27,7 +27,7 @@ import msgspec
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.execution import Executed, TaskEnd
 from agent_kernel.agents.limits import StepTimeout
-from agent_kernel.agents.messages import masked
+from agent_kernel.agents.messages import redact
 from agent_kernel.agents.preview import forked_process
 from agent_kernel.agents.preview.forked_process import Attempt, Seen, Status, see
 from agent_kernel.agents.temporary_branches import PREVIEWS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
 
-__all__ = ["Preview", "Seen", "preview", "previewed", "refusal"]
+__all__ = ["Preview", "Seen", "preview", "preview_code", "refusal"]
 
 _DEADLINE_S = 60.0
 _PREVIEW_AGAIN = "preview the code again to run it on the variables as they are now; reject() discards this preview"
@@ -68,10 +68,10 @@ def preview(
     from agent_kernel.agents.starting import place_of
 
     place = here() if state is None else place_of(state)
-    return previewed(code, place, deadline_s=deadline_s, offers=offers)
+    return preview_code(code, place, deadline_s=deadline_s, offers=offers)
 
 
-def previewed(
+def preview_code(
     code: str,
     place: ExecutionContext,
     *,
@@ -246,17 +246,19 @@ class Preview:
 
     # -- as a step of a run
 
-    def executed(self) -> Executed:
+    def to_executed(self) -> Executed:
         """What running it came to, as of code that ran here."""
         seen = self.seen
-        return Executed(seen.text, seen.parts, seen.outputs, _raised(seen), _settled(seen), seen.seconds)
+        return Executed(
+            seen.text, seen.parts, seen.outputs, _rebuild_error(seen), _rebuild_task_end(seen), seen.seconds
+        )
 
-    def held(self) -> bytes:
+    def pack(self) -> bytes:
         """What somebody who accepts it elsewhere has to have."""
         return msgspec.msgpack.encode(self.seen)
 
     @classmethod
-    def restored(cls, place: ExecutionContext, code: str, held: bytes, branch: str) -> Preview:
+    def restore(cls, place: ExecutionContext, code: str, held: bytes, branch: str) -> Preview:
         """A preview that was made before, perhaps in another process.
 
         Raises:
@@ -280,7 +282,7 @@ class Preview:
         lines += [] if self.changed else ["  no variable changed"]
         lines += [f"  has happened already: {what} {target}" for what, target, _ in self.effects]
         lines += [f"  {self.seen.again}"] if self.seen.again and not self.error else []
-        shown = masked(self.text, 2_000).rstrip()
+        shown = redact(self.text, 2_000).rstrip()
         return "\n".join([*lines, *(["output:", shown] if shown else [])])
 
     def _repr_html_(self) -> str:
@@ -289,7 +291,7 @@ class Preview:
         return f'<pre class="agent-kernel-preview">{escape(str(self))}</pre>'
 
 
-def _raised(seen: Seen) -> BaseException | None:
+def _rebuild_error(seen: Seen) -> BaseException | None:
     """An error like the one that was raised there: its own class may be known there alone."""
     match seen.status:
         case "ok":
@@ -303,7 +305,7 @@ def _raised(seen: Seen) -> BaseException | None:
             return cast("BaseException", type(name, (Exception,), {})(said))
 
 
-def _settled(seen: Seen) -> TaskEnd | None:
+def _rebuild_task_end(seen: Seen) -> TaskEnd | None:
     if not seen.settled:
         return None
     value: Any = seen.said if seen.value is None else pickle.loads(seen.value)

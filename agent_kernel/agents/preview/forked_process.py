@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import msgspec
 
-from agent_kernel.agents.effects import recorded
-from agent_kernel.agents.events import Part, packed
-from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, TaskEnd, offered
-from agent_kernel.agents.gate import Allowed, Gate, given_codes
-from agent_kernel.agents.workers import Changed, changed_between, pickled
+from agent_kernel.agents.effects import record_effects
+from agent_kernel.agents.events import Part, pack
+from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, TaskEnd, offer_objects
+from agent_kernel.agents.gate import Allowed, Gate, collect_codes
+from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import library_state
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.storage import Store
 
-__all__ = ["Attempt", "Ended", "Seen", "Status", "forked", "in_process", "refusal", "see"]
+__all__ = ["Attempt", "Ended", "Seen", "Status", "in_process", "refusal", "run_in_fork", "see"]
 
 
 # -- whether this process can be forked, and a fork that is watched until it has ended
@@ -82,7 +82,7 @@ def _pools() -> str:
 
 def _openmp() -> str:
     """OpenMP with threads that run: a fork's next use of it waits for them, and they are not there."""
-    paths = _mapped_openmp()
+    paths = _find_mapped_openmp()
     if not paths or not _native_threads():
         return ""
     many = max((_most_threads(path) for path in paths), default=1)
@@ -95,7 +95,7 @@ def _openmp() -> str:
     return f"OpenMP runs {many} threads in this process{of}, and a fork's next use of it would hang"
 
 
-def _mapped_openmp() -> set[str]:
+def _find_mapped_openmp() -> set[str]:
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:  # no Linux: what loads OpenMP is known by name
@@ -169,7 +169,7 @@ class Ended(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-def forked(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -> Ended:
+def run_in_fork(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -> Ended:
     """Run `work` on a fork of this process, and wait until it has ended; at the latest it is killed after the deadline.
 
     `work` is given what sends its answer. Nothing is left of the child, nor of what it started in its process group.
@@ -191,7 +191,7 @@ def forked(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -
     with suppress(OSError):
         os.setpgid(pid, pid)  # the child does so too: whoever comes first
     try:
-        return _watched(pid, reading, hearing, began, deadline_s)
+        return _watch_child(pid, reading, hearing, began, deadline_s)
     finally:
         _end(pid)
         os.close(reading)
@@ -250,7 +250,7 @@ def _forget_parent(printing: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _watched(pid: int, reading: int, hearing: int, began: float, deadline_s: float) -> Ended:
+def _watch_child(pid: int, reading: int, hearing: int, began: float, deadline_s: float) -> Ended:
     heard: dict[int, bytearray] = {reading: bytearray(), hearing: bytearray()}
     open_ones = {reading, hearing}
     for one in open_ones:
@@ -381,10 +381,10 @@ def see(attempt: Attempt, place: ExecutionContext) -> Seen:
 
     def work(send: Callable[[bytes], None]) -> None:
         library_state.try_state(drawn)()  # Python seeds its generator anew in a fork
-        send(packed(_in_child(attempt, place)))
+        send(pack(_in_child(attempt, place)))
 
-    ended = forked(work, attempt.deadline_s)
-    printed = _masked(place, ended.printed)
+    ended = run_in_fork(work, attempt.deadline_s)
+    printed = _redact_environment(place, ended.printed)
     if not ended.answer:
         return Seen(
             status="killed" if ended.died == "killed" else "crashed",
@@ -398,15 +398,15 @@ def see(attempt: Attempt, place: ExecutionContext) -> Seen:
     if printed:  # past Python: C code, other programs
         parts = (*seen.parts, Part("text/plain", printed))
         seen = msgspec.structs.replace(seen, text=seen.text + printed, parts=parts)
-    return _kept(place, seen)
+    return _store_items(place, seen)
 
 
-def _masked(place: ExecutionContext, text: str) -> str:
+def _redact_environment(place: ExecutionContext, text: str) -> str:
     place.redactor.learn_environment()
     return place.redactor.without_environment(text)
 
 
-def _kept(place: ExecutionContext, seen: Seen) -> Seen:
+def _store_items(place: ExecutionContext, seen: Seen) -> Seen:
     """Store what only the child could see."""
     if seen.items and place.session is not None:
         place.session.repo.store.put_many(seen.items)
@@ -432,15 +432,15 @@ def in_process(attempt: Attempt, place: ExecutionContext) -> Seen:
     start = place.head
     gate = None
     if attempt.allowed is not None:
-        codes = given_codes(attempt.offers.values())
+        codes = collect_codes(attempt.offers.values())
         url = place.session.repo.store.url if place.session is not None else ""
         gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes), url)
     place.begin(attempt.code, attempt.author, attempt.run, attempt.step)
     done: Executed | None = None
-    with recorded(place.quiet_paths(), gate) as effects:
+    with record_effects(place.quiet_paths(), gate) as effects:
         try:
-            with offered(attempt.offers, place.namespace):
-                done = place.kept(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
+            with offer_objects(attempt.offers, place.namespace):
+                done = place.redact_environment(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
         finally:
             with gate.committing() if gate is not None else nullcontext():
                 changes, unsaved, _ = place.end(done)
@@ -451,7 +451,7 @@ def in_process(attempt: Attempt, place: ExecutionContext) -> Seen:
         parts=done.parts,
         outputs=done.outputs,
         error=_error(done.error),
-        changed=_changed(place, start, changes),
+        changed=_describe_changes(place, start, changes),
         unsaved=tuple(unsaved),
         effects=tuple((what, target, count) for (what, target), count in effects.found.items()),
         tip=place.head,
@@ -475,11 +475,11 @@ def _error(error: BaseException | None) -> tuple[str, str] | None:
     return type(error).__name__, said[0][:2_000] if said else ""
 
 
-def _changed(place: ExecutionContext, start: str, changes: list[Change]) -> tuple[Changed, ...]:
+def _describe_changes(place: ExecutionContext, start: str, changes: list[Change]) -> tuple[Changed, ...]:
     session = place.session
     if session is None or session.head is None:
         return tuple(Changed(one.how, one.name, "" if one.how == "-" else place.summary(one.name)) for one in changes)
-    return changed_between(session.repo, session.repo.resolve(start) if start else None, session.head)
+    return describe_changes(session.repo, session.repo.resolve(start) if start else None, session.head)
 
 
 def _with_end(seen: Seen, settled: TaskEnd | None, place: ExecutionContext) -> Seen:
@@ -510,7 +510,7 @@ def _by_name_or_value(value: object) -> bytes | None:
     """The value as bytes; where it can be, classes go by their names, so that the parent finds its own."""
     with suppress(Exception):
         return pickle.dumps(value)
-    return pickled(value)
+    return pickle_value(value)
 
 
 def _is_in_memory(place: ExecutionContext) -> bool:

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.agents.events import packed
+from agent_kernel.agents.events import pack
 from agent_kernel.agents.preview import forked_process
 from agent_kernel.agents.preview.forked_process import Attempt, Seen, in_process
 from agent_kernel.agents.temporary_branches import PREVIEWS
-from agent_kernel.agents.workers import BEGUN, ended_by, swept, taken_output, waited
+from agent_kernel.agents.workers import BEGUN, describe_death, swept, take_output, wait_for_end
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 
@@ -88,10 +88,10 @@ def refusal(place: ExecutionContext, code: str) -> str:
 def lacks(place: ExecutionContext, code: str) -> tuple[str, ...]:
     """The variables that the code uses and a fresh process does not have."""
     session = place.session
-    return () if session is None else tuple(sorted(_unsaved(session) & set(_NAME.findall(code))))
+    return () if session is None else tuple(sorted(_find_unsaved(session) & set(_NAME.findall(code))))
 
 
-def _unsaved(session: Session) -> set[str]:
+def _find_unsaved(session: Session) -> set[str]:
     return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
 
 
@@ -102,7 +102,7 @@ def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
     if session.head is None:  # a branch begins at a commit
         session.commit("before a preview", full=True)
     assert session.head is not None
-    name, given = secrets.token_hex(4), _pickled(attempt.offers, attempt.code)
+    name, given = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
     trial = Trial(
         url=session.repo.store.url,
         branch=f"{PREVIEWS}{name}{f'-{short_run(attempt.run)}' if attempt.run else ''}",
@@ -120,19 +120,19 @@ def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
     repo = session.repo
     repo.create_branch(trial.branch, session.head)
     try:
-        seen = _supervised(trial)
+        seen = _supervise(trial)
     finally:
         repo.drop_head(trial.session)
         with suppress(RefNotFoundError):
             repo.delete_branch(trial.branch, force=True)
-    unsaved = sorted(_unsaved(session))
+    unsaved = sorted(_find_unsaved(session))
     if seen.status == "failed" and unsaved and not seen.again:
         why = f"it ran in another process, which does not have {', '.join(unsaved)}: approving runs it here"
         return msgspec.structs.replace(seen, again=why)
     return seen
 
 
-def _pickled(offers: dict[str, object], code: str) -> bytes:
+def _pickle_offers(offers: dict[str, object], code: str) -> bytes:
     """What the code finds beside the variables, less what cannot travel. Raises: PreviewRefusedError: the code names that."""
     import cloudpickle
 
@@ -147,11 +147,11 @@ def _pickled(offers: dict[str, object], code: str) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
-def _supervised(trial: Trial) -> Seen:
+def _supervise(trial: Trial) -> Seen:
     began = time.monotonic()
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         pickle.dump(sys.path, given)
-        given.write(packed(trial))
+        given.write(pack(trial))
         given.seek(0)
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
@@ -161,14 +161,14 @@ def _supervised(trial: Trial) -> Seen:
             start_new_session=True,
         )
         try:
-            late = waited(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
+            late = wait_for_end(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
         finally:
             swept(process)
         answer.seek(len(BEGUN))
         try:
             return msgspec.msgpack.decode(answer.read(), type=Seen)
         except msgspec.DecodeError:
-            why = late or ended_by(process.returncode, said)
+            why = late or describe_death(process.returncode, said)
     return Seen(
         status="killed" if late else "crashed",
         why=why,
@@ -182,19 +182,19 @@ def _supervised(trial: Trial) -> Seen:
 
 def main(given: BinaryIO) -> None:
     """What the process does: read what to try, try it, write what came of it, and end."""
-    answer = taken_output()
+    answer = take_output()
     trial = msgspec.msgpack.decode(given.read(), type=Trial)
     answer.write(BEGUN)
     answer.flush()
     # Functions and classes of the notebook say that they are from here.
     module = sys.modules["__main__"] = ModuleType("__main__")
-    answer.write(packed(_tried(trial, module)))
+    answer.write(pack(_run_trial(trial, module)))
     answer.flush()
     sys.stderr.flush()
     os._exit(0)  # threads and exit functions that the code left must not keep it
 
 
-def _tried(trial: Trial, module: ModuleType) -> Seen:
+def _run_trial(trial: Trial, module: ModuleType) -> Seen:
     import cloudpickle
 
     from agent_kernel.agents.execution_context import ExecutionContext

@@ -15,7 +15,7 @@ from agent_kernel.agents import preview
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.execution import Executed
 from agent_kernel.agents.gate import finding
-from agent_kernel.agents.preview import Preview, previewed
+from agent_kernel.agents.preview import Preview, preview_code
 from agent_kernel.errors import LoadError, MergeConflictError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Unsaved
 
@@ -41,7 +41,7 @@ def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> 
     log = run_executor.log
     seconds = run_executor.step_s()
     try:
-        seen = previewed(
+        seen = preview_code(
             asked.code,
             run_executor.place,
             author=Author(log.start.agent, "agent"),
@@ -53,9 +53,9 @@ def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> 
         )
     except PreviewRefusedError as refused:
         return msgspec.structs.replace(asked, preview="refused", told=str(refused))
-    held = seen.held() if seen.branch else b""
+    held = seen.pack() if seen.branch else b""
     told = seen.seen.again or seen.seen.why
-    stopped = tuple((what, run_executor.place.masked(target, 300)) for what, target in seen.seen.stopped)
+    stopped = tuple((what, run_executor.place.redact(target, 300)) for what, target in seen.seen.stopped)
     if len(held) > _MOST_HELD:
         seen.reject()
         held, told = b"", "what it gave back is too large to be kept: approving runs the code again"
@@ -64,11 +64,11 @@ def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> 
         preview=seen.status,
         told=told,
         changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
-        output=run_executor.place.shown(seen.text, run_executor.setup.limits.output_chars),
-        error="" if seen.error == told else run_executor.place.shown(seen.error, 500),
+        output=run_executor.place.redact_output(seen.text, run_executor.setup.limits.output_chars),
+        error="" if seen.error == told else run_executor.place.redact_output(seen.error, 500),
         settled=seen.seen.settled,
-        result=run_executor.place.shown(seen.seen.said, 2_000),
-        effects=tuple((what, run_executor.place.masked(target, 300), count) for what, target, count in seen.effects),
+        result=run_executor.place.redact_output(seen.seen.said, 2_000),
+        effects=tuple((what, run_executor.place.redact(target, 300), count) for what, target, count in seen.effects),
         stopped=stopped,
         findings=(*asked.findings, *(finding(*one) for one in stopped)),
         branch=seen.branch,
@@ -81,7 +81,7 @@ Taken = tuple[Executed, list[Change], list[Unsaved], dict[tuple[str, str], int]]
 
 def take_on(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken | None:
     """Merge what a step did on a fork, and say what it came to; None: what is here now does not go with it."""
-    seen = Preview.restored(place, asked.code, asked.held, asked.branch)
+    seen = Preview.restore(place, asked.code, asked.held, asked.branch)
     try:
         if seen.seen.again:
             return None
@@ -91,7 +91,7 @@ def take_on(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Take
     finally:
         seen.reject()
     effects = {(what, target): count for what, target, count in seen.effects}
-    return seen.executed(), list(report.changed), list(seen.seen.unsaved), effects
+    return seen.to_executed(), list(report.changed), list(seen.seen.unsaved), effects
 
 
 def drop_try(place: ExecutionContext, asked: ApprovalRequested) -> None:

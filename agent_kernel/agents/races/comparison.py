@@ -20,9 +20,9 @@ from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import Event, SubRun, TaskStart, Usage
 from agent_kernel.agents.execution import is_raised_by_code
 from agent_kernel.agents.limits import StepTimeout, within
-from agent_kernel.agents.messages import masked
+from agent_kernel.agents.messages import redact
 from agent_kernel.agents.races.outcome import is_race, race_outcome
-from agent_kernel.agents.workers import Candidate, changed_between, looked_up
+from agent_kernel.agents.workers import Candidate, describe_changes, refresh_candidate
 from agent_kernel.errors import DamagedObjectError, RunNotFoundError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.repository.commits import ALGORITHM
@@ -44,10 +44,10 @@ __all__ = [
     "failure",
     "html_of",
     "lacks",
+    "mark_unjudged",
     "race_table",
     "text_of",
     "tie",
-    "unjudged",
 ]
 
 
@@ -64,7 +64,7 @@ class Judging:
         self._most_s = seconds
         self._left_s = seconds
 
-    def judged(self, candidate: Candidate, repo: Repository) -> Candidate:
+    def score(self, candidate: Candidate, repo: Repository) -> Candidate:
         """The candidate with its score. One that cannot be judged has none, and says why.
 
         Raises:
@@ -78,9 +78,9 @@ class Judging:
                 raise StepTimeout(self._most_s)
             score = _score(judge, candidate, repo, self._left_s)
         except StepTimeout:
-            return unjudged(candidate, f"it ran longer than {self._most_s:g} s")
+            return mark_unjudged(candidate, f"it ran longer than {self._most_s:g} s")
         except _JudgeFailed as failed:
-            return unjudged(candidate, str(failed))
+            return mark_unjudged(candidate, str(failed))
         finally:
             self._left_s -= time.monotonic() - began
         return msgspec.structs.replace(candidate, score=score)
@@ -92,7 +92,7 @@ class _JudgeFailed(Exception):  # noqa: N818 - it never leaves this module
 
 def _score(judge: str | Callable[[Candidate], object], candidate: Candidate, repo: Repository, seconds: float) -> float:
     def ask() -> float:
-        found = _evaluated(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
+        found = _evaluate(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
         return float(found)  # type: ignore[arg-type]  # what is no number raises
 
     with noted_interrupts() as arrived:
@@ -113,12 +113,12 @@ def _score(judge: str | Callable[[Candidate], object], candidate: Candidate, rep
     return score
 
 
-def unjudged(candidate: Candidate, why: str) -> Candidate:
+def mark_unjudged(candidate: Candidate, why: str) -> Candidate:
     """The candidate, and why it has no score."""
     return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}{why}")
 
 
-def _evaluated(judge: str, candidate: Candidate, repo: Repository) -> object:
+def _evaluate(judge: str, candidate: Candidate, repo: Repository) -> object:
     """The expression's value. Only the variables that it names are loaded, and the live ones are not looked at."""
     variables = repo.at(candidate.tip)
     asked = ChainMap[str, object](
@@ -174,7 +174,7 @@ def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
         return ""
     is_cheaper = len({one.usage.cost or 0.0 for one in equal}) > 1
     numbers = [str(one.number) for one in equal]
-    return f"candidates {_listed(numbers)} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
+    return f"candidates {_join_names(numbers)} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
 
 
 _MOST_NAMES: Final = 8
@@ -213,7 +213,7 @@ def text_of(race: Shown) -> str:
     candidates = race.candidates
     columns = [[_title(one, race), *_flat(one, race)] for one in candidates]
     labels = [[""], *([label] for label, _ in _rows(race))]
-    cells = [[_wrapped(part) for part in column] for column in columns]
+    cells = [[_cut_lines(part) for part in column] for column in columns]
     widths = [max((len(line) for cell in column for line in cell), default=0) for column in cells]
     first = max(len(label[0]) for label in labels)
     lines = [_caption(race)]
@@ -256,7 +256,7 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
     return {
         "id": race.id,
         "short": short_run(race.id),
-        "task": _said(race.task, 200),
+        "task": _shorten(race.task, 200),
         "start": race.candidates[0].start if race.candidates else "",
         "counts": _counts(race),
         "over": race.is_over,
@@ -265,7 +265,7 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
         "deletes": deletes(race, repo),
         "notes": [
             *(f"{line[:1].upper()}{line[1:]}" for line in _whole_reasons(race)),
-            *(_said(f"{note[:1].upper()}{note[1:]}".rstrip(".") + ".", 400) for note in _notes(race)),
+            *(_shorten(f"{note[:1].upper()}{note[1:]}".rstrip(".") + ".", 400) for note in _notes(race)),
         ],
         "candidates": [
             {
@@ -317,7 +317,7 @@ def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     # What reads the same is no quicker.
     quickest = _time(least_s) if least_s is not None and len({_time(one.seconds) for one in done}) > 1 else ""
     rows: list[tuple[str, Callable[[Candidate], _Cell]]] = [
-        ("Returned", _returned),
+        ("Returned", _describe_result),
         ("Variables", _variables),
         ("Code", lambda one: _one(f"{_count(one.steps, 'step')}, {_count(one.lines, 'line')}")),
         ("Outside", _outside),
@@ -334,18 +334,18 @@ def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     return rows
 
 
-def _returned(one: Candidate) -> _Cell:
+def _describe_result(one: Candidate) -> _Cell:
     if one.status == "completed":
         is_named = one.result.startswith(one.type.rpartition(".")[2])  # `float64 29.5`, of a `numpy.float64`
         parts = [
-            (_said(one.result, 200) or "nothing", "strong"),
+            (_shorten(one.result, 200) or "nothing", "strong"),
             ("" if is_named else f" {one.type}", "muted"),
         ]
         lines = [parts]
-        return _Cell([*lines, [(_said(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
+        return _Cell([*lines, [(_shorten(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
     sign = "" if one.status == "running" else "✕ "
     lines = [[(f"{sign}{_WORDS.get(one.status, one.status)}", "muted" if one.status == "running" else "bad")]]
-    return _Cell([*lines, [(_said(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
+    return _Cell([*lines, [(_shorten(one.reason, _MOST_REASON), "muted")]] if one.reason else lines)
 
 
 def _variables(one: Candidate) -> _Cell:
@@ -363,7 +363,7 @@ def _variables(one: Candidate) -> _Cell:
 
 
 def _outside(one: Candidate) -> _Cell:
-    lines = [[(f"{what} ", ""), (_said(target, 80), "code")] for what, target in one.effects[:_MOST_EFFECTS]]
+    lines = [[(f"{what} ", ""), (_shorten(target, 80), "code")] for what, target in one.effects[:_MOST_EFFECTS]]
     if len(one.effects) > _MOST_EFFECTS:
         lines.append([(f"and {len(one.effects) - _MOST_EFFECTS} more", "muted")])
     return _Cell(lines or [[("nothing", "muted")]])
@@ -375,7 +375,7 @@ def _one(text: str, *, strong: bool = False) -> _Cell:
 
 def _caption(race: Shown) -> str:
     start = race.candidates[0].start[:8] if race.candidates else ""
-    return f"Race {short_run(race.id)}: {_said(race.task, 120)} · from {start} · {_counts(race)}"
+    return f"Race {short_run(race.id)}: {_shorten(race.task, 120)} · from {start} · {_counts(race)}"
 
 
 def _counts(race: Shown) -> str:
@@ -399,9 +399,9 @@ def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
     """Why candidates ended as they did, where the table cuts it: `candidates 1 and 2: the reason`."""
     numbers: dict[str, list[str]] = {}
     for one in race.candidates:
-        if len(reason := _said(one.reason, _WHOLE_REASON)) > most:
+        if len(reason := _shorten(one.reason, _WHOLE_REASON)) > most:
             numbers.setdefault(reason, []).append(str(one.number))
-    return [f"candidate{'s' * (len(of) > 1)} {_listed(of)}: {reason}" for reason, of in numbers.items()]
+    return [f"candidate{'s' * (len(of) > 1)} {_join_names(of)}: {reason}" for reason, of in numbers.items()]
 
 
 def _footer(race: Shown) -> list[str]:
@@ -429,14 +429,14 @@ def _title(one: Candidate, race: Shown) -> str:
 
 def _name(one: Candidate, race: Shown) -> str:
     several = len({other.agent for other in race.candidates}) > 1
-    return _said(f"{one.agent} · {one.model}" if several else one.model, 60)
+    return _shorten(f"{one.agent} · {one.model}" if several else one.model, 60)
 
 
 def _flat(one: Candidate, race: Shown) -> list[str]:
     return ["\n".join(cell(one).texts) for _, cell in _rows(race)]
 
 
-def _wrapped(text: str) -> list[str]:
+def _cut_lines(text: str) -> list[str]:
     return [line if len(line) <= _WIDE else line[: _WIDE - 1] + "…" for line in text.split("\n")]
 
 
@@ -465,9 +465,9 @@ def _span(text: str, manner: str) -> str:
     return f'<span style="{style}">{said}</span>' if style and said else said
 
 
-def _said(text: str, most: int = 200) -> str:
+def _shorten(text: str, most: int = 200) -> str:
     """In one line, without what a terminal would act on, and without what looks like a secret."""
-    line = " ".join(masked(text).split())
+    line = " ".join(redact(text).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -562,7 +562,7 @@ def race_table(repo: Repository, event_store: EventStore, run: str, head: Object
         tuple(lacks(start.left_out)),
         tuple(candidates_of(repo, event_store, events)),
         run_status(event_store, events) != "running",
-        found.picked(repo, head) or None,
+        found.find_pick(repo, head) or None,
         found.discarded,
     )
 
@@ -572,10 +572,10 @@ def lacks(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     which = "it" if len(names) == 1 else "these"
-    return [f"The candidates do not have {_listed(names)}, because {which} cannot be saved."]
+    return [f"The candidates do not have {_join_names(names)}, because {which} cannot be saved."]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else "".join(names)
 
 
@@ -609,7 +609,7 @@ def _candidate(
         reason=last.reason,
         score=last.score,
     )
-    found = looked_up(found, repo, event_store)
+    found = refresh_candidate(found, repo, event_store)
     if found.status == "running" and is_over and event_store.driver(found.run) is None:
         found = msgspec.structs.replace(found, status="interrupted", reason=_DIED)
     return found if found.branch in repo.branches() else _without_branch(repo, found)
@@ -619,7 +619,7 @@ def _without_branch(repo: Repository, found: Candidate) -> Candidate:
     """What it changed can be told as long as its commits are not collected, and is not of use without them."""
     start, tip = (ObjectId(bytes.fromhex(at) + ALGORITHM) if at else None for at in (found.start, found.tip))
     try:
-        changed = changed_between(repo, start, tip) if tip is not None else ()
+        changed = describe_changes(repo, start, tip) if tip is not None else ()
     except DamagedObjectError:
         return msgspec.structs.replace(found, tip="")
     return msgspec.structs.replace(found, changed=changed)

@@ -31,12 +31,12 @@ class RaceOutcome(msgspec.Struct, frozen=True):
     picks: tuple[tuple[int, str], ...] = ()
     discarded: bool = False
 
-    def picked(self, repo: Repository, head: ObjectId | None) -> int:
+    def find_pick(self, repo: Repository, head: ObjectId | None) -> int:
         """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
         held = (one for one, at in self.picks if at and is_held(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM)))
         return next(held, 0)
 
-    def said(self, picked: int) -> str:
+    def describe(self, picked: int) -> str:
         """`picked 2 of 3`; "" where nothing is decided."""
         many = len(self.runs)
         if picked:

@@ -53,7 +53,7 @@ from agent_kernel.agents.workers import (
     is_here,
     keep_here,
     lent,
-    looked_up,
+    refresh_candidate,
     stop_key,
     work,
 )
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.operations import Report
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["AnyExecutor", "Entry", "Field", "Judge", "Race", "Terms", "entrants", "race", "submitted"]
+__all__ = ["AnyExecutor", "Entry", "Field", "Judge", "Race", "Terms", "entrants", "race", "submit"]
 
 
 # -- the candidates of a race on their way: branched off, handed to workers, and looked after until all of them have ended
@@ -111,13 +111,13 @@ class _Followed(Future[T]):
     def __init__(self, of: AnyFuture) -> None:
         super().__init__()
         self._of = of
-        of.add_done_callback(self._ended)
+        of.add_done_callback(self._copy_result)
 
     def cancel(self) -> bool:
         self._of.cancel()
         return super().cancel()
 
-    def _ended(self, of: AnyFuture) -> None:
+    def _copy_result(self, of: AnyFuture) -> None:
         with suppress(InvalidStateError):  # it was cancelled meanwhile
             try:
                 found = of.result()
@@ -127,7 +127,7 @@ class _Followed(Future[T]):
                 self.set_result(found)  # type: ignore[arg-type]  # what the function returned
 
 
-def submitted(executor: AnyExecutor, function: Callable[[J], T], job: J) -> Future[T]:
+def submit(executor: AnyExecutor, function: Callable[[J], T], job: J) -> Future[T]:
     """Have an executor do a job."""
     future = executor.submit(function, job)
     return cast("Future[T]", future) if isinstance(future, Future) else _Followed(future)
@@ -171,7 +171,8 @@ def entrants(
     if many < 1 or not pairs:
         raise RaceError("a race needs a task, and n of at least 1")
     found = [
-        _entry(task, agent, model, place, _sent(returns, place), dict(inputs or {})) for task, agent, model in pairs
+        _entry(task, agent, model, place, _encode_type(returns, place), dict(inputs or {}))
+        for task, agent, model in pairs
     ]
     return list(itertools.chain.from_iterable(itertools.repeat(one, many) for one in found))
 
@@ -199,7 +200,7 @@ def _entry(
     return Entry(task, sent, known.name, payload, stays)
 
 
-def _sent(returns: object, place: ExecutionContext) -> object:
+def _encode_type(returns: object, place: ExecutionContext) -> object:
     """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
     if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
         return NotebookType(returns.__name__)
@@ -251,12 +252,12 @@ class Field:
             processes, threads = Processes(most), ThreadPoolExecutor(most, "agent-kernel candidates")
             self._own = [processes, threads]
         self._open.enter_context(lent(self._log.run, self._repo))
-        jobs = [self._branched(number, entry, start, terms) for number, entry in enumerate(entries, 1)]
+        jobs = [self._prepare_job(number, entry, start, terms) for number, entry in enumerate(entries, 1)]
         for entry, job in zip(entries, jobs, strict=True):
             taker = threads if entry.stays else processes
-            self._running[self._submitted(taker, job)] = job.candidate.number
+            self._running[self._submit(taker, job)] = job.candidate.number
 
-    def _branched(self, number: int, entry: Entry, start: str, terms: Terms) -> Job:
+    def _prepare_job(self, number: int, entry: Entry, start: str, terms: Terms) -> Job:
         race = self._log.run
         candidate = Candidate(
             number=number,
@@ -283,9 +284,9 @@ class Field:
             keep=terms.keep,
         )
 
-    def _submitted(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
+    def _submit(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
         try:
-            return submitted(executor, work, job)
+            return submit(executor, work, job)
         except BaseException:  # it takes no work, so there is no race
             self.cancel("its executor took no work")
             self.close()
@@ -316,17 +317,17 @@ class Field:
     def _next(self) -> list[Candidate]:
         """Candidates that have ended, and been judged, if there are any by now."""
         if self._unjudged:
-            found = self._judging.judged(self._unjudged[0], self._repo)  # what an interrupt may end
+            found = self._judging.score(self._unjudged[0], self._repo)  # what an interrupt may end
             with uninterrupted():
                 del self._unjudged[0]
-                return [self._recorded(found)]
+                return [self._record(found)]
         done, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
         with uninterrupted():  # an interrupt in between would lose one
-            ended = [*(self._ended(self._running.pop(future), future) for future in done), *self._overdue()]
+            ended = [*(self._collect(self._running.pop(future), future) for future in done), *self._overdue()]
             self._unjudged = [one for one in ended if one.is_done and self.judge is not None]
             for one in self._unjudged:
                 self._candidates[one.number] = one
-            return [self._recorded(one) for one in ended if one not in self._unjudged]
+            return [self._record(one) for one in ended if one not in self._unjudged]
 
     def _overdue(self) -> list[Candidate]:
         """Those that should have been ended long ago: of a thread, for one, nobody can be sure."""
@@ -337,11 +338,11 @@ class Field:
                 del self._running[future]
                 reason = f"it did not end within {self._deadline_s:g} s; what runs it goes on, and is not waited for"
                 late.append(
-                    self._settled(msgspec.structs.replace(self._candidates[number], status="failed", reason=reason))
+                    self._refresh(msgspec.structs.replace(self._candidates[number], status="failed", reason=reason))
                 )
         return late
 
-    def _ended(self, number: int, future: Future[Candidate]) -> Candidate:
+    def _collect(self, number: int, future: Future[Candidate]) -> Candidate:
         began = self._candidates[number]
         try:
             found = future.result()
@@ -351,14 +352,14 @@ class Field:
         except Exception as error:  # noqa: BLE001 - the executor's own: its worker died, it was shut down, …
             reason = f"its worker failed: {type(error).__name__}: {error}"
             found = msgspec.structs.replace(began, status="failed", reason=reason)
-        return self._settled(found)
+        return self._refresh(found)
 
-    def _settled(self, found: Candidate) -> Candidate:
+    def _refresh(self, found: Candidate) -> Candidate:
         """A candidate with what the store knows of it."""
         self._bury(found)
-        return looked_up(found, self._repo, self._log.event_store)
+        return refresh_candidate(found, self._repo, self._log.event_store)
 
-    def _recorded(self, found: Candidate) -> Candidate:
+    def _record(self, found: Candidate) -> Candidate:
         """Keep what became of a candidate, and tell whoever listens."""
         self._candidates[found.number] = found
         self._note(found)
@@ -393,13 +394,13 @@ class Field:
         if self.is_over:
             return
         while self._unjudged:
-            self._recorded(comparison.unjudged(self._unjudged.pop(0), reason))
+            self._record(comparison.mark_unjudged(self._unjudged.pop(0), reason))
         self._repo.set_setting(stop_key(self._log.run), b"1")
         cancelled = [future for future in self._running if future.cancel()]
         begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
         for future in cancelled:
             if future in self._running:
-                self._stopped_or_done(future)
+                self._record_cancelled(future)
         for own in self._own:
             own.shutdown(wait=False, cancel_futures=True)
         all_here = all(is_here(self._candidates[number].run) for number in self._running.values())
@@ -407,23 +408,23 @@ class Field:
         end = time.monotonic() + 3 * GRACE_S
         done, late = wait(self._running, timeout=grace_s)
         for future in done:
-            self._stopped_or_done(future)
+            self._record_cancelled(future)
         for number in begun:
-            self._stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
+            self._record_stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
         for future in late:
-            self._stopped(self._running.pop(future), f"{reason}; it did not end")
+            self._record_stopped(self._running.pop(future), f"{reason}; it did not end")
         self._log.note(Cancelled(during="race", reason=reason))
         self.close()
 
-    def _stopped_or_done(self, future: Future[Candidate]) -> None:
+    def _record_cancelled(self, future: Future[Candidate]) -> None:
         """Of a race that is cancelled nothing is judged any more."""
-        found = self._ended(self._running.pop(future), future)
+        found = self._collect(self._running.pop(future), future)
         is_unjudged = found.is_done and self.judge is not None
-        self._recorded(comparison.unjudged(found, "the race was stopped") if is_unjudged else found)
+        self._record(comparison.mark_unjudged(found, "the race was stopped") if is_unjudged else found)
 
-    def _stopped(self, number: int, reason: str) -> None:
+    def _record_stopped(self, number: int, reason: str) -> None:
         found = msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason)
-        self._recorded(self._settled(found))
+        self._record(self._refresh(found))
 
     def _has_begun(self, number: int) -> bool:
         """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
@@ -574,7 +575,7 @@ class Race:
 
     def begin(self, entries: Sequence[Entry], executor: AnyExecutor | None, terms: Terms) -> None:
         """Commit what is not committed yet, make the branches, and let the workers go."""
-        start, lost = self._committed()
+        start, lost = self._commit_all()
         self.notes += lacks(lost)
         task = "; ".join(dict.fromkeys(one.task for one in entries))
         models = ", ".join(dict.fromkeys(one.model for one in entries))
@@ -588,7 +589,7 @@ class Race:
         self._field.leave()
         self._log.let_go()
 
-    def _committed(self) -> tuple[str, list[str]]:
+    def _commit_all(self) -> tuple[str, list[str]]:
         """Commit all that is there; the commit from which the candidates begin, and what cannot be saved."""
         report = self._session.commit(full=True)
         if self._session.head is None:
@@ -658,9 +659,9 @@ class Race:
     @property
     def picked(self) -> int | None:
         """The number of the candidate that was picked and that the variables go on from; None also where that was undone."""
-        return self._known().picked(self._repo, self._session.head) or None
+        return self._read_outcome().find_pick(self._repo, self._session.head) or None
 
-    def _known(self) -> RaceOutcome:
+    def _read_outcome(self) -> RaceOutcome:
         """What became of it, also from other notebooks."""
         self._log.catch_up()
         return race_outcome(self._log.events)
@@ -733,7 +734,7 @@ class Race:
     @property
     def is_discarded(self) -> bool:
         """Whether the branches of its candidates are gone."""
-        return self._known().discarded
+        return self._read_outcome().discarded
 
     def discard(self) -> None:
         """Delete the branches of all candidates. What was picked is part of the branch that it was merged into.

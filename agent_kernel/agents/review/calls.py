@@ -142,7 +142,7 @@ def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
         return "files" if _moves(node) else ""
     if last == "chmod" and base is not None and meant.is_path(base):
         return "files"
-    if last == "register_callback" and any(meant.texts(given) for given in _given(node)):
+    if last == "register_callback" and any(meant.texts(given) for given in _list_arguments(node)):
         return "files"  # the path of a trace
     if last in _VERBS and _talks(node, base, last, meant):
         return "network"
@@ -193,7 +193,7 @@ def _calls_out(text: str, meant: Meanings) -> bool:
     return any(
         reaches(dotted) or dotted in BUILTINS
         for called in _AT.findall(text)
-        for dotted in [meant.dotted(ast.parse(called.strip("."), mode="eval").body)]
+        for dotted in [meant.find_dotted_name(ast.parse(called.strip("."), mode="eval").body)]
     )
 
 
@@ -223,7 +223,7 @@ def _by_attribute_name(node: ast.Call, meant: Meanings) -> str:
 
 
 def _is_caller(node: ast.Call, meant: Meanings) -> bool:
-    return meant.dotted(node.func).endswith("methodcaller")
+    return meant.find_dotted_name(node.func).endswith("methodcaller")
 
 
 def _opens_to_write(node: ast.Call, meant: Meanings, *, is_method: bool) -> bool:
@@ -251,14 +251,15 @@ def goes_to_memory(node: ast.Call, meant: Meanings) -> bool:
     """Whether it goes to a file in memory, to a database there, or to a temporary file, which belongs to the step."""
     base = [node.func.value] if isinstance(node.func, ast.Attribute) else []
     return any(
-        meant.is_buffer(one) or meant.is_temporary(one) or meant.is_database_in_memory(one) for one in _given(node)
+        meant.is_buffer(one) or meant.is_temporary(one) or meant.is_database_in_memory(one)
+        for one in _list_arguments(node)
     ) or any(map(meant.is_temporary, base))
 
 
 def _keeps_nothing(node: ast.Call, meant: Meanings) -> bool:
     """Whether it opens `/dev/null`, or another file that keeps nothing."""
     place = node.args[0] if node.args else None
-    if place is None or meant.dotted(place) == "os.devnull":
+    if place is None or meant.find_dotted_name(place) == "os.devnull":
         return place is not None
     texts = meant.whole_texts(place)
     return bool(texts) and all(text.startswith(SINKS) for text in texts or ())
@@ -325,7 +326,7 @@ def _talks(node: ast.Call, base: ast.expr | None, verb: str, meant: Meanings) ->
     return bool(TALKER_WORDS.search(called)) and bool(node.args or node.keywords)
 
 
-def _given(node: ast.Call) -> Iterable[ast.expr]:
+def _list_arguments(node: ast.Call) -> Iterable[ast.expr]:
     return (*node.args, *(word.value for word in node.keywords))
 
 

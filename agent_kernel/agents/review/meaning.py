@@ -64,6 +64,7 @@ __all__ = [
     "WRITES",
     "Meanings",
     "entry_of",
+    "find_in_modules",
     "is_getattr",
     "is_globals",
     "is_mapped",
@@ -72,7 +73,6 @@ __all__ = [
     "kind_reached",
     "meaning_of",
     "module_kind",
-    "named_in_modules",
     "reaches",
     "words",
 ]
@@ -334,7 +334,7 @@ class Meanings:
         for node in ast.walk(tree):
             self._learn(node)
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-        self.makes_temporary = any(self.dotted(called).partition(".")[0] == "tempfile" for called in calls)
+        self.makes_temporary = any(self.find_dotted_name(called).partition(".")[0] == "tempfile" for called in calls)
 
     def _learn(self, node: ast.AST) -> None:
         match node:
@@ -352,7 +352,7 @@ class Meanings:
                 | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 | ast.withitem(optional_vars=ast.Name(id=name), context_expr=value)
             ):
-                self._assigned(name, value)
+                self._note_assignment(name, value)
             case (
                 ast.For(target=ast.Name(id=name), iter=several)
                 | ast.comprehension(target=ast.Name(id=name), iter=several)
@@ -362,15 +362,15 @@ class Meanings:
             case _:
                 pass
 
-    def _assigned(self, name: str, value: ast.expr) -> None:
+    def _note_assignment(self, name: str, value: ast.expr) -> None:
         if isinstance(value, ast.Attribute | ast.Name):
-            dotted = self.dotted(value)
+            dotted = self.find_dotted_name(value)
             if reaches(dotted) or dotted in BUILTINS or dotted in _WHOLE:
                 self._meant[name] = dotted
-        elif imported := self._imported_by_name(value):
+        elif imported := self._find_import_call(value):
             self._meant[name] = imported
-        elif isinstance(value, ast.Call) and self._makes_a_talker(self.dotted(value.func)):
-            self._meant[name] = self.dotted(value.func)
+        elif isinstance(value, ast.Call) and self._makes_a_talker(self.find_dotted_name(value.func)):
+            self._meant[name] = self.find_dotted_name(value.func)
         elif text := self.text(value):
             self._texts.setdefault(name, []).append(text)
         self._modes.setdefault(name, []).extend(self.whole_texts(value) or ())
@@ -389,7 +389,7 @@ class Meanings:
         last = dotted.rpartition(".")[2]
         return bool(module_kind(dotted)) and (last[:1].isupper() or last in _MADE) and not QUIET_TYPES.fullmatch(last)
 
-    def dotted(self, node: ast.expr) -> str:
+    def find_dotted_name(self, node: ast.expr) -> str:
         """`os.remove` for whatever the code calls it; a part that has no name is `…`."""
         parts: list[str] = []
         while True:
@@ -422,7 +422,7 @@ class Meanings:
     def _head(self, node: ast.expr) -> str:
         name = _name_of(node)
         if not name:
-            return self._imported_by_name(node) or "…"
+            return self._find_import_call(node) or "…"
         if name in self._meant:
             return self._meant[name]
         if name in self._namespace:
@@ -436,11 +436,11 @@ class Meanings:
         dotted = _in_front(f"{_BEHIND.get(module, module)}.open")
         return dotted in FUNCTIONS or dotted in OPENERS
 
-    def _imported_by_name(self, node: ast.expr) -> str:
+    def _find_import_call(self, node: ast.expr) -> str:
         """`lmdb.cpython` of `importlib.import_module("lmdb.cpython")`."""
         if not (isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name | ast.Attribute)):
             return ""
-        if (called := self.dotted(node.func)) not in ("importlib.import_module", "__import__"):
+        if (called := self.find_dotted_name(node.func)) not in ("importlib.import_module", "__import__"):
             return ""
         texts = self.whole_texts(node.args[0])
         if texts is None or len(texts) != 1:
@@ -487,7 +487,7 @@ class Meanings:
 
     def is_path(self, node: ast.expr) -> bool:
         for part in ast.walk(node):
-            if isinstance(part, ast.Call) and self.dotted(part.func) in _PATHS:
+            if isinstance(part, ast.Call) and self.find_dotted_name(part.func) in _PATHS:
                 return True
             if isinstance(part, ast.Name) and (part.id in self._paths or PATH_WORDS.search(part.id)):
                 return True
@@ -500,12 +500,12 @@ class Meanings:
         if isinstance(node, ast.NamedExpr):
             return self.is_buffer(node.value)
         if isinstance(node, ast.Call):
-            return self.dotted(node.func) in _BUFFERS
+            return self.find_dotted_name(node.func) in _BUFFERS
         if isinstance(node, ast.Name) and node.id in self.bound:
             return self._is_only(node.id, self._buffers)
         if isinstance(node, ast.Name) and self._head(node) in _BUFFERS:
             return True
-        return self.dotted(node) in _STREAMS
+        return self.find_dotted_name(node) in _STREAMS
 
     def _is_only(self, name: str, counted: Counter[str]) -> bool:
         """Whether the code binds a name to nothing else than what was counted."""
@@ -523,7 +523,7 @@ class Meanings:
             ):
                 return all(map(_stays_below, node.args))
             case ast.Call(func=called, args=args, keywords=words):
-                if (name := self.dotted(called)).partition(".")[0] == "tempfile":
+                if (name := self.find_dotted_name(called)).partition(".")[0] == "tempfile":
                     return not any(word.arg in ("dir", None) for word in words)
                 is_path = name in _PATHS or name in ("str", "os.fspath")
                 return is_path and bool(args) and self.is_temporary(args[0]) and all(map(_stays_below, args[1:]))
@@ -548,7 +548,7 @@ class Meanings:
             case ast.Call(func=ast.Attribute(value=base, attr="cursor" | "execute" | "executemany" | "register")):
                 return self.is_database_in_memory(base)
             case ast.Call(func=called, args=args, keywords=words):
-                name = self.dotted(called)
+                name = self.find_dotted_name(called)
                 given = args[0] if args else next((one.value for one in words if one.arg == "database"), None)
                 if name not in ("sqlite3.connect", "duckdb.connect") or (given is None and words):
                     return False
@@ -556,13 +556,13 @@ class Meanings:
                     return name[0] == "d"
                 return self.whole_texts(given) == (":memory:",) or self.is_temporary(given)
             case _:
-                return self.dotted(node) == "duckdb"  # the module's own one
+                return self.find_dotted_name(node) == "duckdb"  # the module's own one
 
     def is_own_pickle(self, node: ast.expr) -> bool:
         """Whether it was pickled by this code: what is loaded from it is what there was."""
         if isinstance(node, ast.Name) and node.id in self.bound:
             return self._is_only(node.id, self._pickles)
-        return isinstance(node, ast.Call) and self.dotted(node.func) in _PICKLED
+        return isinstance(node, ast.Call) and self.find_dotted_name(node.func) in _PICKLED
 
     def is_imported(self, node: ast.expr) -> bool:
         """Whether the name that an expression begins with is a module, or something of one, that was imported."""
@@ -586,12 +586,12 @@ def meaning_of(value: object) -> str:
         return _text(object.__getattribute__(value, "__dict__").get("__name__"))
     if issubclass(kind, type):
         made = cast("type", value)
-        return _named(module_name(made), type.__getattribute__(made, "__qualname__"))
+        return _qualify(module_name(made), type.__getattribute__(made, "__qualname__"))
     if kind is MethodType:
         return meaning_of(cast("MethodType", value).__func__)
     if kind is BuiltinFunctionType or kind is FunctionType:
         return _function(value)
-    named = _named(module_name(kind), type.__getattribute__(kind, "__qualname__"))
+    named = _qualify(module_name(kind), type.__getattribute__(kind, "__qualname__"))
     if named == "os._Environ":
         return "os.environ"
     if named.startswith("IPython.core.autocall.") and "Exit" in named:  # `exit` and `quit` of a notebook
@@ -645,7 +645,7 @@ def _open_kind(value: Any) -> str:
             return ""
     if derives_from(kind, type) or derives_from(kind, ModuleType):
         return ""
-    named = _named(module_name(kind), type.__getattribute__(kind, "__qualname__"))
+    named = _qualify(module_name(kind), type.__getattribute__(kind, "__qualname__"))
     is_quiet = QUIET_TYPES.fullmatch(named.rpartition(".")[2]) or named.startswith(_QUIET_OPEN)
     if is_quiet:
         return ""
@@ -677,10 +677,10 @@ def _function(value: Any) -> str:
     owner = value.__self__ if type(value) is BuiltinFunctionType else None
     if owner is not None and not issubclass(type(owner), ModuleType):
         return f"{meaning_of(owner) or '…'}.{value.__name__}"
-    return _named(value.__module__, value.__qualname__)
+    return _qualify(value.__module__, value.__qualname__)
 
 
-def _named(module: object, name: object) -> str:
+def _qualify(module: object, name: object) -> str:
     if type(module) is not str or type(name) is not str or module == "__main__":
         return ""
     return _in_front(f"{_BEHIND.get(module, module)}.{name}")
@@ -781,7 +781,7 @@ def kind_reached(value: object, attribute: str = "") -> str:
             continue
         met.add(id(one))
         for function in _functions_of(one, attribute if one is value else ""):
-            for held, is_written in _used_by(function):
+            for held, is_written in _find_used_values(function):
                 if is_written and (kind := kind_of_open(held)):
                     return kind
                 todo.append(held)
@@ -823,7 +823,7 @@ def _bare(member: Any) -> Iterator[FunctionType]:
     yield from (one for one in found if type(one) is FunctionType)
 
 
-def _used_by(function: FunctionType) -> Iterator[tuple[object, bool]]:
+def _find_used_values(function: FunctionType) -> Iterator[tuple[object, bool]]:
     """What a function names and holds, and whether it may write to it."""
     there: Mapping[str, object] = function.__globals__
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
@@ -879,7 +879,7 @@ def _reads(method: str, given: object) -> bool:
 # -- modules
 
 
-def named_in_modules(dotted: str) -> object | None:
+def find_in_modules(dotted: str) -> object | None:
     """What a dotted name stands for in a loaded module that no package installed; None: nothing."""
     parts = dotted.split(".")
     if parts[0] not in sys.modules or parts[0] == "__main__" or is_library(parts[0]):

@@ -34,20 +34,20 @@ from agent_kernel.agents.review.meaning import (
     WRITES,
     Meanings,
     entry_of,
+    find_in_modules,
     is_globals,
     is_mapped,
     kind_of_open,
     kind_of_register,
     kind_reached,
     module_kind,
-    named_in_modules,
     reaches,
     words,
 )
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import module_dict
 
-__all__ = ["automagic", "bindings", "is_risky", "review", "shown", "without_magics"]
+__all__ = ["automagic", "bindings", "is_risky", "review", "shorten_code", "without_magics"]
 
 
 # -- code as IPython takes it, without its magics: what they would do, and the Python that is left to read
@@ -169,21 +169,21 @@ def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield Finding("changes" if name in names else "writes", name, line)
             case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-                yield from _changed(node, names, line)
+                yield from _find_changed_variable(node, names, line)
             case ast.Call(func=ast.Attribute(attr=method) as called) if method in _IN_PLACE or _is_in_place(node):
-                yield from _changed(called, names, line)
+                yield from _find_changed_variable(called, names, line)
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as called)) if method in _IN_PLACE_UNUSED:
-                yield from _changed(called, names, line)
+                yield from _find_changed_variable(called, names, line)
             case _:
                 pass
         match node:
             case ast.Delete(targets=[ast.Subscript(value=held)]) if is_globals(held):
-                yield Finding("deletes", shown(node), line, risky=True)
+                yield Finding("deletes", shorten_code(node), line, risky=True)
             case _:
                 pass
 
 
-def _changed(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
+def _find_changed_variable(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
     """The variable that this is a part of, if any. A module does not count: `os.remove` changes no variable."""
     held = node
     while isinstance(held, ast.Attribute | ast.Subscript):
@@ -213,7 +213,7 @@ def _own_scope(tree: ast.Module) -> Iterator[ast.AST]:
             waiting.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-def shown(node: ast.AST) -> str:
+def shorten_code(node: ast.AST) -> str:
     """A piece of code as a finding names it."""
     text = ast.unparse(node)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -248,7 +248,7 @@ def review(
     """
     found: dict[tuple[str, str], Finding] = {}
     there: Mapping[str, object] = {} if namespace is None else namespace
-    tree = _parsed(code)
+    tree = _parse(code)
     bare = automagic(code, {*names, *there})
     if bare is not None:
         found[bare.kind, bare.what] = bare
@@ -256,7 +256,7 @@ def review(
         lines, magics = without_magics(code)
         for finding in magics:
             found.setdefault((finding.kind, finding.what), finding)
-        tree = _parsed(lines)
+        tree = _parse(lines)
     if isinstance(tree, str):
         return (*found.values(), Finding("unreadable", f"{tree}: it will not run as Python", 0, risky=False))
     reader = _Reader(tree, frozenset(names), frozenset(allowed), there, is_gated=is_gated)
@@ -270,7 +270,7 @@ def is_risky(findings: Collection[Finding]) -> bool:
     return any(finding.risky for finding in findings)
 
 
-def _parsed(code: str) -> ast.Module | str:
+def _parse(code: str) -> ast.Module | str:
     """The code as a tree; or the name of the error that keeps it from being one."""
     try:
         with warnings.catch_warnings():
@@ -301,7 +301,7 @@ class _Reader:
 
     def findings(self) -> Iterator[Finding]:
         called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
-        based = set(self._looked_into())
+        based = set(self._find_inspected_names())
         shown = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
         read = set(self._read_from())
         names_alone = set(self._names_alone())
@@ -310,7 +310,7 @@ class _Reader:
             line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
                 if id(node) not in called:
-                    yield from self._handed_on(node, line, is_based=id(node) in based)
+                    yield from self._find_passed_function(node, line, is_based=id(node) in based)
                 if id(node) not in based | shown:
                     yield from self._module_handed_on(node, line)
                 if isinstance(node, ast.Name) and id(node) not in read:
@@ -335,20 +335,21 @@ class _Reader:
             case ast.Attribute(attr=attribute) if _is_dunder(attribute) or attribute in HIDDEN_WAYS:
                 yield Finding("dunder", attribute, line, risky=True)
             case ast.Attribute(ctx=ast.Store() | ast.Del(), value=value):
-                if self._meant.dotted(value).partition(".")[0] in _PATCHED:
-                    yield Finding("process state", shown(node), line, risky=True)
+                if self._meant.find_dotted_name(value).partition(".")[0] in _PATCHED:
+                    yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.Name(id=name) if name in _DANGEROUS_KEYS:
                 yield Finding("dunder", name, line, risky=True)
             case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
                 yield Finding("dunder", key, line, risky=True)
-            case ast.Attribute(value=value, attr="_data") if self._meant.dotted(value) in _ENVIRONS:
-                yield Finding("process state", shown(node), line, risky=True)
+            case ast.Attribute(value=value, attr="_data") if self._meant.find_dotted_name(value) in _ENVIRONS:
+                yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.Subscript(ctx=ast.Load()) if (entry := entry_of(node)) is not None:
                 yield from self._entry(node, entry[0], line)
             case ast.Attribute(value=value, attr=attribute) if (
-                attribute not in ("get", "keys", "__contains__") and self._meant.dotted(value) == "sys.modules"
+                attribute not in ("get", "keys", "__contains__")
+                and self._meant.find_dotted_name(value) == "sys.modules"
             ):
-                yield Finding("dynamic", shown(node), line, risky=True)
+                yield Finding("dynamic", shorten_code(node), line, risky=True)
             case ast.Subscript(value=held, slice=key, ctx=ast.Load()) if is_globals(held):
                 for name in self._meant.whole_texts(key) or ():
                     yield from self._open(name, line)
@@ -356,37 +357,37 @@ class _Reader:
                 is_globals(held)
             ):
                 yield from self._open(name, line)
-            case ast.Subscript(value=value, slice=key) if self._meant.dotted(value) == "sys.modules":
+            case ast.Subscript(value=value, slice=key) if self._meant.find_dotted_name(value) == "sys.modules":
                 module = self._meant.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
-                    yield Finding("dynamic", shown(node), line, risky=True)
+                    yield Finding("dynamic", shorten_code(node), line, risky=True)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name not in self._meant.bound and is_mapped(
                 self._namespace.get(name)
             ):
                 yield Finding("files", f"{name}, which is a file", line, risky=True)
-            case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._meant.dotted(node.value) == "os.environ":
-                yield Finding("process state", shown(node), line, risky=True)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._meant.find_dotted_name(node.value) == "os.environ":
+                yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.FunctionDef(name=name) if name in SHOWN_AS:
                 yield Finding("browser", f"def {name}", line, risky=True)
             case ast.FunctionDef(name="__del__") | ast.Constant(value="__del__"):
                 yield Finding("process state", "__del__, which runs after the step", line, risky=True)
             case ast.Raise(exc=ast.Name(id="SystemExit") | ast.Call(func=ast.Name(id="SystemExit"))):
-                yield Finding("kernel", shown(node), line, risky=True)
+                yield Finding("kernel", shorten_code(node), line, risky=True)
             case _:
                 pass
 
     def _entry(self, node: ast.expr, held: ast.expr, line: int) -> Iterator[Finding]:
         """What a module has under a name: `vars(os)["remove"]`."""
-        name = self._meant.dotted(node)
+        name = self._meant.find_dotted_name(node)
         kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if self._meant.is_imported(held) else None)
         if name in OPENERS or name == "open":
             kind = "files"
         if name.endswith("…") and self._meant.is_imported(held):
             kind = "dynamic"
         if kind and not self._is_allowed(name):
-            yield Finding(kind, shown(node), line, risky=True)
+            yield Finding(kind, shorten_code(node), line, risky=True)
 
-    def _looked_into(self) -> Iterator[int]:
+    def _find_inspected_names(self) -> Iterator[int]:
         """Names of modules that are but looked into, or stand under another name."""
         for node in ast.walk(self._tree):
             match node:
@@ -434,12 +435,12 @@ class _Reader:
     def _open_in_modules(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """The same of what a module of the user's holds, and of what a register of Python's leads to."""
         if isinstance(node, ast.Attribute) and (kind := kind_of_register(node.attr)):
-            yield Finding(kind, shown(node), line, risky=True)
+            yield Finding(kind, shorten_code(node), line, risky=True)
         if not self._meant.is_imported(node):
             return
-        held = named_in_modules(self._meant.dotted(node))
+        held = find_in_modules(self._meant.find_dotted_name(node))
         if held is not None and (kind := kind_of_open(held) or kind_reached(held)):
-            yield Finding(kind, f"{shown(node)}, which writes to an open file or connection", line, risky=True)
+            yield Finding(kind, f"{shorten_code(node)}, which writes to an open file or connection", line, risky=True)
 
     def _names_alone(self) -> Iterator[int]:
         """Calls of `globals` of which no more is asked than names and types, or what goes by a name that is written there."""
@@ -467,23 +468,23 @@ class _Reader:
         """All variables, by names that only running the code tells."""
         for name, value in list(self._namespace.items()):
             if not self._is_allowed(name) and (kind := kind_of_open(value)):
-                yield Finding(kind, f"{shown(node)}, while {name} is open", line, risky=True)
+                yield Finding(kind, f"{shorten_code(node)}, while {name} is open", line, risky=True)
                 return
 
     def _module_handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """A module that reaches outside and goes where it is not followed: `attrgetter(name)(os)`."""
-        name = self._meant.dotted(node)
+        name = self._meant.find_dotted_name(node)
         is_module = name in WHOLE_MODULES or (name in MODULES and self._meant.is_imported(node))
         if is_module and not self._is_allowed(name):
             yield Finding("dynamic", f"{name}, handed on", line, risky=True)
 
-    def _handed_on(self, node: ast.expr, line: int, *, is_based: bool) -> Iterator[Finding]:
+    def _find_passed_function(self, node: ast.expr, line: int, *, is_based: bool) -> Iterator[Finding]:
         """A function that reaches outside and is not called here: somebody else will, as `map(os.remove, files)` does.
 
         Args:
             is_based: it is but looked into, or stands under another name.
         """
-        name = self._meant.dotted(node)
+        name = self._meant.find_dotted_name(node)
         own = self._meant.bound | self._names
         kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if name not in own else None)
         if name == "open" and name not in own:
@@ -493,7 +494,7 @@ class _Reader:
         if not (kind or is_based or self._is_harmless(name)) and _is_function(name) and self._meant.is_imported(node):
             kind = module_kind(name)
         if kind and not self._is_allowed(name):
-            yield Finding(kind, name if name in FUNCTIONS or name in BUILTINS else shown(node), line, risky=True)
+            yield Finding(kind, name if name in FUNCTIONS or name in BUILTINS else shorten_code(node), line, risky=True)
 
     # -- imports
 
@@ -529,35 +530,37 @@ class _Reader:
     # -- calls
 
     def _call(self, node: ast.Call, line: int) -> Iterator[Finding]:
-        name = self._meant.dotted(node.func)
+        name = self._meant.find_dotted_name(node.func)
         if self._is_allowed(name) or self._is_harmless(name):
             return
         head, _, last = name.rpartition(".")
         if name in ("vars", "getattr") and self._leads_below_environ(node):
-            yield Finding("process state", shown(node), line, risky=True)
+            yield Finding("process state", shorten_code(node), line, risky=True)
             return
         kind = kind_of_call(node, name, self._meant)
         if kind:
             is_left = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
-            yield Finding(kind, shown(node), line, risky=not is_left)
+            yield Finding(kind, shorten_code(node), line, risky=not is_left)
         elif last == "open" and not name.startswith("…") and node.args:
-            yield Finding("files", shown(node), line, risky=False)
+            yield Finding("files", shorten_code(node), line, risky=False)
         elif name == "getattr" and (kind := self._kind_of_attribute(node)):
-            yield Finding(kind, shown(node), line, risky=True)
+            yield Finding(kind, shorten_code(node), line, risky=True)
         elif name == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-            yield Finding("dynamic", shown(node), line, risky=reaches(self._meant.dotted(node.args[0])))
+            yield Finding(
+                "dynamic", shorten_code(node), line, risky=reaches(self._meant.find_dotted_name(node.args[0]))
+            )
         elif name in ("setattr", "delattr") and self._kind_of_attribute(node) == "dunder":
-            yield Finding("dunder", shown(node), line, risky=True)
+            yield Finding("dunder", shorten_code(node), line, risky=True)
         elif name in ("globals", "locals", "vars", "setattr", "delattr"):
             yield Finding("dynamic", f"{name}()", line, risky=False)
         elif name in _TIMED:
-            yield from self._timed(node, line)
+            yield from self._review_timed_code(node, line)
         elif head and READS.fullmatch(last):
             yield from self._read(node, last, line)
 
     def _leads_below_environ(self, node: ast.Call) -> bool:
         """Whether a call gives the dict below the environment, whose changes nothing tells of."""
-        if not node.args or self._meant.dotted(node.args[0]) not in _ENVIRONS:
+        if not node.args or self._meant.find_dotted_name(node.args[0]) not in _ENVIRONS:
             return False
         texts = self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None
         return texts is None or "_data" in texts
@@ -565,7 +568,7 @@ class _Reader:
     def _kind_of_attribute(self, node: ast.Call) -> str:
         """What a method reaches that is asked for by its name, as a text that is known."""
         named = (self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None) or ()
-        base = self._meant.dotted(node.args[0]) if node.args else ""
+        base = self._meant.find_dotted_name(node.args[0]) if node.args else ""
         kinds = (
             "dunder"
             if _is_dunder(one) or one in HIDDEN_WAYS
@@ -574,12 +577,12 @@ class _Reader:
         )
         return next((kind for one, kind in zip(named, kinds, strict=True) if kind and one not in COLUMN_WORDS), "")
 
-    def _timed(self, node: ast.Call, line: int) -> Iterator[Finding]:
+    def _review_timed_code(self, node: ast.Call, line: int) -> Iterator[Finding]:
         """Code that is timed, and given as a text."""
         given = (*node.args, *(word.value for word in node.keywords))
         for text in (text for one in given for text in self._meant.texts(one)):
             if is_risky(review(text, names=self._names, allowed=self._allowed, namespace=self._namespace)):
-                yield Finding("dynamic", shown(node), line, risky=True)
+                yield Finding("dynamic", shorten_code(node), line, risky=True)
 
     def _read(self, node: ast.Call, last: str, line: int) -> Iterator[Finding]:
         given = (*node.args, *(word.value for word in node.keywords))
@@ -587,7 +590,7 @@ class _Reader:
         remote = any("://" in text and not text.startswith("file:") for text in addresses) or last.startswith("fetch_")
         risky = remote or (last == "read_pickle" and not goes_to_memory(node, self._meant))
         kind = "network" if remote else "database" if last.startswith("read_sql") else "files"
-        yield Finding(kind, shown(node), line, risky=risky)
+        yield Finding(kind, shorten_code(node), line, risky=risky)
 
     def _is_harmless(self, name: str) -> bool:
         return name in HARMLESS or name.rpartition(".")[0] in HARMLESS or bool(HARMLESS_TYPES.fullmatch(name))

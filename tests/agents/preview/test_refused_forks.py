@@ -91,7 +91,7 @@ def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
 
 def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked_process, "_pools", lambda: "")
-    monkeypatch.setattr(forked_process, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
+    monkeypatch.setattr(forked_process, "_find_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
     monkeypatch.setattr(forked_process, "_native_threads", lambda: True)
     monkeypatch.setattr(forked_process, "_most_threads", lambda _: 4)
     assert "OpenMP runs 4 threads" in refused(state)

@@ -279,7 +279,7 @@ CHANGES = {
     "its builtins": "import agent_kernel.agents.subagents as m; m.max = lambda one, other, key: other",
     "a constant": "import agent_kernel.agents.subagents as m; m._STRICTNESS = ('never', 'risky', 'always', 'auto')",
     "a module": "import sys; sys.modules['agent_kernel.agents.approval'] = sys",
-    "who looks": "import agent_kernel.agents.rights as m; m.put_back = m.held = lambda: False; helper.__dict__['approve'] = 'auto'",
+    "who looks": "import agent_kernel.agents.rights as m; m.put_back = m.protect = lambda: False; helper.__dict__['approve'] = 'auto'",
     "the gate": "import agent_kernel.agents.gate as m; m.Gate.check = lambda *a: None",
     "its maker": "import agent_kernel.agents.running_step as m; m._made[helper] = m._key.get(); helper.approve = 'auto'",
     "an ending": "vars(helper)['approve'] = 'auto'; task.success('ended')",
