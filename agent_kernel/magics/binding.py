@@ -334,7 +334,7 @@ class Binding:
             found = find_store(place, create=True) if place else before or ""
             told = (what_is_new(found),) if source is None else ()
         try:
-            repo = self._opened(found, source)
+            repo = self._open(found, source)
         except AgentKernelError:
             if before is not None and self.session is None:
                 self._bind_again(before, on)
@@ -358,15 +358,15 @@ class Binding:
     def _bind_again(self, before: str, branch: str | None) -> None:
         """Back to the store that was bound, as it was; if it is gone, say so."""
         try:
-            self._begin(self._opened(before, None, create=False), branch)
+            self._begin(self._open(before, None, create=False), branch)
         except AgentKernelError as error:
             self._notices.warn(f"cells are no longer committed: {error}; %agent bind PLACE starts a store")
 
     def _bind_default(self) -> tuple[str, ...]:
         place, told = self._places.first(adopts=True)
-        return *self._begin(self._opened(place, None), None), *told
+        return *self._begin(self._open(place, None), None), *told
 
-    def _opened(self, place: str, source: str | None, *, create: bool = True) -> Repository:
+    def _open(self, place: str, source: str | None, *, create: bool = True) -> Repository:
         """The store there, made if need be. Nothing that is bound now changes."""
         origin = "" if source is None else find_store(source)
         for one in filter(None, (place, origin)):

@@ -31,13 +31,15 @@ def candidates(words: list[str], scope: Callable[[], Scope], live: Callable[[], 
     """What the last word could become. `live`: names the variables that there are now."""
     done, last = [word for word in words[:-1] if word], words[-1]
     try:
-        found = _known(done, last, scope, live)
+        found = _list_candidates(done, last, scope, live)
     except (AgentKernelError, UsageProblem):
         return []
     return sorted({name for name in found if name.startswith(last) and not any(map(str.isspace, name))})
 
 
-def _known(done: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]) -> Iterable[str]:
+def _list_candidates(
+    done: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]
+) -> Iterable[str]:
     if not done:
         return [*COMMANDS, "--help"]
     parser = parser_of(command_named(done[0]))

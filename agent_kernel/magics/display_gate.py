@@ -95,15 +95,15 @@ def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
         gate = _gate()
         if gate is None:
             return inside(self, *args, **kwargs)
-        return guarded(self, gate, *args, **kwargs)
+        return guard_and_send(self, gate, *args, **kwargs)
 
-    def guarded(
+    def guard_and_send(
         self: Any, gate: Gate | _LeftBehind, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         message, content = _plain(message), _plain(content)
         whole = _mapping(message)
         given = _mapping(whole.get("content") if whole else content)
-        seen = _looked_at(gate, str(whole.get("msg_type") if whole else message), given)
+        seen = _filter_content(gate, str(whole.get("msg_type") if whole else message), given)
         if seen is None:
             return None
         if seen is not given:
@@ -161,7 +161,7 @@ def _ending(ask_exit: Callable[..., Any]) -> Callable[..., Any]:
     return ending
 
 
-def _looked_at(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _filter_content(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The content as it may be sent; None: not at all."""
     if kind in _BUNDLES:
         return _bundle(gate, content)
@@ -375,10 +375,10 @@ def _texts(value: object) -> Iterator[str]:
     """The texts within a value. Where a page expects one and has a list, it joins it, so pieces are no texts of their own."""
     if isinstance(value, dict):
         for key, one in cast("dict[object, object]", value).items():
-            yield from (_joined(key), *_texts(one))
+            yield from (_join(key), *_texts(one))
     elif isinstance(value, list | tuple):
         listed = cast("list[object]", value)
-        yield _joined(listed)
+        yield _join(listed)
         for one in listed:
             if not isinstance(one, str):
                 yield from _texts(one)
@@ -386,9 +386,9 @@ def _texts(value: object) -> Iterator[str]:
         yield value
 
 
-def _joined(value: object) -> str:
+def _join(value: object) -> str:
     if isinstance(value, list | tuple):
-        return ",".join(map(_joined, cast("list[object]", value)))
+        return ",".join(map(_join, cast("list[object]", value)))
     return "" if isinstance(value, dict) else str(value)
 
 
@@ -563,13 +563,13 @@ def _not_installed(text: str) -> str:
     rest = text.strip()
     packages = frozenset(name for name in sys.modules if "." not in name)
     for path, length in _page_files(packages):
-        if rest and _SHORTEST <= length <= len(rest.encode()) + _BLANK and (held := _held(path)) in rest:
+        if rest and _SHORTEST <= length <= len(rest.encode()) + _BLANK and (held := _read_text(path)) in rest:
             rest = rest.replace(held, "", 1).strip()
     return rest
 
 
 @lru_cache(maxsize=256)
-def _held(path: str) -> str:
+def _read_text(path: str) -> str:
     return Path(path).read_text("utf-8", "replace").strip()
 
 

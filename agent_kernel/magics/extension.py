@@ -206,7 +206,7 @@ def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
     """
     kinds, handler = shell.custom_exceptions, shell.CustomTB
 
-    def shown(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
+    def show_error(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
         if not isinstance(error, MergeConflictError):
             return handler(kind, error, trace, offset)
         from agent_kernel.agents.running_step import is_within
@@ -216,10 +216,10 @@ def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
         return None
 
     def end() -> None:
-        if shell.CustomTB is shown:  # unless somebody has set another one since
+        if shell.CustomTB is show_error:  # unless somebody has set another one since
             shell.custom_exceptions, shell.CustomTB = kinds, handler
 
-    shell.custom_exceptions, shell.CustomTB = (*kinds, MergeConflictError), shown
+    shell.custom_exceptions, shell.CustomTB = (*kinds, MergeConflictError), show_error
     return end
 
 

@@ -97,7 +97,7 @@ class CellHooks:
         if not self._is_main() or not self._running:
             return
         # A cell that was cancelled has no result: it is the innermost one.
-        info = self._running[-1] if result is None else self._begun_as(result.info)
+        info = self._running[-1] if result is None else self._find_running(result.info)
         if info is None:
             return  # it began before the extension was loaded
         while self._running.pop() is not info:
@@ -112,7 +112,7 @@ class CellHooks:
             self._recorder.end(_error_of(result))
         self._recorder.rests()
 
-    def _begun_as(self, info: CellInfo) -> CellInfo | None:
+    def _find_running(self, info: CellInfo) -> CellInfo | None:
         """What a cell that ended was called when it began."""
         for running in reversed(self._running):
             if running is info:
@@ -244,7 +244,7 @@ class LiveNotebook(Binding):
             self._notices.warn("interrupted while committing what was there before; the next cell commits it")
             return False
         except Exception as error:  # noqa: BLE001 - a cell is never lost for its commit
-            self._failed(error)
+            self._report_failure(error)
             return False
         if found is not None:
             self._notices.report(found, repo=self.repo)
@@ -283,7 +283,7 @@ class LiveNotebook(Binding):
             self._notices.warn("interrupted while committing; the next cell commits what is missing")
             return
         except Exception as failure:  # noqa: BLE001 - a cell is never lost for its commit
-            self._failed(failure)
+            self._report_failure(failure)
             return
         if report is not None:
             self._notices.report(report, self.beside.committed, self.repo)
@@ -291,7 +291,7 @@ class LiveNotebook(Binding):
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")
 
-    def _failed(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):
             logger.debug("a cell was not committed", exc_info=error)
         said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"

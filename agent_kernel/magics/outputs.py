@@ -467,18 +467,18 @@ def _seal(first: Sequence[Item], last: Sequence[Item], dropped_outputs: int, dro
 
 
 def _output(item: Item) -> Output:
-    texts = [_written(part) for part in item.parts]
+    texts = [_escape_surrogates(part) for part in item.parts]
     is_error = item.kind == "error"
     return Output(
         kind=item.kind,
-        name=_written(item.name),
+        name=_escape_surrogates(item.name),
         text=texts[0] if is_error else "".join(texts),
         traceback=tuple(texts[1:]) if is_error else (),
         faces=tuple(_faces(item.faces)),
-        metadata=_written(item.metadata),
+        metadata=_escape_surrogates(item.metadata),
         number=item.number,
-        display=_written(item.display),
-        widget=_written(item.place.widget),
+        display=_escape_surrogates(item.display),
+        widget=_escape_surrogates(item.place.widget),
         under=item.place.under,
     )
 
@@ -492,22 +492,22 @@ def _faces(found: Iterable[ItemFace]) -> Iterable[Face]:
         elif form == "bytes":
             yield _picture(mime, content)
         elif mime.startswith("image/") and size > _INLINE_DRAWING:
-            payload = _written(content).encode()
+            payload = _escape_surrogates(content).encode()
             yield Face(mime, form, len(payload), blob=Blob(len(payload), inline=payload))
         else:
-            yield Face(mime, form, size, _written(content))
+            yield Face(mime, form, size, _escape_surrogates(content))
 
 
 def _picture(mime: str, content: str) -> Face:
     try:
         payload = binascii.a2b_base64(content)
     except (binascii.Error, ValueError):  # a library that does not keep to the protocol: as it stands
-        payload = _written(content).encode()
+        payload = _escape_surrogates(content).encode()
         return Face(mime, "text", len(payload), blob=Blob(len(payload), inline=payload))
     return Face(mime, "bytes", len(payload), blob=Blob(len(payload), inline=payload))
 
 
-def _written(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
@@ -576,9 +576,9 @@ class KernelTap:
         self._began = self._streamed = 0.0
         self._readers: dict[object, Callable[[Mapping[str, object], OutputPlace], None]] = {
             "stream": self._stream,
-            "display_data": functools.partial(self._shown, "display_data"),
-            "update_display_data": functools.partial(self._shown, "update_display_data"),
-            "execute_result": functools.partial(self._shown, "execute_result"),
+            "display_data": functools.partial(self._collect_display, "display_data"),
+            "update_display_data": functools.partial(self._collect_display, "update_display_data"),
+            "execute_result": functools.partial(self._collect_display, "execute_result"),
             "error": self._error,
             "clear_output": self._clear,
         }
@@ -586,7 +586,7 @@ class KernelTap:
     def install(self) -> None:
         session, own = self._session, vars(self._session).get("send")
         # By its class each time: what steps send is looked at there, from the first one on.
-        send = self._session.send if own is not None else functools.partial(_sent, session)
+        send = self._session.send if own is not None else functools.partial(_send, session)
 
         @functools.wraps(session.send)
         def heard(*args: object, **kwargs: object) -> object:
@@ -667,7 +667,7 @@ class KernelTap:
         if not self._muted:
             self._collector.text(str(content["name"]), str(content["text"]), place)
 
-    def _shown(self, kind: str, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _collect_display(self, kind: str, content: Mapping[str, object], place: OutputPlace) -> None:
         data = _mapping(content.get("data"))
         if FOOTER in data:  # what we say of the cell is no output of it
             return
@@ -689,7 +689,7 @@ class KernelTap:
         self._collector.clear(wait=bool(content.get("wait")), place=place)
 
 
-def _sent(session: _Session, *args: object, **kwargs: object) -> object:
+def _send(session: _Session, *args: object, **kwargs: object) -> object:
     kind: Any = type(session)
     return kind.send(session, *args, **kwargs)
 
@@ -725,7 +725,7 @@ class TerminalTap:
 
     def install(self) -> None:
         hook = self._shell.displayhook
-        self._wrap(self._undo, self._shell.display_pub, "publish", self._published)
+        self._wrap(self._undo, self._shell.display_pub, "publish", self._publish)
         self._wrap(self._undo, hook, "write_output_prompt", None)
         self._wrap(self._undo, hook, "write_format_data", self._result)
         self._wrap(self._undo, hook, "finish_displayhook", None)
@@ -764,7 +764,7 @@ class TerminalTap:
         if not self._listening or pending is not self._pending:
             return  # heard for a cell before this one, whose listening somebody else kept in place
         try:
-            for stream, text in _joined(heard):
+            for stream, text in _join_streams(heard):
                 self._collector.text(stream, text)
         except Exception:
             logger.exception("what was printed was not kept")
@@ -799,7 +799,7 @@ class TerminalTap:
             return
 
         @functools.wraps(method)
-        def shown(*args: object, **kwargs: object) -> object:
+        def call_and_note(*args: object, **kwargs: object) -> object:
             if self._muted or not self._listening:
                 return method(*args, **kwargs)
             self.mute(True)
@@ -815,9 +815,9 @@ class TerminalTap:
                     logger.exception("an output was not kept")
             return result
 
-        replace(undo, owner, name, shown)
+        replace(undo, owner, name, call_and_note)
 
-    def _published(
+    def _publish(
         self,
         data: object,
         metadata: object = None,
@@ -845,7 +845,7 @@ class TerminalTap:
         self._collector.error(_type_name(kind), said, traceback)
 
 
-def _joined(heard: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
+def _join_streams(heard: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
     """What was printed without a change of the stream, as one text."""
     try:
         yield "stdout", "".join(cast("list[str]", heard))

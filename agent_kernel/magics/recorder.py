@@ -76,7 +76,7 @@ class OutputRecorder:
         before, self._before = self._before, []
         try:
             tap.end()
-            return joined([*before, collector.take()])
+            return join_outputs([*before, collector.take()])
         except Exception:
             logger.exception("the outputs of a cell are not kept")
             return None
@@ -137,7 +137,7 @@ class OutputRecorder:
         return tap, collector
 
 
-def joined(pieces: Sequence[Outputs | None]) -> Outputs | None:
+def join_outputs(pieces: Sequence[Outputs | None]) -> Outputs | None:
     """What a cell showed between the steps of agents, as one; what comes behind the room of a cell is counted."""
     found = [piece for piece in pieces if piece is not None]
     if len(found) < 2:

@@ -68,11 +68,11 @@ __all__ = [
     "Shown",
     "Step",
     "Terminal",
-    "beside",
+    "find_open_step",
     "fresh",
-    "left_open",
     "lines_of",
-    "shown",
+    "nest_runner",
+    "show_events",
 ]
 
 
@@ -85,14 +85,14 @@ __all__ = [
 Runner = Callable[[Coroutine[Any, Any, object]], object]
 
 
-def beside(runner: Runner) -> Runner:
+def nest_runner(runner: Runner) -> Runner:
     """What runs coroutines as this does, also where a loop runs already."""
 
     def run(coroutine: Coroutine[Any, Any, object]) -> object:
         outer = asyncio._get_running_loop()
         if outer is None:
             return runner(coroutine)
-        with _stepped_out(outer):
+        with _leave_loop(outer):
             loop = asyncio.new_event_loop()
             try:
                 return _run(loop, coroutine)
@@ -137,7 +137,7 @@ def _steps(coroutine: Coroutine[Any, Any, object], raised: list[BaseException]) 
 
 
 @contextmanager
-def _stepped_out(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+def _leave_loop(loop: asyncio.AbstractEventLoop) -> Generator[None]:
     """This thread, as if the loop that runs on it did not. There is no public way."""
     task: asyncio.Task[Any] | None = asyncio.current_task(loop)
     if task is not None:
@@ -180,7 +180,7 @@ class _StepNumber(int):
 
 
 @contextmanager
-def _called_by_its_step(shell: Shell) -> Generator[None]:
+def _name_after_step(shell: Shell) -> Generator[None]:
     """Let what is compiled meanwhile go by the step that runs."""
     run_executor = running_executor()
     if run_executor is None:
@@ -189,7 +189,7 @@ def _called_by_its_step(shell: Shell) -> Generator[None]:
     compiler, cache = shell.compile, shell.compile.cache
     said, gate = f"step {run_executor.step} of {run_executor.author.name}", gate_here()
 
-    def cached(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
+    def cache_named(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _StepNumber):  # else it is of an agent that this step asked
             number = _StepNumber(number)
             number.said = said
@@ -199,7 +199,7 @@ def _called_by_its_step(shell: Shell) -> Generator[None]:
             gate.files.add(name)
         return name
 
-    vars(compiler)["cache"] = cached
+    vars(compiler)["cache"] = cache_named
     try:
         yield
     finally:
@@ -258,7 +258,7 @@ class ShellExecutor(_ShowsUnderTheCell):
 
         self._outputs.begin_step()
         try:
-            with self._as_part_of_the_cell(), _called_by_its_step(self._shell):
+            with self._as_part_of_the_cell(), _name_after_step(self._shell):
                 error = within(timeout_s, run_cell)
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
             error = next(iter(ended), raised)
@@ -296,7 +296,7 @@ class ShellExecutor(_ShowsUnderTheCell):
 
         runner = shell.loop_runner
         shell.custom_exceptions, shell.CustomTB = (*kinds, *_ENDINGS, KeyboardInterrupt), quiet
-        shell.loop_runner = beside(runner)
+        shell.loop_runner = nest_runner(runner)
         show, own = (
             shell.showtraceback,
             vars(shell).get("showtraceback"),
@@ -424,9 +424,9 @@ class ForkedShell(PlainExecutor):
         if not any(code.co_flags & inspect.CO_COROUTINE for code in codes):
             return super()._run_codes(codes)
         with contextlib.closing(asyncio.new_event_loop()) as loop:
-            return loop.run_until_complete(self._awaited(codes))
+            return loop.run_until_complete(self._evaluate_async(codes))
 
-    async def _awaited(self, codes: Sequence[CodeType]) -> object:
+    async def _evaluate_async(self, codes: Sequence[CodeType]) -> object:
         value: object = None
         for code in codes:
             value = eval(code, self._namespace)
@@ -510,7 +510,7 @@ class Shown(Protocol):
         ...
 
 
-def left_open(events: Sequence[Event]) -> Step | None:
+def find_open_step(events: Sequence[Event]) -> Step | None:
     """The step that a run goes on with, where it stopped in the middle of one; else its last one, which is over."""
     action, _ = open_action(events)
     if action is None or action.step is None:
@@ -520,7 +520,7 @@ def left_open(events: Sequence[Event]) -> Step | None:
     return Step(action.step, action.thinking, action.text, action.code or "", tokens, state="")
 
 
-def shown(
+def show_events(
     items: Iterator[Event | Delta],
     place: Shown,
     asks: Callable[[str], bool],
@@ -564,9 +564,9 @@ def shown(
             )
             place.step(step, whole=True)
         else:
-            _happened(item, step, place)
+            _show_event(item, step, place)
     if isinstance(last, ApprovalRequested):
-        _asked(last, step, place, asks)
+        _show_request(last, step, place, asks)
     if isinstance(last, Clarify) and not asks(last.run):
         _last_word(last, place)
     if isinstance(last, _ENDS):
@@ -584,7 +584,7 @@ def _last_word(event: Event, place: Shown) -> None:
         place.line(line, strong=at == 0)
 
 
-def _asked(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
+def _show_request(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
     if asks(event.run):
         step.on_card = True
         place.step(step, whole=True)
@@ -594,7 +594,7 @@ def _asked(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[s
     place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 
-def _happened(event: Event, step: Step, place: Shown) -> None:
+def _show_event(event: Event, step: Step, place: Shown) -> None:
     """Something else than the model's words: most of it belongs to the step."""
     if isinstance(event, ApprovalRequested):
         step.state = "waiting"  # it may be decided already: nobody can be asked

@@ -38,7 +38,15 @@ from agent_kernel.errors import (
     TaskInterruptedError,
 )
 from agent_kernel.magics.binding import can_ask
-from agent_kernel.magics.steps import Notebook, OwnNamespace, ShellExecutor, Shown, Terminal, left_open, shown
+from agent_kernel.magics.steps import (
+    Notebook,
+    OwnNamespace,
+    ShellExecutor,
+    Shown,
+    Terminal,
+    find_open_step,
+    show_events,
+)
 from agent_kernel.session.history import person
 from agent_kernel.session.interrupts import uninterrupted
 
@@ -55,7 +63,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 
-__all__ = ["QUESTION", "Apart", "Request", "TaskEnded", "Tasks", "check_code", "choices", "followed", "in_words"]
+__all__ = ["QUESTION", "Apart", "Request", "TaskEnded", "Tasks", "check_code", "choices", "follow_race", "in_words"]
 
 
 # -- let a run go on while no cell runs, as if the cell that gave the task ran on
@@ -277,7 +285,7 @@ class Tasks:
             TaskEnded: it began and is not done; how it ended is shown.
         """
         if cell.edits:
-            found = self._find(self._loaded(cell.edits))
+            found = self._find(self._require_loaded(cell.edits))
             self.check_code(cell.body)
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         if cell.fork:
@@ -307,7 +315,7 @@ class Tasks:
             )
             return self._value(self._drive(begun))
         except (KeyboardInterrupt, TaskInterruptedError):
-            return self._value(self._stopped(run))
+            return self._value(self._halt_run(run))
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
@@ -333,7 +341,7 @@ class Tasks:
             returns=self._type(cell.returns) if cell.returns else None,
         )
         self.races[begun.id] = begun
-        followed(begun, self._new_place())
+        follow_race(begun, self._new_place())
         self._notebook.beside.moved()
         return begun
 
@@ -343,13 +351,13 @@ class Tasks:
         Raises:
             NoModelError: no model is named.
         """
-        agent = self._held_agent(cell.agent) or Agent(cell.agent)
+        agent = self._find_agent(cell.agent) or Agent(cell.agent)
         named = cell.model or agent.model or self.model
         if not named:
             raise NoModelError(in_notebook=True)
         return agent, named
 
-    def _held_agent(self, name: str) -> Agent | None:
+    def _find_agent(self, name: str) -> Agent | None:
         """The agent that the notebook holds under this name. Raises: UsageProblem: several agents are called so."""
         held: dict[str, Agent] = {
             key: cast("Agent", value)
@@ -389,16 +397,16 @@ class Tasks:
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
         """Answer for the step that waits, and let the run go on, if it is here that it acts."""
-        noted = self._noted(run, decision, reason, code)
+        noted = self._note_decision(run, decision, reason, code)
         if noted:
             return Lines((noted,), {"run": run, "status": "decided"})
-        return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
+        return self._show_result(self._drive(self._decide(self._require_loaded(run), decision, reason, code)))
 
     def check_code(self, code: str) -> None:
         """Raise UsageProblem if the text that replaces a step is not valid code."""
         check_code(code, self._shell.transform_cell)
 
-    def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
+    def _decide(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
         found = self._find(run)
         by = person().name
         if decision == "deny":
@@ -411,10 +419,10 @@ class Tasks:
         Returns:
             How the run stands then, as a sentence.
         """
-        noted = self._noted(run, decision, reason, code)
-        return noted or self._apart_from_cells(self._decided(run, decision, reason, code))
+        noted = self._note_decision(run, decision, reason, code)
+        return noted or self._apart_from_cells(self._decide(run, decision, reason, code))
 
-    def _noted(self, run: str, decision: str, reason: str, code: str | None) -> str:
+    def _note_decision(self, run: str, decision: str, reason: str, code: str | None) -> str:
         """Only note what was decided, and say so, where the run does not go on here now; else "".
 
         That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
@@ -441,7 +449,7 @@ class Tasks:
         if known is not None and known.is_current():
             return True
         try:
-            model_named(model_of_run(start, self._held_agent(start.agent)), self._notebook.namespace)
+            model_named(model_of_run(start, self._find_agent(start.agent)), self._notebook.namespace)
         except (ModelError, MissingExtraError):
             return False
         return True
@@ -464,7 +472,7 @@ class Tasks:
         """
         event_store = self.place().event_store
         try:
-            known = self.runs.get(self._loaded(run))
+            known = self.runs.get(self._require_loaded(run))
             start = event_store.first(run)
             if known is None or not known.is_current():
                 if run not in self._places:
@@ -481,7 +489,7 @@ class Tasks:
         """Raise ModelError where the model of a run was an object of this notebook, or a script, that is gone."""
         kind, colon, _ = start.model.partition(":")
         try:
-            model = model_of_run(start, self._held_agent(start.agent))
+            model = model_of_run(start, self._find_agent(start.agent))
             if model == start.model and (kind == "scripted" or not colon):
                 model_named(model, self._notebook.namespace)
         except ModelError as error:
@@ -496,7 +504,7 @@ class Tasks:
         with self._apart.under_its_cell(run.id):
             driven = self._drive(run)
             if has_cell:
-                self._told(driven)
+                self._show_result(driven)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else status_text(run.status)}."
 
     def resume(self, run: str, answer: str, *, force: bool = False, model: str = "", says: str = "") -> Result:
@@ -507,10 +515,10 @@ class Tasks:
             model: another one from here on.
             says: which run it is, where nobody named it; shown above what it does.
         """
-        found = self._find(self._loaded(run), model).resume(answer, by=person().name, force=force)
+        found = self._find(self._require_loaded(run), model).resume(answer, by=person().name, force=force)
         if says:
             self._place_shown(found).line(says)
-        return self._told(self._drive(found))
+        return self._show_result(self._drive(found))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
@@ -525,7 +533,7 @@ class Tasks:
         if model or known is None or not known.is_current():
             start = event_store.first(found)
             place = self._places.get(found) or self._place_again(start)
-            agent = self._held_agent(start.agent)
+            agent = self._find_agent(start.agent)
             if not model:
                 self._check_model(start)
             known = self.runs[found] = reopen_run(place, found, agent=agent, can_ask=self.can_ask(), model=model)
@@ -541,7 +549,7 @@ class Tasks:
             raise UsageProblem(f"run {short_run(start.run)} acted on what was in memory alone, and that kernel is gone")
         return place
 
-    def _loaded(self, run: str) -> str:
+    def _require_loaded(self, run: str) -> str:
         """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
         self._refuse_elsewhere(run)
         session = self._notebook.session
@@ -567,7 +575,7 @@ class Tasks:
             self._show(run, run.halt())
         return self._rests(run)
 
-    def _stopped(self, run: str) -> Run[Any]:
+    def _halt_run(self, run: str) -> Run[Any]:
         """The run of a cell that was interrupted just as it began: it is shown as any that was."""
         if run not in self.place().event_store.runs():
             del self._places[run]
@@ -579,9 +587,16 @@ class Tasks:
 
     def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
         beside = self._notebook.beside
-        shown(iter(items), self._place_shown(run), beside.asks, beside.ended, left_open(run.events), self._changed)
+        show_events(
+            iter(items),
+            self._place_shown(run),
+            beside.asks,
+            beside.ended,
+            find_open_step(run.events),
+            self._describe_changes,
+        )
 
-    def _changed(self, run: str) -> str:
+    def _describe_changes(self, run: str) -> str:
         """What the run changed, as its line in a panel says it; "" where that is nothing, or not known."""
         from agent_kernel.queries import agents, reader
 
@@ -614,15 +629,15 @@ class Tasks:
 
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):
-            return _shown_value(run)
+            return _find_shown_value(run)
         outcome, has_page = run.outcome, getattr(self._shell, "kernel", None) is not None
         if has_page and (run.status == "interrupted" or outcome.limit):
             raise TaskStopped(outcome.reason)
         shown = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
         raise TaskEnded(outcome.reason, shown if has_page else ())
 
-    def _told(self, run: Run[Any]) -> Result:
-        value = _shown_value(run)
+    def _show_result(self, run: Run[Any]) -> Result:
+        value = _find_shown_value(run)
         if run.status == "completed" and value is not None:
             self._shell.displayhook(value)
         return Lines((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
@@ -646,7 +661,7 @@ def _limits(cell: AgentCell, agent: Agent) -> Limits:
     return msgspec.structs.replace(agent.limits, **said)
 
 
-def _shown_value(run: Run[Any]) -> object:
+def _find_shown_value(run: Run[Any]) -> object:
     """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
     return None if is_outside(run.model) else run.outcome.value
 
@@ -683,7 +698,7 @@ def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
 # -- follow a race in the cell that began it: a line that says how far it is, and the pick of its judge
 
 
-def followed(race: Race, place: Shown) -> None:
+def follow_race(race: Race, place: Shown) -> None:
     """Wait until all candidates have ended; an interrupt ends the race, and keeps what they did."""
     many = plural(len(race.candidates), "candidate")
     place.progress(f"{many} running")

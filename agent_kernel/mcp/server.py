@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context, MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Call", "MainThread", "guarded", "main", "over_http", "over_stdio", "server_of"]
+__all__ = ["Call", "MainThread", "guard_app", "main", "over_http", "over_stdio", "server_of"]
 
 
 Call: typing.TypeAlias = Callable[[str, dict[str, object], str], Awaitable[ToolAnswer]]
@@ -118,14 +118,14 @@ async def over_http(server: MCPServer[Any], port: int, token: str) -> None:
 
     listening = socket.create_server(("127.0.0.1", port))
     at = listening.getsockname()[1]
-    app = guarded(server.streamable_http_app(), at, token)
+    app = guard_app(server.streamable_http_app(), at, token)
     config = uvicorn.Config(app, log_level="warning")
     sys.stderr.write(f"Serving http://127.0.0.1:{at}/mcp\nAuthorization: Bearer {token}\n")
     sys.stderr.flush()
     await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def guarded(app: ASGIApp, port: int, token: str) -> ASGIApp:
+def guard_app(app: ASGIApp, port: int, token: str) -> ASGIApp:
     """The app, for those who know the token, and for no page of a browser that comes from elsewhere."""
     ours = {f"http://127.0.0.1:{port}".encode(), f"http://localhost:{port}".encode()}
     wanted = f"Bearer {token}".encode()
@@ -316,12 +316,12 @@ def _serve(options: Namespace) -> None:
 
         agents: defaultdict[str, str] = defaultdict(lambda: options.agent or f"{_AGENT}-{secrets.token_hex(2)}")
 
-        def used(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
+        def use_tool(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
             with without_input():
                 return served.call(tool, arguments, agents[client])
 
         async def call(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
-            return await main_thread.do(lambda: used(tool, arguments, client))
+            return await main_thread.do(lambda: use_tool(tool, arguments, client))
 
         server = server_of(call, _version())
         if options.http is None:
@@ -334,9 +334,9 @@ def _serve(options: Namespace) -> None:
 def _namespace(options: Namespace) -> AbstractContextManager[Served]:
     begin: Callable[..., AbstractContextManager[Served]]
     if options.kernel is not None:
-        from agent_kernel.mcp.tools import connected
+        from agent_kernel.mcp.tools import connect
 
-        begin = partial(connected, options.kernel, wait_s=options.wait_s)
+        begin = partial(connect, options.kernel, wait_s=options.wait_s)
     else:
         from agent_kernel.mcp.tools import open_store
 

@@ -65,7 +65,7 @@ __all__ = [
     "ToolCall",
     "Tools",
     "answered",
-    "connected",
+    "connect",
     "open_store",
     "without_input",
 ]
@@ -128,7 +128,7 @@ class Tools:
             repo = self._scope().repo
             tree = repo.tree(self._scope().commit(ref)[1].tree)
             names = [name for name in tree if not name.startswith("\0") and not self._is_hidden(name)]
-            lines = {name: _stored_line(repo, name, tree.get(name)) for name in sorted(names)[:_MOST_NAMES]}
+            lines = {name: _describe_stored(repo, name, tree.get(name)) for name in sorted(names)[:_MOST_NAMES]}
             many = len(names)
         more = [f"… and {many - len(lines)} more"] if many > len(lines) else []
         return "\n".join([*(f"{name}: {line}" for name, line in lines.items()), *more]) or "There are no variables yet."
@@ -143,7 +143,7 @@ class Tools:
             raise NameNotFoundError(name, ref)
         place = self._live()
         try:
-            return self._said("show", f"{ref}:{name}")
+            return self._run_command("show", f"{ref}:{name}")
         except NameNotFoundError:
             if place is None or ref != "HEAD" or name not in place.names():
                 raise
@@ -156,7 +156,7 @@ class Tools:
             limit: at most so many commits.
             name: only those that changed this variable.
         """
-        return self._said("log", "-n", str(max(1, min(limit, 200))), *(["--", name] if name else []))
+        return self._run_command("log", "-n", str(max(1, min(limit, 200))), *(["--", name] if name else []))
 
     def show(self, ref: str = "HEAD") -> str:
         """One commit: its code, what it showed, and what it did to each variable.
@@ -166,7 +166,7 @@ class Tools:
         """
         if split_path(ref)[1] is not None:
             raise UsageProblem("show takes a commit; preview takes a variable")
-        return self._said("show", ref, "--outputs")
+        return self._run_command("show", ref, "--outputs")
 
     def diff(self, old: str = "HEAD~1", new: str = "HEAD", name: str = "") -> str:
         """Which variables differ between two commits, and how.
@@ -174,7 +174,7 @@ class Tools:
         Args:
             name: only this variable.
         """
-        return self._said("diff", old, new, *(["--", name] if name else []))
+        return self._run_command("diff", old, new, *(["--", name] if name else []))
 
     # -- acting
 
@@ -209,28 +209,28 @@ class Tools:
             name: only this variable, into what is there now.
         """
         move = Move(expand_dash(ref) or ref, name)
-        return self._moved(move, "checkout", ref, *(["--", name] if name else []))
+        return self._make_move(move, "checkout", ref, *(["--", name] if name else []))
 
     def undo(self) -> str:
         """Take back the last operation on the variables.
 
         Where somebody else did it, this may have to wait for a person's approval, as run_python says.
         """
-        return self._moved(Move(), "undo")
+        return self._make_move(Move(), "undo")
 
     # -- answering
 
-    def _said(self, *words: str) -> str:
+    def _run_command(self, *words: str) -> str:
         return answer(words, self._scope())[0].to_text(120)
 
-    def _moved(self, move: Move, *words: str) -> str:
+    def _make_move(self, move: Move, *words: str) -> str:
         """Make a move in the agent's name, or say what it waits for."""
-        place = self._steps.opened()
-        asked = self._steps.asked(move)
+        place = self._steps.open_context()
+        asked = self._steps.request_approval(move)
         if asked or place.session is None:
-            return asked or self._said(*words)
+            return asked or self._run_command(*words)
         with acting_as(place.session, self._steps.author):
-            return self._said(*words)
+            return self._run_command(*words)
 
     def _scope(self) -> Scope:
         place = self._live()
@@ -278,10 +278,10 @@ def _live_line(place: ExecutionContext, name: str) -> str:
     entry = repo.tree_at(place.session.head).get(name)
     summary = describe.summary_of(repo, entry) if entry is not None else None
     is_of_head = summary is not None and line.partition(",")[0] == summary.type  # else it changed since
-    return _stored_line(repo, name, entry) if is_of_head and describe.not_saved(repo, name, entry) else line
+    return _describe_stored(repo, name, entry) if is_of_head and describe.not_saved(repo, name, entry) else line
 
 
-def _stored_line(repo: Repository, name: str, entry: Entry | None) -> str:
+def _describe_stored(repo: Repository, name: str, entry: Entry | None) -> str:
     missing = describe.not_saved(repo, name, entry)
     if missing is None or not missing.is_whole:
         return describe.entry_said(repo, name, entry)
@@ -322,7 +322,7 @@ class Steps:
         self._decides = decides
         self._running: Run[Any] | None = None
 
-    def opened(self) -> ExecutionContext:
+    def open_context(self) -> ExecutionContext:
         """The namespace, opened now if it was not."""
         return self._place()
 
@@ -330,9 +330,9 @@ class Steps:
         """Run code as a step, or say what it waits for."""
         task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
         model = outside(self._agent.name, code)
-        return self._driven(start_run(self._agent, task[:_MOST_TASK], self._place(), model=model))
+        return self._drive(start_run(self._agent, task[:_MOST_TASK], self._place(), model=model))
 
-    def asked(self, move: Move) -> str:
+    def request_approval(self, move: Move) -> str:
         """What a person has to be asked before a move is made; "": nothing, it may be made now.
 
         Raises:
@@ -351,7 +351,7 @@ class Steps:
         run = start_run(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
         approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
-        return self._driven(reopen_run(place, run))
+        return self._drive(reopen_run(place, run))
 
     @property
     def author(self) -> Author:
@@ -369,15 +369,15 @@ class Steps:
         if place.event_store.first(found).model != outside(self._agent.name).name:
             raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
         if state_of(tuple(place.event_store.of(found))) == "running":
-            return self._driven(reopen_run(place, found))
-        return self._told(tuple(place.event_store.of(found)))
+            return self._drive(reopen_run(place, found))
+        return self._describe_step(tuple(place.event_store.of(found)))
 
     def stop(self) -> None:
         """Interrupt the code that runs, if any does; from any thread."""
         if self._running is not None:
             self._running.cancel("the agent outside took it back")
 
-    def _driven(self, run: Run[Any]) -> str:
+    def _drive(self, run: Run[Any]) -> str:
         self._running = run
         try:
             for _ in run.stream():
@@ -387,9 +387,9 @@ class Steps:
             raise
         finally:
             self._running = None
-        return self._told(run.events)
+        return self._describe_step(run.events)
 
-    def _told(self, events: Sequence[Event]) -> str:
+    def _describe_step(self, events: Sequence[Event]) -> str:
         """The last step: what it showed and changed, and what it did that going back does not cover."""
         asked = approval.open_request(events)
         if asked is not None:
@@ -507,7 +507,7 @@ _GONE: Final = "The kernel has ended, or does not answer any more; it is not kno
 
 
 @contextmanager
-def connected(
+def connect(
     connection_file: str, *, agent: str, approve: str, step_s: float | None, wait_s: float
 ) -> Generator[Kernel]:
     """A connection to the kernel of this file (or of this id), closed at the end.
@@ -564,7 +564,7 @@ class Kernel:
             stop_on_error=False,
         )
         reply = self._reply(message, until)
-        return ToolAnswer(_BUSY if reply is None else _GONE, failed=True) if not reply else _told(reply)
+        return ToolAnswer(_BUSY if reply is None else _GONE, failed=True) if not reply else _decode_reply(reply)
 
     def stop(self) -> None:
         """Interrupt what runs there; from any thread."""
@@ -608,7 +608,7 @@ class Kernel:
                 return True
 
 
-def _told(reply: dict[str, Any]) -> ToolAnswer:
+def _decode_reply(reply: dict[str, Any]) -> ToolAnswer:
     content = reply["content"]
     shown = content.get("user_expressions", {}).get("answer", {})
     if shown.get("status") != "ok":

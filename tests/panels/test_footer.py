@@ -109,7 +109,7 @@ def test_it_is_no_output_of_the_cell(tmp_path: Path, front: Front) -> None:
     collector = Collector()
     tap: Any = KernelTap(collector, front.ip, front.ip)
     front.run("x = 1")
-    tap._shown("display_data", {"data": front.display.shown[-1]}, None)
+    tap._collect_display("display_data", {"data": front.display.shown[-1]}, None)
     assert collector.is_empty
 
 
