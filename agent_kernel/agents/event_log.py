@@ -41,7 +41,7 @@ from agent_kernel.agents.events import (
     Usage,
     decode_event,
     encode_event,
-    escape_surrogates,
+    escape_all_texts,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
 from agent_kernel.repository import Holder
@@ -195,7 +195,7 @@ class EventStore:
         try:
             bodies = [encode_event(event) for event in stamped]
         except UnicodeEncodeError:
-            stamped = [escape_surrogates(event) for event in stamped]
+            stamped = [escape_all_texts(event) for event in stamped]
             bodies = [encode_event(event) for event in stamped]
         new: dict[bytes, bytes | None] = {
             _key(event.run, event.seq): body for event, body in zip(stamped, bodies, strict=True)

@@ -46,7 +46,7 @@ __all__ = [
     "Usage",
     "decode_event",
     "encode_event",
-    "escape_surrogates",
+    "escape_all_texts",
     "pack",
 ]
 
@@ -406,10 +406,10 @@ def pack(given: msgspec.Struct) -> bytes:
     try:
         return msgspec.msgpack.encode(given)
     except UnicodeEncodeError:
-        return msgspec.msgpack.encode(escape_surrogates(given))
+        return msgspec.msgpack.encode(escape_all_texts(given))
 
 
-def escape_surrogates(given: S) -> S:
+def escape_all_texts(given: S) -> S:
     """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
 
     def legible(value: object) -> object:

@@ -410,7 +410,7 @@ class _Listed:
         return f"candidate {self.candidate} of {short_run(self.parent)}, {self.model}" if self.candidate else self.task
 
     @property
-    def describe(self) -> str:
+    def status(self) -> str:
         """How it stands, in words."""
         race = self.raced.describe(self.picked) if self.raced is not None else ""
         return race or (f"given up: {cut(self.denied, 60)}" if self.denied else self.stands)
@@ -438,7 +438,7 @@ class Runs(Result):
                 short_run(one.run),
                 clean(one.agent),
                 cut(clean(one.title), 60),
-                one.said,
+                one.status,
                 str(one.steps),
                 f"{one.tokens:,}",
                 "" if one.cost is None else f"${one.cost:.2g}",

@@ -153,8 +153,7 @@ def _ending(ask_exit: Callable[..., Any]) -> Callable[..., Any]:
         gate = _gate()
         if isinstance(gate, _LeftBehind):
             return None
-        stopped = gate and gate.check("ends", "the kernel", (), inspect.currentframe())
-        if stopped is not None:
+        if gate is not None and (stopped := gate.check("ends", "the kernel", (), inspect.currentframe())) is not None:
             raise stopped
         return ask_exit(self, *args, **kwargs)
 
