@@ -258,7 +258,7 @@ class RedactedTexts:
         return self._words.spans(text, whole=True)
 
     def find_in_other_case(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where those with a digit stand in capitals, or without: words may do so without being meant."""
+        """Where those with a digit or of several words stand in capitals, or without: a word may do so without being meant."""
         self._extend()
         lower = text.lower()
         return self._folded.spans(lower) if len(lower) == len(text) else iter(())
@@ -268,7 +268,7 @@ class RedactedTexts:
             word = "".join(filter(str.isalnum, text))
             if len(word) >= _TELLING:
                 self._words.add(word)
-            if len(text) >= _TELLING and any(map(str.isdigit, text)):
+            if len(text) >= _TELLING and (any(map(str.isdigit, text)) or len(text.split(maxsplit=1)) > 1):
                 self._folded.add(text.lower())
         self._new = []
 
@@ -325,14 +325,17 @@ def _least(value: str) -> int:
 
 
 class RedactedNumbers:
-    """The numbers that no model is told. Those of fewer than four characters are too common to be looked for."""
+    """The numbers and days that no model is told. Numbers of fewer than four characters are too common to be looked for."""
 
     def __init__(self) -> None:
         self._known: set[float] = set()  # without their signs
+        self._days: set[tuple[int, int, int]] = set()  # year, month, day
         self._rounded: dict[int, set[float]] = {}  # to so many decimals
         self._sorted: list[float] = []
         self._columns: list[Any] = []  # sorted arrays of numpy's, each of numbers that those before lack
         self._rounded_columns: dict[int, list[Any]] = {}
+        self._cut: set[float] = set()  # without their decimals
+        self._cut_columns: list[Any] = []
 
     def learn(self, spelled: str) -> bool:
         """Learn a number as Python writes it. Returns False where it cannot be compared: not a real number, or infinite."""
@@ -345,8 +348,13 @@ class RedactedNumbers:
         if len(spelled.lstrip("-")) >= SHORTEST and value not in self._known:
             self._known.add(value)
             self._rounded.clear()
+            self._cut.clear()
             self._sorted = []
         return True
+
+    def learn_day(self, year: int, month: int, day: int) -> None:
+        """Learn a day, however it is written."""
+        self._days.add((year, month, day))
 
     def learn_all(self, numbers: Any) -> None:
         """Learn the numbers of an array of numpy's, of real numbers."""
@@ -363,17 +371,23 @@ class RedactedNumbers:
         if len(found):
             self._columns.append(found)
             self._rounded_columns.clear()
+            self._cut_columns = []
 
     def are_in(self, word: str) -> bool:
         """Whether a word has one of these numbers."""
         return self.mask(word) != word
 
     def mask(self, text: str) -> str:
-        """The text without these numbers."""
+        """The text without these numbers and days."""
+        if self._days:
+            text = _DAY.sub(self._mask_day, text)
         if not self._known and not self._columns:
             return text
         text = _ELSEWHERE.sub(self._as_elsewhere, text)
         return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
+
+    def _mask_day(self, found: re.Match[str]) -> str:
+        return found[0] if self._days.isdisjoint(_days_of(found)) else summaries.MASK
 
     def _as_elsewhere(self, found: re.Match[str]) -> str:
         """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
@@ -384,18 +398,21 @@ class RedactedNumbers:
     def _touching(self, found: re.Match[str]) -> str:
         written = found[0]
         is_telling = len(written.partition(".")[0]) >= _TELLING_DIGITS or len(written) > _TELLING_DIGITS + 1
-        return summaries.MASK if is_telling and self._is_hidden(written) else written
+        return summaries.MASK if is_telling and self._is_hidden(written, is_cut=False) else written
 
     def _one(self, found: re.Match[str]) -> str:
         written = found[0]
-        if self._is_hidden(written):
+        has_decimals = re.match(r",\d", found.string[found.end() : found.end() + 2]) is not None  # as others write them
+        if self._is_hidden(written, is_cut=not has_decimals):
             return summaries.MASK
         if "," not in written:
             return written
         # A list without spaces looks like one number with commas.
-        return ",".join(summaries.MASK if self._is_hidden(part) else part for part in written.split(","))
+        parts = written.split(",")
+        return ",".join(summaries.MASK if self._is_hidden(part, is_cut=False) else part for part in parts)
 
-    def _is_hidden(self, written: str) -> bool:
+    def _is_hidden(self, written: str, *, is_cut: bool = True) -> bool:
+        """Whether this is a hidden number, rounded perhaps. `is_cut`: or what stands before its decimals, as `int` gives it."""
         if len(written) < SHORTEST:
             return False
         value = float(written.replace(",", ""))
@@ -405,7 +422,8 @@ class RedactedNumbers:
             return False
         if "e" in written.lower():
             return self._is_shortened(value, *written.lower().split("e"))
-        return self._is_rounded(value, len(written.partition(".")[2]))
+        decimals = len(written.partition(".")[2].rstrip("0"))
+        return self._is_rounded(value, decimals) or (is_cut and not decimals and self._is_cut(value))
 
     def _is_rounded(self, value: float, decimals: int) -> bool:
         if decimals not in self._rounded:
@@ -413,6 +431,14 @@ class RedactedNumbers:
         if self._columns and decimals not in self._rounded_columns:
             self._rounded_columns[decimals] = [column.round(decimals) for column in self._columns]
         return value in self._rounded[decimals] or _is_in(self._rounded_columns.get(decimals, ()), value)
+
+    def _is_cut(self, value: float) -> bool:
+        """Whether a number without decimals is a hidden one without its own."""
+        if not self._cut:
+            self._cut.update(float(math.floor(one)) for one in self._known)
+        if self._columns and not self._cut_columns:
+            self._cut_columns = [column // 1 for column in self._columns]
+        return value in self._cut or _is_in(self._cut_columns, value)
 
     def _is_shortened(self, value: float, mantissa: str, exponent: str) -> bool:
         """Whether a number with an exponent is a hidden one with fewer digits: `1.234568e+06`."""
@@ -426,6 +452,45 @@ class RedactedNumbers:
         return any(
             column.searchsorted(value - half) < column.searchsorted(value + half, "right") for column in self._columns
         )
+
+
+# A day in digits, in whatever order, with the name of its month, and as Python's own classes write it.
+_DAY: Final = re.compile(
+    r"""(?<![\w.])(?:
+      (\d{1,4})([-./\s])(\d{1,2})\2(\d{2,4})
+    | (\d{1,2})(?:st|nd|rd|th)?[-.\s,]{1,2}([A-Za-z]{3,9})\.?[-\s,]{1,2}(\d{2,4})
+    | ([A-Za-z]{3,9})\.?[-\s](\d{1,2})(?:st|nd|rd|th)?,?[-\s](\d{4})
+    | (\d{4}),\s?(\d{1,2}),\s?(\d{1,2})
+    | (\d{4})(\d\d)(\d\d)
+    )(?!\d)""",
+    re.VERBOSE,
+)
+_MONTH_NUMBERS: Final = {name[:3].lower(): number for number, name in enumerate(_MONTHS) if name}
+
+
+def _days_of(found: re.Match[str]) -> Iterator[tuple[int, int, int]]:
+    """The days that a text may mean, each as year, month and day."""
+    one, _, two, three, *named = found.groups()
+    if one:
+        first, second, third = int(one), int(two), int(three)
+        yield from _in_centuries(one, first, second, third)
+        yield from _in_centuries(three, third, second, first)
+        yield from _in_centuries(three, third, first, second)
+        return
+    day, month, year, month_before, day_behind, year_behind, *digits = named
+    if month or month_before:
+        number = _MONTH_NUMBERS.get((month or month_before)[:3].lower(), 0)
+        yield from _in_centuries(year or year_behind, int(year or year_behind), number, int(day or day_behind))
+        return
+    numbers = [int(part) for part in digits if part]
+    yield numbers[0], numbers[1], numbers[2]
+
+
+def _in_centuries(written: str, year: int, month: int, day: int) -> Iterator[tuple[int, int, int]]:
+    yield year, month, day
+    if len(written) <= 2:
+        yield 1900 + year, month, day
+        yield 2000 + year, month, day
 
 
 def _is_in(columns: Any, value: float) -> bool:
@@ -674,6 +739,7 @@ class Reader:
             since = moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
             for scale in (1, 10**3, 10**6, 10**9):
                 self._numbers.learn(str(int(since * scale)))
+            self._numbers.learn_day(moment.year, moment.month, moment.day)
             if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
                 return {value.isoformat()}
             # Without the names that the machine's own language has for months.

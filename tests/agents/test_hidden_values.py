@@ -223,6 +223,25 @@ def test_a_hidden_text_that_is_cut_off_is_masked(held: str, shown: str) -> None:
     assert summaries.MASK in told
 
 
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("1987-03-12 14:05:22", ["datetime.date(1987, 3, 12)", "12-03-1987", "12-Mar-1987", "12.03.87", "03/12/1987"]),
+        ("1987-03-12 14:05:22", ["March 12, 1987", "12. March 1987", "Mar 12th, 1987", "19870312", "1987/3/12"]),
+        (91827.35, ["91827", "91827.0", "91827.4", "91,827", "91.827,35"]),
+        ("Ann Miller", ["ANN MILLER", "ann miller"]),
+    ],
+)
+def test_a_hidden_day_number_or_name_is_masked_however_it_is_written(held: Any, shown: list[str]) -> None:
+    values = pd.Series([held] if held == "Ann Miller" or type(held) is float else pd.to_datetime([held]))
+    for text in shown:
+        told, _ = sent({"held": values}, f"print('<{text}>')", hide=("held",))
+        assert f"<{text}>" not in told, text
+        assert f"<{summaries.MASK}" in told or f"({summaries.MASK}" in told, text
+    told, _ = sent({"held": values}, "print('13-03-1987 is a day, and 4711 a number')", hide=("held",))
+    assert "13-03-1987 is a day, and 4711 a number" in told
+
+
 def test_a_hidden_file_that_is_too_large_to_read_withholds_what_a_step_shows() -> None:
     with Path("large").open("w+b") as held:
         held.truncate(1 << 27)

@@ -300,7 +300,7 @@ def test_a_hidden_number_or_date_is_masked_as_other_languages_write_it() -> None
     import datetime
 
     said = ("48213,77", "48.213,77", "48 213.77", "48'213.77", "13.05.1987", "13 May 1987", "19870513", "1987/05/13")
-    others = "48213,78 2 48 214.77 13.05.1988 (48,77) 48 213 [48213,77,1]"
+    others = "48213,78 2 48 214.77 13.05.1988 (48,77) 48 212 [48213,77,1]"
     held = {"held": 48213.77, "born": datetime.date(1987, 5, 13)}
     told, events = sent(dict(held), f"print({said!r}, {others!r})", hide=tuple(held))
     for text in (told, events):
