@@ -18,12 +18,14 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 TELLING = (
     "password db_password PASSWD mysqlPwd OPENAI_API_KEY apiKey access_token authToken client_secret private_key "
     "AWS_SECRET_ACCESS_KEY ssh_key smtp_pass credentials Authorization cookie api_tokens token "
-    "otp otp_code pin_code pinCode pass Passwort passwort mot_de_passe contraseña contrasena パスワード 密码 senha wachtwoord"
+    "otp otp_code pin_code pinCode pass Passwort passwort mot_de_passe contraseña contrasena パスワード 密码 senha wachtwoord "
+    "openai_key creds slack_webhook webhook_url jwt ssn wifi_key kennwort"
 )
 EVERYDAY = (
     "tokens n_tokens max_tokens tokenizer author keyboard monkey compass secretary key token_count x "
     "password_strength auth_rate cookies_sold cookie_recipe api_key_name password_hash_algo secrets_found password_hint "
-    "passwords_df_rows pin_codes_count motion opinion passed bypass pass_rate optical"
+    "passwords_df_rows pin_codes_count motion opinion passed bypass pass_rate optical "
+    "sort_key primary_key foreign_keys webhook_count classname"
 )
 
 
@@ -56,6 +58,12 @@ def test_an_everyday_name_is_not_masked(name: str) -> None:
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
         "postgres://me:hunter2@db.example/x",
+        "https://hooks.slack.com/services/T0001/B0001/abcdefghijkl",
+        "https://discord.com/api/webhooks/123456/abcdefGHIJKL-xyz",
+        "https://x.blob.core.windows.net/c?sv=1&sig=abcdefghijklmnop%3D",
+        "curl -s -u ann:hunter2x https://example.org",
+        "dapi" + "a1" * 16,
+        "dop_v1_" + "ab" * 32,
         "Authorization: Bearer abcdef0123456789",
         'config = {"password": "hunter2"}',
         "export API_KEY=abcdef",

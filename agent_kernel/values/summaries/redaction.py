@@ -78,11 +78,40 @@ _LONGEST_LABEL = 40
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBER = re.compile("[0-9]+")
 _ANYWHERE = re.compile(
-    r"passw(?:or)?d|passwort|passphrase|motdepasse|contrasena|wachtwoord|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
+    r"passw(?:or)?d|passwort|kennwort|passphrase|motdepasse|contrasena|wachtwoord|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
 )
 # Whole words are sets: an expression of them takes longer to compile than all names of a notebook to look up.
 _KEY_OWNERS = frozenset(
-    ["ssh", "encryption", "signing", "master", "account", "auth", "service", "session", "storage", "license", "client"]
+    [
+        *(
+            "ssh",
+            "encryption",
+            "signing",
+            "master",
+            "account",
+            "auth",
+            "service",
+            "session",
+            "storage",
+            "license",
+            "client",
+        ),
+        *("openai", "anthropic", "gemini", "mistral", "cohere", "huggingface", "hf", "aws", "azure", "gcp", "google"),
+        *(
+            "stripe",
+            "github",
+            "gitlab",
+            "slack",
+            "twilio",
+            "sendgrid",
+            "mailgun",
+            "datadog",
+            "sentry",
+            "wandb",
+            "kaggle",
+        ),
+        *("wifi", "wpa", "vpn", "deploy", "hmac", "jwt", "aes", "rsa", "fernet", "cipher", "webhook"),
+    ]
 )
 _PASS_OWNERS = frozenset(
     [
@@ -107,7 +136,9 @@ _PASS_OWNERS = frozenset(
     ]
 )
 _TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", "user", "id", "csrf"])
-_WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn", "otp", "totp", "pincode", "senha", "senhas"])
+_WHOLE_WORDS = frozenset(
+    ["pwd", "pw", "auth", "cookie", "cookies", "dsn", "otp", "totp", "pincode", "senha", "senhas"]
+) | frozenset(["creds", "jwt", "jwts", "ssn", "webhook"])
 # Words for a password that are not of the letters a to z; `contraseña` is also written with a tilde of its own.
 _OTHER_LETTERS = ("contraseña", "contrasen\u0303a", "パスワード", "密码", "密碼", "пароль", "비밀번호")
 # Last words that say the name is of a number or a kind: token_count, secret_type.
@@ -156,29 +187,55 @@ _CONTENT = (
         | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
         | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}[A-Za-z0-9._-]*
         | xox[abeoprs]-[A-Za-z0-9-]{8,} | hf_[A-Za-z0-9]{16,} | npm_[A-Za-z0-9]{24,} | pypi-[A-Za-z0-9_-]{24,}
+        | dapi[0-9a-f]{32} | dop_v1_[0-9a-f]{64}
         | [0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])
         | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}[A-Za-z0-9._-]* | SG\.[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]*
         | (?P<bearer>[Bb]earer[ ]+)[A-Za-z0-9._~+/-]{12,}=*
         | (?P<basic>[Bb]asic[ ]+)(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}=*
       )
+    | (?P<hook>hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/\d+/)[A-Za-z0-9_/-]{8,}
+    | (?P<signed>[?&]sig=)[A-Za-z0-9%+/=_-]{16,}
+    | (?P<curl>\bcurl\b[^\n]*?\s-u\s*["']?[^\s:"']+:)[^\s"']+
     | (?P<login>://[^/\s:@]*:)[^@/\s]+(?=@)
     | (?P<said>(?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?)
       (?!\{[^{}]*\}|•)[^\s"',;]{4,}
     """
 )
-_KEPT = ("bearer", "basic", "login", "said")  # what stands before the secret and says what it is
+_KEPT = (
+    "bearer",
+    "basic",
+    "login",
+    "said",
+    "hook",
+    "signed",
+    "curl",
+)  # what stands before the secret and says what it is
 
 # Looking for words one by one takes a twentieth of the time of an expression that names them all.
 # Code in which none of these stands gives no literal a name that could be one of a secret.
 _WORDS_OF_SECRETS = (
     *("pass", "pw", "secret", "key", "cred", "auth", "bearer", "token", "cookie", "dsn", "otp", "pin", "senha"),
-    *("access", "private", "contrase", "wachtwoord", *_OTHER_LETTERS),
+    *("access", "private", "contrase", "wachtwoord", "kennwort", "jwt", "ssn", "webhook", *_OTHER_LETTERS),
 )
 # Every alternative of _CONTENT needs one of these, in whatever case.
 _HINTS = (
     *("-----begin", "sk-", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
     *("akia", "asia", "aiza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyj", "sg.", "earer", "asic", ":aa"),
-    *("://", "passw", "pwd", "secret", "token", "key"),
+    *(
+        "://",
+        "passw",
+        "pwd",
+        "secret",
+        "token",
+        "key",
+        "dapi",
+        "dop_v1_",
+        "sk",
+        "hooks.slack",
+        "webhooks/",
+        "sig=",
+        "curl",
+    ),
 )
 
 
@@ -202,8 +259,8 @@ def _may_hold_a_secret(text: str) -> bool:
 def names_a_secret(name: str) -> bool:
     """Whether a variable, key, column or parameter of this name should not be shown.
 
-    >>> [names_a_secret(n) for n in ("OPENAI_API_KEY", "dbPassword", "auth_token", "tokens", "n_tokens", "author")]
-    [True, True, True, False, False, False]
+    >>> [names_a_secret(n) for n in ("openai_key", "dbPassword", "auth_token", "webhook_url", "tokens", "n_tokens", "sort_key")]
+    [True, True, True, True, False, False, False]
     """
     # No number makes a name a secret or not: v0 to v4999 are one name.
     return _names_a_secret(_NUMBER.sub("0", name[:_WINDOW])) if name else False
