@@ -335,12 +335,14 @@ def _read_lines(body: str, known: frozenset[str]) -> Reading:
     return "doubt"
 
 
+# `[i for i range(3)]`: a comprehension with a slip in it. In round brackets it may be an aside: `(one plot for each region)`.
+_COMPREHENSION: Final = re.compile(r"(?:\w+\s*=\s*)?(?:\[[^\]]*\sfor\s.*\]|\{[^}]*\sfor\s.*\})")
 # `my var = 3`: what is done to it would be a verb.
 _NAME_IN_TWO: Final = re.compile(r"(?:an?|the|my|our|this|that|one|new|old)\s+\w+\s*[-+*/]?=(?!=)")
 
 
 def _read_line(line: str, known: Collection[str]) -> Reading:
-    if _SIGNS.match(line) or _NAME_IN_TWO.match(line) or _TRACEBACK.match(line) or _MAGICS.match(line):
+    if _COMPREHENSION.fullmatch(line) or any(sign.match(line) for sign in (_SIGNS, _NAME_IN_TWO, _TRACEBACK, _MAGICS)):
         return "code"
     if _speaks(line, known):
         return "task"
