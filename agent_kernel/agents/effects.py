@@ -16,6 +16,7 @@ import functools
 import inspect
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -46,6 +47,7 @@ __all__ = [
     "is_left_by_a_step",
     "is_on_a_steps_thread",
     "is_own",
+    "is_read_only",
     "is_steps_code",
     "lineage",
     "may_act_later",
@@ -955,8 +957,23 @@ def _listening(args: Args) -> Description:
     return ("", "") if is_named else ("listens", "all addresses")
 
 
+_READ_ONLY: Final = re.compile(r"file:[^?#]*\?(?:[^#]*&)?(?:mode=ro|immutable=1)(?:&[^#]*)?")
+
+
+def is_read_only(address: str) -> bool:
+    """Whether SQLite opens a database at this address only to read it."""
+    return _READ_ONLY.fullmatch(address) is not None
+
+
 def _database(args: Args) -> Description:
-    return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
+    """A database is opened, and made where it is not there."""
+    opened = args[0] if args else ""
+    if opened in (":memory:", ""):
+        return "", ""
+    # Where there is none, it is no address but the name of a file, which is made without `uri=True`.
+    if type(opened) is str and is_read_only(opened) and Path(opened[len("file:") :].partition("?")[0]).is_file():
+        return "", ""
+    return "opens database", _text(opened)
 
 
 def _describe_load(args: Args) -> Description:

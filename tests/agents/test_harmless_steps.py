@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -111,6 +113,16 @@ def test_what_a_step_does_in_a_temporary_place_of_its_own_is_not_asked_about(
 ) -> None:
     setup = "import os, pickle, sqlite3, tempfile\nfrom pathlib import Path\nimport pandas as pd\nsales = pd.DataFrame({'a': [1]})"
     assert asked(place, [setup, step]) == {}
+
+
+def test_a_database_that_is_only_read_is_not_asked_about(place: ExecutionContext) -> None:
+    with closing(sqlite3.connect("shop.db")) as base:
+        base.executescript("create table t (a); insert into t values (5)")
+    reading = "import sqlite3, pandas as pd\nbase = sqlite3.connect('file:shop.db?mode=ro', uri=True)\npd.read_sql('select * from t', base)\nbase.close()"
+    assert asked(place, [reading]) == {}
+    for act in ("sqlite3.connect('file:new.db?mode=ro').execute('create table t (a)')", "sqlite3.connect('shop.db')"):
+        assert asks(place, f"import sqlite3\nconnect = sqlite3.connect\n{act.replace('sqlite3.', '')}") != ""
+    assert not list(Path().glob("*new.db*"))
 
 
 @pytest.mark.parametrize(

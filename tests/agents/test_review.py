@@ -179,6 +179,8 @@ IN_MEMORY = [
     "duckdb.sql('select 1')\nduckdb.sql('create table t as select * from df')",
     "c = duckdb.connect()\nc.execute('insert into t select * from df').fetchall()",
     "engine.execute('select * from t where x = 1')",
+    "c = sqlite3.connect('file:shop.db?mode=ro', uri=True)\nc.execute('select * from t').fetchall()",
+    "c = duckdb.connect('shop.db', read_only=True)\nc.execute('select * from t').df()",
 ]
 OUT_OF_MEMORY = [
     "c = sqlite3.connect(':memory:')\nc.execute(\"attach 'x' as y\")",
@@ -189,6 +191,10 @@ OUT_OF_MEMORY = [
     "c = duckdb.connect('x.db')\nc.execute('insert into t select 1')",
     "c = sqlite3.connect(':memory:')\nc = sqlite3.connect(place)\nc.execute('drop table t')",
     "engine.execute('select * into other from t')",
+    "c = sqlite3.connect('file:shop.db?mode=ro')",
+    "c = sqlite3.connect('file:shop.db?mode=rw', uri=True)",
+    "c = sqlite3.connect('file:shop.db?mode=ro', uri=True)\nc.execute(\"attach 'x' as y\")",
+    "c = duckdb.connect('shop.db', read_only=True)\nc.execute(\"copy t to 'x'\")",
 ]
 
 

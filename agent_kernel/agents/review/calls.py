@@ -99,7 +99,8 @@ def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -
     if name in ("sqlite3.connect", "duckdb.connect"):
         given = meant.whole_texts(node.args[0]) if node.args else None
         is_own = given == (":memory:",) or goes_to_memory(node, meant)
-        return "" if is_own or (name[0] == "d" and not node.args and not node.keywords) else "files"
+        is_empty = name[0] == "d" and not node.args and not node.keywords
+        return "" if is_own or is_empty or meant.opens_to_read(node, name) else "files"
     if name == "logging.basicConfig":
         return "files" if any(word.arg in ("filename", None) for word in node.keywords) else ""
     if name == "numpy.load":

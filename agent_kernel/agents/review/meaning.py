@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
-from agent_kernel.agents.effects import is_own
+from agent_kernel.agents.effects import is_own, is_read_only
 from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import (
@@ -539,7 +539,7 @@ class Meanings:
                 return False
 
     def is_database_in_memory(self, node: ast.expr) -> bool:
-        """Whether it is a connection to a database that no file holds but a temporary one, or a cursor of it."""
+        """Whether it is a connection that writes to no file but a temporary one, or a cursor of it."""
         match node:
             case ast.Name(id=name) if name in self.bound:
                 return self._is_only(name, self._databases)
@@ -554,9 +554,23 @@ class Meanings:
                     return False
                 if given is None:
                     return name[0] == "d"
-                return self.whole_texts(given) == (":memory:",) or self.is_temporary(given)
+                is_kept = self.whole_texts(given) != (":memory:",) and not self.is_temporary(given)
+                return not is_kept or self.opens_to_read(node, name)
             case _:
                 return self.find_dotted_name(node) == "duckdb"  # the module's own one
+
+    def opens_to_read(self, node: ast.Call, name: str) -> bool:
+        """Whether a connection to a database is opened only to be read.
+
+        Args:
+            name: of the function that opens it, dotted.
+        """
+        words = {one.arg: one.value for one in node.keywords}
+        word = words.get("uri" if name == "sqlite3.connect" else "read_only")
+        if not (isinstance(word, ast.Constant) and word.value is True):
+            return False
+        given = self.whole_texts(node.args[0]) if node.args else None
+        return name == "duckdb.connect" or bool(given and all(map(is_read_only, given)))
 
     def is_own_pickle(self, node: ast.expr) -> bool:
         """Whether it was pickled by this code: what is loaded from it is what there was."""
