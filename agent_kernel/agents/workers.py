@@ -91,7 +91,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: its place in the race, from 1.
         start, tip: hex ids of the commits where it began, and where its branch is now.
-        status: `completed`, `fail_candidate`, `interrupted`, `clarify`, or `running`.
+        status: `completed`, `failed`, `interrupted`, `clarify`, or `running`.
         reason: why it is not completed, in words.
         result, type: what it gave back, in one line, and of what type it is.
         payload: that value itself, pickled, if it could be.
@@ -322,7 +322,7 @@ def work(job: Job) -> Candidate:
 
 def fail_candidate(job: Job, reason: str, seconds: float = 0.0) -> Candidate:
     """The candidate of a job that did not come to its end."""
-    return msgspec.structs.replace(job.candidate, status="fail_candidate", reason=reason, seconds=seconds)
+    return msgspec.structs.replace(job.candidate, status="failed", reason=reason, seconds=seconds)
 
 
 def _do_job(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: Callable[[], bool]) -> Candidate:

@@ -243,7 +243,7 @@ def test_without_a_step_the_hook_costs_next_to_nothing() -> None:
         "    return time.process_time() - began\n"
         "once()\n"
         "before = min(once() for _ in range(7))\n"
-        "from agent_kernel.agents.effects import recorded\n"
+        "from agent_kernel.agents.effects import record_effects\n"
         "with record_effects(): pass\n"
         "print(min(once() for _ in range(7)) / before)\n"
     )

@@ -489,7 +489,7 @@ def test_importing_an_installed_module_may_write_its_caches(tmp_path: Path, monk
 
     code = (
         "import os, sys\n"
-        "from agent_kernel.agents.effects import recorded\n"
+        "from agent_kernel.agents.effects import record_effects\n"
         "from agent_kernel.agents.gate import Allowed, Gate\n"
         "gate = Gate(Allowed())\n"
         "with record_effects((), gate):\n"

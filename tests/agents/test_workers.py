@@ -198,8 +198,8 @@ def test_a_worker_ends_when_the_process_that_waits_for_it_has_died(state: Versio
     job = job_for(state, scripted("while True:\n    pass"))
     (tmp_path / "job").write_bytes(pickle.dumps(job))
     code = (
-        "import pickle, sys; from agent_kernel.agents.workers import supervised; "
-        f"supervised(pickle.load(open({str(tmp_path / 'job')!r}, 'rb')))"
+        "import pickle, sys; from agent_kernel.agents.workers import supervise_job; "
+        f"supervise_job(pickle.load(open({str(tmp_path / 'job')!r}, 'rb')))"
     )
     asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     event_store = EventStore(state.repo.store)
