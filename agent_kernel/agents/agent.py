@@ -217,7 +217,7 @@ class Agent:
             doc: said instead of the first line of its docstring.
         """
 
-        def given(function: Any) -> Any:
+        def give(function: Any) -> Any:
             may_change(self)
             named = name or _name_of(function)
             if not isinstance(function, Task):
@@ -231,7 +231,7 @@ class Agent:
                 was_changed(self)
             return task
 
-        return given if function is None else given(function)
+        return give if function is None else give(function)
 
     def cls(
         self,

@@ -143,7 +143,7 @@ class Beside(Protocol):
         """It has ended, and its commit is made."""
         ...
 
-    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+    def show_commit(self, report: Report, news: Sequence[Unsaved]) -> bool:
         """The commit of the cell that is ending. Return whether a line under the cell tells of it.
 
         Args:
@@ -151,11 +151,11 @@ class Beside(Protocol):
         """
         ...
 
-    def moved(self) -> str:
+    def show_move(self) -> str:
         """A verb was used, and may have moved something. Return what to say of that beside its answer, if anything."""
         ...
 
-    def left(self) -> None:
+    def leave_store(self) -> None:
         """The notebook lets go of its store, which is closed next."""
         ...
 
@@ -163,7 +163,7 @@ class Beside(Protocol):
         """Show that an agent's run waits for a person: a step of it, or a question. Return False where only lines can be shown."""
         ...
 
-    def ended(self, run: str) -> bool:
+    def show_end(self, run: str) -> bool:
         """Show how an agent's run ended, or that it was stopped. Return False where only lines can be shown."""
         ...
 
@@ -175,7 +175,7 @@ class Beside(Protocol):
         """Show what both sides of a merge changed, to be chosen from. Return False where only lines can be shown."""
         ...
 
-    def decided(self, run: str) -> None:
+    def show_decision(self, run: str) -> None:
         """What was asked may have been decided: what shows it says so."""
         ...
 
@@ -198,14 +198,14 @@ class Nothing:
     def unload(self) -> None: ...
     def cell_begins(self, prompt: str) -> None: ...
     def cell_ends(self) -> None: ...
-    def moved(self) -> str:
+    def show_move(self) -> str:
         return ""
 
-    def left(self) -> None: ...
+    def leave_store(self) -> None: ...
     def asks(self, run: str) -> bool:
         return False
 
-    def ended(self, run: str) -> bool:
+    def show_end(self, run: str) -> bool:
         return False
 
     def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
@@ -214,8 +214,8 @@ class Nothing:
     def chooses(self, conflict: MergeConflictError) -> bool:
         return False
 
-    def decided(self, run: str) -> None: ...
-    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+    def show_decision(self, run: str) -> None: ...
+    def show_commit(self, report: Report, news: Sequence[Unsaved]) -> bool:
         return False
 
     def show(self, result: Result) -> bool:
@@ -487,7 +487,7 @@ class Binding:
         self._outputs.close()
         self._spared.unspare()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
-        self.beside.left()  # nobody finds the store here any more, and whoever is looking into it comes to an end
+        self.beside.leave_store()  # nobody finds the store here any more, and whoever is looking into it comes to an end
         if session is not None:
             session.close()
             _KNOWN.setdefault(self._shell, {})[session.repo.store.url] = session.workspace.living

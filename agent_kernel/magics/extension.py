@@ -137,7 +137,7 @@ class AgentMagics(Magics):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
             raise AlreadyTold(str(error)) from None
-        stays = self._notebook.beside.moved()
+        stays = self._notebook.beside.show_move()
         if kept:
             return result.to_json() if as_json else result
         self._notebook.was_told(result.unsaved)

@@ -286,7 +286,7 @@ class LiveNotebook(Binding):
             self._report_failure(failure)
             return
         if report is not None:
-            self._notices.report(report, self.beside.committed, self.repo)
+            self._notices.report(report, self.beside.show_commit, self.repo)
         self.spare_modules(report)
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")

@@ -248,7 +248,7 @@ class Tasks:
             executor=self._executor,
             names=notebook.names,
             cell=lambda: cell or (notebook.cell_id, notebook.cell_number),
-            moved=notebook.beside.moved,
+            moved=notebook.beside.show_move,
             on_main=True,
         )
 
@@ -342,7 +342,7 @@ class Tasks:
         )
         self.races[begun.id] = begun
         follow_race(begun, self._new_place())
-        self._notebook.beside.moved()
+        self._notebook.beside.show_move()
         return begun
 
     def _agent(self, cell: AgentCell) -> tuple[Agent, object]:
@@ -436,7 +436,7 @@ class Tasks:
         if away is not None and log.state == "pending" and decision != "deny":
             raise away
         approval.decide(log, decision, code=code, reason=reason, by=person().name)
-        self._notebook.beside.decided(log.run)
+        self._notebook.beside.show_decision(log.run)
         if branch:
             return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
         if away is not None:
@@ -499,7 +499,7 @@ class Tasks:
     def _apart_from_cells(self, run: Run[Any]) -> str:
         has_cell = not is_outside(run.model)  # else no cell gave it its task
         if has_cell and not self._apart.can_show(run.id):
-            self._notebook.beside.decided(run.id)
+            self._notebook.beside.show_decision(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
         with self._apart.under_its_cell(run.id):
             driven = self._drive(run)
@@ -591,7 +591,7 @@ class Tasks:
             iter(items),
             self._place_shown(run),
             beside.asks,
-            beside.ended,
+            beside.show_end,
             find_open_step(run.events),
             self._describe_changes,
         )
@@ -620,8 +620,8 @@ class Tasks:
         return self._shown[run.id]
 
     def _rests(self, run: Run[Any]) -> Run[Any]:
-        self._notebook.beside.decided(run.id)
-        self._notebook.beside.moved()
+        self._notebook.beside.show_decision(run.id)
+        self._notebook.beside.show_move()
         return run
 
     def _new_place(self) -> Shown:

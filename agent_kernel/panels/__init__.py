@@ -145,13 +145,13 @@ class Panels:
         self._jobs.cell_begins(prompt)
         if self._server is not None:
             self._server.cell_begins()
-        self.moved()
+        self.show_move()
 
     def cell_ends(self) -> None:
         self._jobs.cell_ends()
-        self.moved()
+        self.show_move()
 
-    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+    def show_commit(self, report: Report, news: Sequence[Unsaved]) -> bool:
         session = self._notebook.session
         if not self._notebook.footer or report.commit is None or report.record is None or session is None:
             return False
@@ -169,7 +169,7 @@ class Panels:
             return False
         return line is not None
 
-    def moved(self) -> str:
+    def show_move(self) -> str:
         said = ""
         if self._server is not None:
             try:
@@ -181,14 +181,14 @@ class Panels:
                 logger.exception("the panels were not told")
         return said
 
-    def left(self) -> None:
+    def leave_store(self) -> None:
         if self._server is not None:
             self._server.leave(_LEFT)
 
     def asks(self, run: str) -> bool:
         from agent_kernel.panels.cards import Card
 
-        self.decided(run)  # what it asked before, which the run went on from
+        self.show_decision(run)  # what it asked before, which the run went on from
         try:
             card = Card(self.server(), run, rich=self._is_rich(), later=not self._cell().startswith("vscode-"))
             data, metadata = card.bundle()
@@ -228,7 +228,7 @@ class Panels:
         panel.when_closed(self._panel_closed)
         return panel.bundle()
 
-    def ended(self, run: str) -> bool:
+    def show_end(self, run: str) -> bool:
         session = self._notebook.session
         if session is None:
             return False
@@ -271,7 +271,7 @@ class Panels:
             return False
         return True
 
-    def decided(self, run: str) -> None:
+    def show_decision(self, run: str) -> None:
         card = self._cards.get(run)
         try:
             if card is None or card.waits():
@@ -339,7 +339,7 @@ class Panels:
         """Let a front end go on with the history of a notebook in which no cell has run yet."""
         if self._jobs.is_free and self._notebook.session is None:
             self._notebook.bind_ahead()
-            self.moved()
+            self.show_move()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
         from agent_kernel.panels.context import PageChannel
