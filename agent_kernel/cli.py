@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.commands.describe import living_holders
+from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import find_store
 from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
@@ -194,7 +194,7 @@ def _refuse_used(repo: Repository, verb: Command, options: Namespace) -> None:
         touched = [options.name] if verb.name == "branch" else []
     else:
         touched = [repo.head().branch]
-    holders = living_holders(repo)
+    holders = find_living_holders(repo)
     for branch in touched:
         if branch in holders:
             forced = _FORCED[verb.name in ("checkout", "switch")]

@@ -113,7 +113,7 @@ def _forget_heads(repo: Repository) -> None:
     """Forget where workers and sub-agents were whose process died: what they left would be kept for nobody."""
     heads = [name for name, head in repo.heads().items() if name.startswith(ASIDE) and head.branch is not None]
     if heads:
-        alive = {holder.session for _, holder in repo.leases.living()}
+        alive = {holder.session for _, holder in repo.leases.find_living()}
         for name in heads:
             if name not in alive:
                 repo.drop_head(name)

@@ -103,7 +103,7 @@ def key(run: str) -> bytes:
 
 def begin() -> bytes:
     """A new loop of this process; what is stored of it."""
-    holder = Holder.here(secrets.token_hex(8))
+    holder = Holder.of_this_process(secrets.token_hex(8))
     _driving.add(holder.session)
     return msgspec.msgpack.encode(holder)
 

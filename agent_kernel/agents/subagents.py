@@ -72,7 +72,9 @@ class Fork:
         at = session.save_step()
         self.branch = f"{agent}-{short_run(run)}"
         aside = ASIDE + secrets.token_hex(4)
-        session.repo.acquire_lease(self.branch, Holder.here(aside))  # before it is there: should this process die now
+        session.repo.acquire_lease(
+            self.branch, Holder.of_this_process(aside)
+        )  # before it is there: should this process die now
         session.repo.create_branch(self.branch, at)
         self._at: ObjectId = at
         self._parent = session

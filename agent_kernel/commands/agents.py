@@ -192,14 +192,14 @@ def edit(scope: Scope, options: Namespace) -> Result:
     """Put the code that waits into a cell, where it can be changed; running that cell lets it run."""
     notebook = scope.notebook
     assert notebook is not None
-    run = _waiting(scope, options.run)
+    run = _find_waiting(scope, options.run)
     asked = approval.open_request(tuple(EventStore(scope.repo.store).of(run)))
     assert asked is not None
     notebook.tasks.offer_edit(run, asked.code)
     return Lines((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
 
 
-def _waiting(scope: Scope, run: str) -> str:
+def _find_waiting(scope: Scope, run: str) -> str:
     event_store = EventStore(scope.repo.store)
     if run:
         return event_store.find(run)
@@ -229,7 +229,7 @@ def _find_question(event_store: EventStore, run: str) -> Question | None:
 
 
 def _decide(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
-    found = _waiting(scope, run)
+    found = _find_waiting(scope, run)
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
     log = approval.log_of(EventStore(scope.repo.store), found)
@@ -249,7 +249,7 @@ def resume_arguments(parser: Parser) -> None:
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
 
 
-def _resting(event_store: EventStore) -> str:
+def _find_resting(event_store: EventStore) -> str:
     """The newest run that stopped or asks; without one, that which failed, where it was the last that was begun.
 
     Raises:
@@ -281,7 +281,7 @@ def resume(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     event_store = EventStore(scope.repo.store)
-    run = event_store.find(options.run) if options.run else _resting(event_store)
+    run = event_store.find(options.run) if options.run else _find_resting(event_store)
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)

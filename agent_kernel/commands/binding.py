@@ -81,7 +81,7 @@ def status(scope: Scope, options: Namespace) -> Result:
         changed = live_ranks(scope.session.namespace, [change.name for change in found.changed])
         tree = None if at is None else at[1].tree
         return Where(found, at, changed, runs, describe.holders_among(scope.repo, tree, found.lost))
-    holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
+    holders = {name: str(holder) for name, holder in describe.find_living_holders(scope.repo).items()}
     names = len(scope.repo.tree(at[1].tree)) if at else 0
     return StoreStatus(head.branch, at, names, holders, scope.repo.store.url, runs)
 

@@ -37,18 +37,18 @@ __all__ = [
     "atoms_of",
     "code_size",
     "columns_of",
+    "compare_columns",
+    "compare_memory",
+    "compare_numbers",
     "dense_array",
     "differences",
     "in_units",
     "integers",
+    "is_same",
+    "is_same_column",
     "items_of",
     "only_call",
     "read_stored",
-    "same",
-    "same_column",
-    "unlike",
-    "unlike_column",
-    "unlike_numbers",
     "widget_changes",
 ]
 
@@ -188,12 +188,12 @@ def integers(found: object) -> tuple[int, ...]:
     return tuple(one for one in items_of(found) if isinstance(one, int))
 
 
-def same(before: Stored, after: Stored, old: object, new: object, but: frozenset[int] = frozenset()) -> bool:
+def is_same(before: Stored, after: Stored, old: object, new: object, but: frozenset[int] = frozenset()) -> bool:
     """Whether two descriptions, and the buffers that they speak of, are equal. `but`: calls to pass over, by identity."""
-    return _same(before, after, old, new, but, set())
+    return _is_same(before, after, old, new, but, set())
 
 
-def _same(
+def _is_same(
     before: Stored, after: Stored, old: object, new: object, but: frozenset[int], seen: set[tuple[int, int]]
 ) -> bool:
     """`seen`: pairs that are equal if all else is. A stream may speak of the same tuple very often."""
@@ -209,11 +209,11 @@ def _same(
         if id(old) in but and id(new) in but:
             return True
         parts = ((old.args, new.args), (old.state, new.state))
-        return old.name == new.name and all(_same(before, after, one, other, but, seen) for one, other in parts)
+        return old.name == new.name and all(_is_same(before, after, one, other, but, seen) for one, other in parts)
     if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
         one, other = items_of(cast("object", old)), items_of(cast("object", new))
         return len(one) == len(other) and all(
-            _same(before, after, *both, but, seen) for both in zip(one, other, strict=True)
+            _is_same(before, after, *both, but, seen) for both in zip(one, other, strict=True)
         )
     if isinstance(old, float) and isinstance(new, float) and isnan(old):
         return isnan(new)  # the missing value of a column
@@ -273,7 +273,7 @@ class Unlike(msgspec.Struct):
         return f"{said}: row {first:,}" if first == last else f"{said}, between rows {first:,} and {last:,}"
 
 
-def unlike(repo: Repository, one: Blob, other: Blob, whole: int, start: int, many: int) -> Unlike | None:
+def compare_memory(repo: Repository, one: Blob, other: Blob, whole: int, start: int, many: int) -> Unlike | None:
     """How `many` elements from `start` on differ, counted from there; None where that cannot be told.
 
     Args:
@@ -303,7 +303,7 @@ def unlike(repo: Repository, one: Blob, other: Blob, whole: int, start: int, man
     return found
 
 
-def unlike_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Unlike:
+def compare_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Unlike:
     """How many of `many` elements differ. Those of the same number are equal."""
     found = Unlike()
     found.add_all(list(compress(count(), map(ne, old, new))), 0, many)
@@ -419,7 +419,7 @@ class _Within:
             yield from self._between(was.get(name), now[name], f"{path}.{name}".lstrip("."), depth, hides=hides)
 
     def _are_same(self, was: dict[str, object], now: dict[str, object], name: str) -> bool:
-        return name in was and same(*self._sides, was[name], now[name])
+        return name in was and is_same(*self._sides, was[name], now[name])
 
     def _between(
         self, old: object, new: object, path: str, depth: int, *, hides: bool
@@ -480,14 +480,14 @@ def _in_array(before: Stored, after: Stored) -> Iterator[str]:
     if not (isinstance(old, Call) and isinstance(new, Call) and old.name == new.name and new.name in _ARRAYS):
         return
     arrays = _both(old, new)
-    if arrays is None or not same(before, after, old, new, frozenset(map(id, arrays))):
+    if arrays is None or not is_same(before, after, old, new, frozenset(map(id, arrays))):
         return
     was, now = arrays
     shape, order = now.args[2], now.args[3]
     total = prod(integers(shape))
     if was.args[2:4] != (shape, order):
         return
-    found = _unlike(before, after, was, now, 0, total)
+    found = _compare_arrays(before, after, was, now, 0, total)
     if found is not None and (found.many or found.left):
         row = prod(integers(shape)[1:])  # elements of one step along the first axis, as they lie in memory
         yield found.describe(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
@@ -509,9 +509,9 @@ def _in_column(
     named = summary.kind == "frame"
     known = position < len(summary.columns)
     column = f"column {clean(summary.columns[position].name) if known else position}: " if named else ""
-    if same_column(before, after, old[position], new[position]):
+    if is_same_column(before, after, old[position], new[position]):
         return ""
-    found = unlike_column(before, after, old[position], new[position])
+    found = compare_columns(before, after, old[position], new[position])
     if found is None:
         return f"{column}contents differ"
     arrays = _both(old[position][0].args[0], new[position][0].args[0])
@@ -519,22 +519,22 @@ def _in_column(
     return column + found.describe(rows, "row" if named else "value", 1) if found.many or found.left else ""
 
 
-def same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:
+def is_same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:
     """Whether a column's block is stored as it was."""
-    return old[1] == new[1] and same(before, after, old[0].args[0], new[0].args[0])
+    return old[1] == new[1] and is_same(before, after, old[0].args[0], new[0].args[0])
 
 
-def unlike_column(before: Stored, after: Stored, old: Part, new: Part) -> Unlike | None:
+def compare_columns(before: Stored, after: Stored, old: Part, new: Part) -> Unlike | None:
     """Which rows of a column differ; None where that cannot be told from its memory."""
     (was, was_row), (now, row) = old, new
     arrays = _both(was.args[0], now.args[0])
     if arrays is None or row != was_row or not _are_alike(*arrays):
         return None
     former, dense = arrays
-    if not same(before, after, was.args[0], now.args[0], frozenset([id(former), id(dense)])):
+    if not is_same(before, after, was.args[0], now.args[0], frozenset([id(former), id(dense)])):
         return None  # also what its values stand for
     rows = integers(dense.args[2])[-1]
-    return _unlike(before, after, former, dense, row * rows, rows)
+    return _compare_arrays(before, after, former, dense, row * rows, rows)
 
 
 def _both(old: object, new: object) -> tuple[Call, Call] | None:
@@ -554,19 +554,19 @@ def _are_alike(one: Call, other: Call) -> bool:
     return bool(shape) and one.args[2:4] == other.args[2:4] and (len(shape) == 1 or one.args[3] == "C")
 
 
-def _unlike(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
+def _compare_arrays(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
     was, now = old.args[0], new.args[0]
     if not isinstance(was, Buffer) or not isinstance(now, Buffer):
         return None
     if new.name == OBJECTS:
-        return _unlike_objects(before, after, old, new, start, many)
+        return _compare_objects(before, after, old, new, start, many)
     if old.args[1] != new.args[1]:  # of another kind
         return None
     whole = prod(integers(new.args[2]))
-    return unlike(after.repo, before.blobs[was.position], after.blobs[now.position], whole, start, many)
+    return compare_memory(after.repo, before.blobs[was.position], after.blobs[now.position], whole, start, many)
 
 
-def _unlike_objects(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
+def _compare_objects(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
     """Which objects differ: equal ones may have other codes on either side, so those are numbered anew."""
     was, now = atoms_of(before, old), atoms_of(after, new)
     if was is None or now is None or many > _MOST_CODES:
@@ -574,7 +574,7 @@ def _unlike_objects(before: Stored, after: Stored, old: Call, new: Call, start: 
     numbers = _Numbers()
     first, second = [numbers.of(atom) for atom in was], [numbers.of(atom) for atom in now]
     one, other = _codes(before, old, len(was), start, many), _codes(after, new, len(now), start, many)
-    return unlike_numbers(map(first.__getitem__, one), map(second.__getitem__, other), many)
+    return compare_numbers(map(first.__getitem__, one), map(second.__getitem__, other), many)
 
 
 def _codes(side: Stored, array: Call, distinct: int, start: int, many: int) -> Sequence[int]:

@@ -39,6 +39,7 @@ __all__ = [
     "decorations",
     "entry_line",
     "entry_outline",
+    "find_living_holders",
     "grown",
     "grown_between",
     "growth",
@@ -46,7 +47,6 @@ __all__ = [
     "is_code",
     "label",
     "live_ranks",
-    "living_holders",
     "mask_commit",
     "most_interesting_first",
     "names_close_to",
@@ -174,7 +174,7 @@ def commit_json(found: ObjectId, commit: Commit) -> dict[str, Json]:
     }
 
 
-def living_holders(repo: Repository) -> dict[str, Holder]:
+def find_living_holders(repo: Repository) -> dict[str, Holder]:
     """The branches that living processes write to, with who they are."""
     found = {name: repo.lease_of(name) for name in repo.branches()}
     return {name: holder for name, holder in found.items() if holder is not None and holder.is_alive(repo.store)}
@@ -256,7 +256,7 @@ def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     told = _some(names)
     kind = f" ({_some(kinds)})" if kinds else ""
     if len(kinds) == 1 and any(name in holders for name in names):
-        kind, told = "", _and([_holding(name, kinds[0]) if name in holders else name for name in names])
+        kind, told = "", _and([_name_holder(name, kinds[0]) if name in holders else name for name in names])
     are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
     said = f"{told} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
@@ -268,7 +268,7 @@ def _type_text(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith("agent_kernel.") else name
 
 
-def _holding(name: str, kind: str) -> str:
+def _name_holder(name: str, kind: str) -> str:
     return f"{name} (holds {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind})"
 
 

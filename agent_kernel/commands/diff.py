@@ -28,10 +28,10 @@ __all__ = [
     "details_of",
     "diff",
     "diff_arguments",
-    "differing",
     "environment_changes",
     "environment_facts",
     "environment_of",
+    "find_differences",
 ]
 
 
@@ -52,7 +52,7 @@ def diff(scope: Scope, options: Namespace) -> Result:
         if names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
         return _environments(scope.repo, old, (new, commit))
-    differences = most_interesting_first(scope.repo, differing(scope.repo, old, new))
+    differences = most_interesting_first(scope.repo, find_differences(scope.repo, old, new))
     if names:
         _check_names(scope.repo, names, old, new)
         differences = [one for one in differences if one.name in names]
@@ -70,7 +70,7 @@ class Differing(NamedTuple):
     new: Entry | None
 
 
-def differing(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[Differing]:
+def find_differences(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[Differing]:
     """What differs, and the names of classes that were altered in place, whose own entries are the same."""
     found = repo.diff(old, new)
     trees = repo.tree_at(old), repo.tree_at(new)

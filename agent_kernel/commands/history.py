@@ -160,7 +160,7 @@ def log(scope: Scope, options: Namespace) -> Log:
     rows = list(islice(found, None if limit is None else limit + 1))
     shown = rows if limit is None else rows[:limit]
     return Log(
-        nothing=_nothing(scope, options, limit) if not shown else "",
+        nothing=_explain_empty(scope, options, limit) if not shown else "",
         commits=tuple(shown),
         refs=describe.decorations(scope.repo, scope.head()),
         now_ns=scope.now_ns,
@@ -203,7 +203,7 @@ def _older(scope: Scope, options: Namespace, shown: int) -> str:
     return scope.spell_command("log", "-n", str(4 * shown), *search)
 
 
-def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
+def _explain_empty(scope: Scope, options: Namespace, limit: int | None) -> str:
     """Why there is nothing to show."""
     head = scope.head().commit
     if head is None:
@@ -370,7 +370,7 @@ def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> 
 def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     wide = [max(width_of(plain(fact[at])) for fact in facts) for at in range(3)]
     if width is not None:
-        wide = _fitting(wide, width)
+        wide = _fit_columns(wide, width)
     found: list[list[Piece]] = []
     for chips, took, when in facts:
         parts = [
@@ -383,7 +383,7 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     return found
 
 
-def _fitting(wide: list[int], width: int) -> list[int]:
+def _fit_columns(wide: list[int], width: int) -> list[int]:
     """How wide each column may be, 0: it goes. First goes how long it took, then when it was, and the names never."""
     names, took, when = min(wide[0], _CHIPS), wide[1], wide[2]
     for times in ([took, when], [0, when]):

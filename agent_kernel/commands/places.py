@@ -294,7 +294,7 @@ def _is_used(store: Path) -> bool:
     from agent_kernel.commands import describe  # with what results are made of: a notebook that has a store needs none
 
     with closing(Repository.open(store, create=False)) as repo:
-        return bool(describe.living_holders(repo))
+        return bool(describe.find_living_holders(repo))
 
 
 # -- A new store that starts as a copy of another: `bind --from`

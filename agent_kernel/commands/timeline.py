@@ -320,7 +320,7 @@ class Finder:
                     self._characters += length
                 self._digests[id] = digest
 
-    def _says(self, record: Record, digest: Digest, words: str) -> bool:
+    def _contains(self, record: Record, digest: Digest, words: str) -> bool:
         if digest.text is not None and words not in digest.text:
             return False
         return words in text_of(mask_commit(self._repo.commit_at(record.id)))
@@ -346,7 +346,7 @@ class Finder:
                 since = moment(value, tz_s)
                 return lambda record, digest: since is not None and record.time_ns >= since
             case _:
-                return lambda record, digest: self._says(record, digest, folded)
+                return lambda record, digest: self._contains(record, digest, folded)
 
 
 def terms_of(text: str) -> list[tuple[str, str]]:

@@ -275,7 +275,9 @@ def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
         aim = _aim(context, found.id)
         return Act(op, found, aim.label, aim.id)
     if isinstance(found, Decided):
-        return Act(op, found, f"step {_waiting(context, found).step} of {_waiting(context, found).agent}")
+        return Act(
+            op, found, f"step {_find_open_request(context, found).step} of {_find_open_request(context, found).agent}"
+        )
     if isinstance(found, Picked):
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
@@ -286,7 +288,7 @@ def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
     return Act(op, found, "")
 
 
-def _waiting(context: PanelContext, args: Decided) -> ApprovalRequested:
+def _find_open_request(context: PanelContext, args: Decided) -> ApprovalRequested:
     """What is asked, if it is still what whoever decides has seen."""
     with context.inside() as (repo, _):
         events = tuple(EventStore(repo.store).of(args.run))

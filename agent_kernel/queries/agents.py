@@ -402,7 +402,7 @@ def _title(run: Details, asks: Details) -> str:
     return f"{run['author']['name']} wants to run step {asks['step']}"
 
 
-def _ways(run: Details) -> list[str]:
+def _list_commands(run: Details) -> list[str]:
     short = run["short"]
     return [f"%agent approve --run {short}", f"%agent edit --run {short}", f"%agent deny REASON --run {short}"]
 
@@ -412,18 +412,18 @@ def _text(run: Details, asks: Details) -> str:
     rows = [
         f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _list_findings(asks)
     ]
-    rows += [f"    {line}" for line in _nothing(asks)]
+    rows += [f"    {line}" for line in _describe_absent(asks)]
     tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
-    return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_ways(run)])
+    return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_list_commands(run)])
 
 
 def _html(run: Details, asks: Details) -> str:
     pad = "padding:6px 12px"
     code = html_of(asks["code"])
-    nothing = [f'<tr><td colspan="4" style="{_CELL};{_MUTED}">{line}</td></tr>' for line in _nothing(asks)]
+    nothing = [f'<tr><td colspan="4" style="{_CELL};{_MUTED}">{line}</td></tr>' for line in _describe_absent(asks)]
     rows = "".join([*map(_html_row, _list_findings(asks)), *map(_render_effect, asks["tried"]), *nothing])
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
-    ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
+    ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _list_commands(run))
     task = escape(run["task"].strip().partition("\n")[0])
     return (
         f'<div class="agent-kernel-card" style="border:{_LINE};border-radius:2px;font-size:13px;max-width:900px">'
@@ -440,7 +440,7 @@ def _list_findings(asks: Details) -> list[Details]:
     return [row for row in asks["report"] if row["items"] or row["risky"]]
 
 
-def _nothing(asks: Details) -> list[str]:
+def _describe_absent(asks: Details) -> list[str]:
     """All that was not found, in one line: `Does not use the network, write files or delete.`"""
     missing: list[str] = [row["word"] for row in asks["report"] if not row["items"] and not row["risky"]]
     words = [_ABOUT.get(word, word.lower()) for word in missing]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import msgspec
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.contents import ARRAY, Stored, integers, items_of, read_stored, same
+from agent_kernel.commands.contents import ARRAY, Stored, integers, is_same, items_of, read_stored
 from agent_kernel.commands.describe import most_interesting_first
 from agent_kernel.commands.diff import (
     Differing,
     details_of,
-    differing,
     environment_changes,
     environment_facts,
     environment_of,
+    find_differences,
 )
 from agent_kernel.commands.text import clean_lines
 from agent_kernel.commands.timeline import Record, reachable_commits
@@ -174,7 +174,7 @@ def key_rows(before: Summary | None, after: Summary | None, old: Stored | None, 
     for key in islice(dict.fromkeys([*now, *was]), _MOST_ITEMS):
         differ = was.get(key) != now.get(key)
         if not differ and old is not None and new is not None and key in kept[0] and key in kept[1]:
-            differ = not same(old, new, kept[0][key], kept[1][key])
+            differ = not is_same(old, new, kept[0][key], kept[1][key])
         rows.append(
             Pair(shorten_line(key), was.get(key), now.get(key), differ and before is not None and after is not None)
         )
@@ -206,7 +206,7 @@ def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
         differ = both and (
             name not in was
             or name not in now
-            or (old is not None and new is not None and not same(old, new, was[name], now[name]))
+            or (old is not None and new is not None and not is_same(old, new, was[name], now[name]))
         )
         rows.append(Pair(shorten_line(name), texts[0], texts[1], differ))
     return tuple(sorted(rows, key=lambda row: not row.changed)[:_MOST_ITEMS])
@@ -324,7 +324,7 @@ def _changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Cha
 
 def _change(repo: Repository, one: Differing) -> Change:
     before, after = summary_of(repo, one.old), summary_of(repo, one.new)
-    missing = _missing(repo, one.name, one.old), _missing(repo, one.name, one.new)
+    missing = _why_not_saved(repo, one.name, one.old), _why_not_saved(repo, one.name, one.new)
     old, new = _content(one.old, before, missing[0]), _content(one.new, after, missing[1])
     is_placeholder = [each is not None and each.is_whole for each in missing]
     if one.how == "~" and all(is_placeholder):
@@ -354,7 +354,7 @@ def summary_of(repo: Repository, entry: Entry | None) -> summaries.Summary | Non
         return None
 
 
-def _missing(repo: Repository, name: str, entry: Entry | None) -> describe.NotSaved | None:
+def _why_not_saved(repo: Repository, name: str, entry: Entry | None) -> describe.NotSaved | None:
     try:
         return describe.not_saved(repo, name, entry)
     except StoreError:
@@ -588,7 +588,7 @@ def commit(context: QueryContext, args: At) -> Details:
     """One commit."""
     id, found = context.resolve(args.id)
     before = before_of(context, found, args.against)
-    changes, more = _changes_of(context.repo, differing(context.repo, None if before is None else before[0], id))
+    changes, more = _changes_of(context.repo, find_differences(context.repo, None if before is None else before[0], id))
     subject, is_code = subject_of(found)
     masked = mask_commit(found)
     return Details(
@@ -758,7 +758,7 @@ def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
 def compare(context: QueryContext, args: Between) -> Comparison:
     """Variables, code and environment of two commits."""
     (a, before), (b, after) = context.resolve(args.a), context.resolve(args.b)
-    found = differing(context.repo, a, b)
+    found = find_differences(context.repo, a, b)
     changes, more = _changes_of(context.repo, found)
     names = {one.name for one in found}
     same = [name for name in context.repo.tree(after.tree).names() if not name.startswith("\0") and name not in names]

@@ -76,7 +76,7 @@ __all__ = [
     "day_of",
     "find_stop",
     "growth",
-    "listing_of",
+    "lay_out",
     "make_wait_row",
     "pieces_of",
     "run_row",
@@ -368,7 +368,7 @@ def _cap_lane(lane: int | None) -> int | None:
     return None if lane is None else min(lane, _LAST_LANE)
 
 
-def listing_of(
+def lay_out(
     view: View,
     colours: Colours,
     matching: Collection[ObjectId] | None,
@@ -542,7 +542,7 @@ def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int],
     Args:
         rank: how interesting a name is, 0 the most; of equal names the largest comes first.
     """
-    saved, not_saved = _apart(changed)
+    saved, not_saved = _separate_unsaved(changed)
     saved.sort(key=lambda change: (rank(change.name), -change.size))
     room = _CHIPS - bool(not_saved)
     chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
@@ -555,7 +555,7 @@ def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
     return [name for sign, name, _ in chips if sign == "~"]
 
 
-def _apart(changed: Changed) -> tuple[list[Change], list[str]]:
+def _separate_unsaved(changed: Changed) -> tuple[list[Change], list[str]]:
     """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
     not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
     return [change for change in changed[0] if change.name not in not_saved], list(not_saved)
@@ -566,7 +566,7 @@ def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
 
 
 def counts_of(changed: Changed) -> dict[Sign, int]:
-    saved, not_saved = _apart(changed)
+    saved, not_saved = _separate_unsaved(changed)
     counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
     if not_saved:
         counts["!"] = len(not_saved)

@@ -23,7 +23,7 @@ from agent_kernel.queries.listing import (
     Listing,
     chips_of,
     counts_of,
-    listing_of,
+    lay_out,
     make_wait_row,
     run_row,
     select_changed,
@@ -176,13 +176,13 @@ def rows(context: QueryContext, args: Listed) -> Page:
 def locate(context: QueryContext, args: Sought) -> Located:
     """The row that a commit stands in."""
     id, _ = context.resolve(args.id)
-    _, listing = context.listing(args)
+    _, listing = context.list_rows(args)
     return Located(listing.rows.get(id))
 
 
 def _page(context: QueryContext, query: Query, start: int, n: int, most_bytes: int | None = None) -> Page:
     with context.lock:
-        spread, listing = context.listing(query)
+        spread, listing = context.list_rows(query)
         found: list[Row] = []
         size = 0
         items = listing.items[start : start + n]
@@ -313,7 +313,7 @@ def faces_of(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = No
 
 def _preview(context: QueryContext, spread: Spread, most: int, now_ns: int) -> Preview:
     # The days of whoever saves it: nobody knows where it will be read.
-    listing = listing_of(spread.view, spread.colours, None, time.localtime(now_ns / 1e9).tm_gmtoff, fold=False)
+    listing = lay_out(spread.view, spread.colours, None, time.localtime(now_ns / 1e9).tm_gmtoff, fold=False)
     rows: list[Row] = []
     for item in listing.items:
         if sum(isinstance(row, CommitRow) for row in rows) >= most:

@@ -199,7 +199,7 @@ class Numbers:
             return around.tobytes() * count
         return around.cast(_OF_SIZE[self._item])[:: self._step].tobytes()
 
-    def unlike(self, other: Numbers) -> list[int] | None:
+    def find_differences(self, other: Numbers) -> list[int] | None:
         """The places at which the two differ; None where they are of different kinds, or too long to compare."""
         if (self._code, self._order, self.count) != (other._code, other._order, other.count):
             return None

@@ -30,7 +30,7 @@ from agent_kernel.errors import (
     StoreUnavailableError,
     TooLargeError,
 )
-from agent_kernel.queries.listing import Colours, Listing, colours_of, listing_of, where_stopped
+from agent_kernel.queries.listing import Colours, Listing, colours_of, lay_out, where_stopped
 from agent_kernel.queries.wording import Author, Ref, shorten_line
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.history import person
@@ -357,7 +357,7 @@ class QueryContext:
         found = open_question(tuple(EventStore(self.repo.store).of(run)))
         return None if found is None else (run, found)
 
-    def listing(self, query: Query) -> tuple[Spread, Listing]:
+    def list_rows(self, query: Query) -> tuple[Spread, Listing]:
         """The rows of a query, and the history that they are of."""
         with self.lock:
             spread = self.history_now()
@@ -367,7 +367,7 @@ class QueryContext:
                 matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
                 asked_ns = {run: asked.time_ns for run, asked in spread.waiting.items()}
                 unfolded = frozenset(query.unfolded)
-                found = listing_of(
+                found = lay_out(
                     spread.view,
                     spread.colours,
                     matching,
@@ -417,7 +417,7 @@ class Reader:
         if question is None:
             known = ", ".join(sorted(QUESTIONS))
             raise RequestError(shorten_line(op), f"there is no such question; the questions are {known}")
-        answer = _answering(question.module, op)(self._context, read(op, args, question.shape))
+        answer = _find_answer(question.module, op)(self._context, read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
     def faces(self) -> dict[str, Any]:
@@ -432,7 +432,7 @@ class Reader:
 
 
 @functools.cache
-def _answering(module: str, op: str) -> Callable[[QueryContext, Any], object]:
+def _find_answer(module: str, op: str) -> Callable[[QueryContext, Any], object]:
     """Its module loads with the first question of its kind: whoever opens a panel does not wait for those of the others."""
     found: Callable[[QueryContext, Any], object] = getattr(
         import_module(f"agent_kernel.queries.{module}"), _NAMES.get(op, op)

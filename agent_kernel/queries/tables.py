@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.commands.contents import read_stored, same, same_column, unlike_column
+from agent_kernel.commands.contents import compare_columns, is_same, is_same_column, read_stored
 from agent_kernel.commands.text import plural
 from agent_kernel.errors import StoreError
 from agent_kernel.queries.changes import Cell, Column, Mark, TableDiff, TableRow, summary_of
@@ -425,9 +425,11 @@ def rows_of(before: Frame | None, after: Frame | None) -> Rows:
         count = first.rows if first is not None else 0
         places = range(min(count, FEWEST))
         return Rows([], [(-1, at) if before is None else (at, -1) for at in places], {})
-    is_same = before.rows == after.rows and same(before.stored, after.stored, before.axis, after.axis)
-    found = _by_place(before, after) if is_same else _by_label(before, after)
-    if _may_be_renumbered(before, after, found) and not (is_same and _has_a_column_in_place(before, after, found)):
+    has_same_rows = before.rows == after.rows and is_same(before.stored, after.stored, before.axis, after.axis)
+    found = _by_place(before, after) if has_same_rows else _by_label(before, after)
+    if _may_be_renumbered(before, after, found) and not (
+        has_same_rows and _has_a_column_in_place(before, after, found)
+    ):
         return _by_content(before, after, found)
     return found
 
@@ -501,7 +503,9 @@ def _by_place(before: Frame, after: Frame) -> Rows:
     cells: dict[str, int] = {}
     room = _MOST_COMPARED
     for name in after.names:
-        if name not in before.parts or same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
+        if name not in before.parts or is_same_column(
+            before.stored, after.stored, before.parts[name], after.parts[name]
+        ):
             continue
         room -= 16 * after.rows
         many, places = _compare_column(before, after, name) if room > 0 else (UNKNOWN, [])
@@ -516,12 +520,12 @@ def _by_place(before: Frame, after: Frame) -> Rows:
 
 def _compare_column(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
     """How many rows of a column differ, and the first of them."""
-    found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
+    found = compare_columns(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
         return SOME if found.left else found.many, found.places
     old, new = before.columns[name], after.columns[name]
     if isinstance(old, Numbers) and isinstance(new, Numbers):  # it lies elsewhere among other columns now
-        places = old.unlike(new)
+        places = old.find_differences(new)
         if places is not None:
             return len(places), places
     many, pairs = _pairs(before, after, name, [(at, at) for at in range(after.rows)])

@@ -13,7 +13,7 @@ import msgspec
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, read_stored, widget_changes
-from agent_kernel.commands.diff import details_of, differing
+from agent_kernel.commands.diff import details_of, find_differences
 from agent_kernel.commands.show import ShownOutputs, outputs_of, page_of
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
 from agent_kernel.queries.changes import (
@@ -421,7 +421,7 @@ def variable(context: QueryContext, args: OfVariable) -> VariableDiff:
             args.name, commit_text(commit), describe.names_close_to(context.repo, commit, args.name)
         )
     old, new = (_version(context, at, name) for at in sides)
-    hows = {one.name: one.how for one in differing(context.repo, sides[0], id)}
+    hows = {one.name: one.how for one in find_differences(context.repo, sides[0], id)}
     how: Sign = sign_of(hows[name]) if hows.get(name, "=") != "=" else "="
     face, note = _face(context, old, new, name)
     lines = tuple(_lines(context, old, new, face)) if how == "~" else ()

@@ -70,7 +70,7 @@ class _Merge:
             if not any(name in self._by_them for name in unit) or choose_ours.intersection(unit):
                 continue
             changed_here = any(name in self._by_us for name in unit)
-            if changed_here and all(_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
+            if changed_here and all(_is_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
                 continue
             if not changed_here or choose_theirs.intersection(unit) or self._is_classes_of_theirs(unit):
                 changes.update((name, self._theirs.get(name)) for name in unit)
@@ -115,7 +115,7 @@ class _Merge:
     def _find_contested(self) -> list[str]:
         """Class entries that both sides changed, and not to the same."""
         both = self._by_us.keys() & self._by_them.keys()
-        return [name for name in both if name.startswith("\0") and not _same(self._by_us[name], self._by_them[name])]
+        return [name for name in both if name.startswith("\0") and not _is_same(self._by_us[name], self._by_them[name])]
 
     def _join_users_of_contested_classes(self) -> None:
         for contested in self._find_contested():
@@ -220,8 +220,8 @@ class _Units:
 
 
 def _changes(base: Tree, side: Tree) -> Mapping[str, Entry | None]:
-    return {name: new for name, old, new in base.diff(side) if not _same(old, new)}
+    return {name: new for name, old, new in base.diff(side) if not _is_same(old, new)}
 
 
-def _same(one: Entry | None, other: Entry | None) -> bool:
+def _is_same(one: Entry | None, other: Entry | None) -> bool:
     return other is None if one is None else one.is_same_value(other)

@@ -289,7 +289,7 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
     pids: str = ""  # the namespace of process numbers; "": an earlier release, or a system without any
 
     @classmethod
-    def here(cls, session: str = "") -> Holder:
+    def of_this_process(cls, session: str = "") -> Holder:
         """This process."""
         return cls(socket.gethostname(), boot_id(), os.getpid(), start_of(os.getpid()), session, pid_namespace())
 
@@ -367,7 +367,7 @@ class Leases:
         lease = self._pointers.get(_key(branch), _Lease)
         return None if lease is None else lease.holder
 
-    def living(self) -> Iterator[tuple[str, Holder]]:
+    def find_living(self) -> Iterator[tuple[str, Holder]]:
         """Branches that living processes hold."""
         for key, lease in self._pointers.all(LEASES, _Lease).items():
             if lease.holder.is_alive(self._store):
@@ -375,7 +375,7 @@ class Leases:
 
     def refuse_others(self) -> None:
         """Raise BranchInUseError if another living process works in this store."""
-        for branch, holder in self.living():
+        for branch, holder in self.find_living():
             if not holder.is_this_process():
                 raise BranchInUseError(branch, str(holder), _remedy(branch, holder))
 
@@ -742,7 +742,7 @@ class Refs:
             if ref is None:
                 raise RefNotFoundError(name, self.list_refs())
             refuse_leased(move, name)
-            lost = [] if force else self._history.missing_from(ref.commit, self._others(name))
+            lost = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
             if lost:
                 raise UnmergedBranchError(name, len(lost))
             move.enroll()
@@ -802,7 +802,7 @@ class Refs:
             move.enroll()
         move.set(key, Ref(move.stamp, at))
 
-    def _others(self, branch: str) -> list[ObjectId]:
+    def _find_other_tips(self, branch: str) -> list[ObjectId]:
         heads = [head.commit for head in self.heads().values() if head.branch is None and head.commit is not None]
         return [id for name, id in self.branches().items() if name != branch] + [*self.tags().values(), *heads]
 

@@ -323,7 +323,7 @@ def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | N
         tree = repo.tree(commit.tree)
         told = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
         found.missing -= {name for name in found.missing if name in tree or name in told}
-        found.shared |= {other for name in names for other in _sharing(tree, name)} - set(names)
+        found.shared |= {other for name in names for other in _find_sharing(tree, name)} - set(names)
         if commit.cell is not None:
             said = [name for name, word in words.items() if word.search(commit.cell.source)]
             for name in said:
@@ -405,7 +405,7 @@ def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces,
         code = redaction.holders(tree)[0] if redaction is not None else ()
         return tree.edit_rows(writer, dict.fromkeys([*names, *code])) if names else tree
 
-    def says(commit: Commit) -> dict[str, object]:
+    def redact(commit: Commit) -> dict[str, object]:
         fields = {} if redaction is None else redaction.fields(commit)
         cell = fields.get("cell", commit.cell)
         # A cell that made the variable, or looked at it, may have shown what it held.
@@ -418,7 +418,7 @@ def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces,
         edit=edit,
         renews=bool(commits),
         drops=frozenset(names),
-        says=says,
+        says=redact,
         logs=str if redaction is None else redaction.text,
     )
 
@@ -428,7 +428,7 @@ def _names(entries: set[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in entries if not name.startswith("\0")))
 
 
-def _sharing(tree: Tree, name: str) -> set[str]:
+def _find_sharing(tree: Tree, name: str) -> set[str]:
     entry = tree.get(name)
     if entry is None or not entry.leader:
         return set()

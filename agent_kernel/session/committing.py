@@ -132,7 +132,7 @@ class Committing:
         self.workspace.living.session = self.id
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
-        self._holder = Holder.here(self.id)
+        self._holder = Holder.of_this_process(self.id)
         self._cell: Running | None = None
         # The cells around agents' steps, and how much was done before.
         self._outer: list[tuple[Running | None, int]] = []
@@ -446,7 +446,7 @@ class Committing:
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
             entries, carried = not_loaded.tree_edits(
-                self.repo, self._tree, carried, staged.entries, self.ignoring.among(carried)
+                self.repo, self._tree, carried, staged.entries, self.ignoring.select(carried)
             )
         # Before the tree is edited: its nodes are at hand until then.
         draft.changed = not_loaded.compare_not_loaded(self._tree, self._carried, entries, staged.changes)

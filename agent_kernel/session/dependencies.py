@@ -357,7 +357,7 @@ class Closure:
         if group is not None:
             used |= group.globals_used
             used.update(class_entry(uid) for uid in group.classes)
-            used.update(self._holding(group.held))
+            used.update(self._find_holders(group.held))
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
             if group.holders:
@@ -372,7 +372,7 @@ class Closure:
         elif issubclass(type(value), ModuleType):
             held = find_in_module(cast("ModuleType", value), self.namespace)
             used |= held.names
-            used.update(self._holding(held.ids))
+            used.update(self._find_holders(held.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
         used.update(self._homes_of(value))
         if _loads_pickles(value):
@@ -407,7 +407,7 @@ class Closure:
         if module is None or module.__dict__ is self.namespace:
             return set()
         held = find_in_module(module, self.namespace)
-        return held.names.union(self._holding(held.ids))
+        return held.names.union(self._find_holders(held.ids))
 
     def _definitions(self) -> Iterable[str]:
         """The functions and classes of the notebook."""
@@ -418,8 +418,8 @@ class Closure:
             or (issubclass(type(value), type) and not is_of_library(cast("type", value)))
         )
 
-    def _holding(self, ids: AbstractSet[int]) -> Iterable[str]:
-        return (member for holder in self.tracking.holding(ids) for member in holder.members) if ids else ()
+    def _find_holders(self, ids: AbstractSet[int]) -> Iterable[str]:
+        return (member for holder in self.tracking.find_holders(ids) for member in holder.members) if ids else ()
 
     def _shows_namespace(self, value: object) -> bool:
         """Whether the value itself is a way to every variable: the namespace, a view or method of it, a frame, a shell."""
@@ -515,7 +515,7 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def running_code_names(namespace: Mapping[str, object]) -> set[str]:
+def find_running_names(namespace: Mapping[str, object]) -> set[str]:
     """Names used by notebook code that other threads are in the middle of."""
     if threading.active_count() < 2:
         return set()
@@ -581,7 +581,7 @@ def hooks_of_process() -> Iterator[object]:
     yield getattr(sys.modules.get("warnings"), "showwarning", None)
     yield from (*sys.meta_path, *sys.path_hooks)
     yield from (sys.stdout, sys.stderr, *_parts_of_logging())
-    yield from _waiting_tasks()
+    yield from _find_waiting_tasks()
     yield from _work_of_threads()
 
 
@@ -621,7 +621,7 @@ def _work_of_threads() -> Iterator[object]:
                 yield partial(work, *(own.get("_args") or own.get("args") or ()))
 
 
-def _waiting_tasks() -> Iterator[object]:
+def _find_waiting_tasks() -> Iterator[object]:
     """Coroutines and callbacks that wait for the running event loop."""
     asyncio: Any = sys.modules.get("asyncio")
     loop: Any = asyncio._get_running_loop() if asyncio is not None else None

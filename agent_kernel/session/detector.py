@@ -212,7 +212,7 @@ class Watching:
         self._held: dict[str, None] = {}
         self._awaited: list[object] = []  # replaced objects at whose death something would be called
 
-    def running_threads(self) -> list[str]:
+    def find_running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
         frames = dependencies.frames_of_threads()
         return [
@@ -245,9 +245,9 @@ class Watching:
             closure.mark(uses.marks)
         if not closure.everything:
             closure.add(uses.words - self._only_shown(source) - self._not_used(source, uses.words))
-            beside = self._running_beside(uses)
+            beside = self._find_changed_beside(uses)
             closure.add_code_names(beside.names)
-            found = chain(self._owed, rebound.rebound, self._holding(beside.ids))
+            found = chain(self._owed, rebound.rebound, self._find_holders(beside.ids))
             closure.add(chain(found, *(group.members for group in self.tracking.stale)))
             if self.ran_between:
                 closure.add(name for group in self.tracking for name in group.members if group.holders)
@@ -260,11 +260,11 @@ class Watching:
         grouped = frozenset[str]() if closure.everything else closure.grouped
         return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
 
-    def _running_beside(self, uses: dependencies.Uses) -> Held:
+    def _find_changed_beside(self, uses: dependencies.Uses) -> Held:
         """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
         called = self._find_used_by_magics(uses.magics)
         shown = map(id, self.outputs()) if dependencies.mentions_outputs(uses.words) else ()
-        running = dependencies.running_code_names(self.namespace)
+        running = dependencies.find_running_names(self.namespace)
         return Held(
             {*self.monitor.names, *running, *self._beside.names, *called.names},
             {
@@ -288,7 +288,7 @@ class Watching:
         """A cell begins."""
         self._figures = library_state.watch_figures()
         self._beside = self._find_callbacks()
-        self._beside.names |= dependencies.running_code_names(self.namespace)
+        self._beside.names |= dependencies.find_running_names(self.namespace)
         self.monitor.start()
 
     def _find_callbacks(self) -> Held:
@@ -340,8 +340,8 @@ class Watching:
         }
         return dependencies.not_used(source, dear, self.namespace) if dear else dear
 
-    def _holding(self, ids: set[int]) -> set[str]:
-        return {name for group in self.tracking.holding(ids) for name in group.members}
+    def _find_holders(self, ids: set[int]) -> set[str]:
+        return {name for group in self.tracking.find_holders(ids) for name in group.members}
 
     def stage(self, touched: Touched, writer: Writer) -> Staged:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
@@ -475,7 +475,7 @@ class Watching:
         chosen: list[str] = []
         left = self._credit_s
         self._dearest_s = 0.0
-        for group in self._waiting():
+        for group in self._order_checks():
             cost = max(group.cost_s, LEAST_COST_S)
             self._dearest_s = max(self._dearest_s, cost)
             if cost > left:
@@ -493,7 +493,7 @@ class Watching:
         """Whether code names of the group only what leads to data, so that the rest may not be looked at."""
         return all(name in grouped or group.data.get(name) for name in group.members)
 
-    def _waiting(self) -> Iterator[Group]:
+    def _order_checks(self) -> Iterator[Group]:
         suspects = {id(group): group for name in self._find_shared() if (group := self.tracking.groups.get(name))}
         yield from sorted(suspects.values(), key=attrgetter("checked"))  # in turn, or the first would take all the time
         yield from (group for group in self.tracking.by_age() if id(group) not in suspects)

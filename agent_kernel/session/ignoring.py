@@ -39,7 +39,7 @@ class NameList:
         # Asked for every name of the namespace after every cell: without patterns it stays a look into a set.
         return name in self._names or (self._patterns is not None and self._patterns.match(name) is not None)
 
-    def among(self, names: Iterable[str]) -> list[str]:
+    def select(self, names: Iterable[str]) -> list[str]:
         """Those of the names that it says. Without names and patterns on the list it looks at none."""
         return list(filter(self.__contains__, names)) if self._names else []
 

@@ -35,7 +35,7 @@ class _Senders:
 
     def begin(self) -> None:
         if not self.is_telling:
-            _thread.interrupt_main = _telling(_thread.interrupt_main)
+            _thread.interrupt_main = _wrap_handler(_thread.interrupt_main)
             self.is_telling = True
         if not self.blocks:
             self.before = WeakSet(threading.enumerate())
@@ -68,7 +68,7 @@ class _Senders:
 _senders: Final = _Senders()
 
 
-def _telling(act: Callable[..., None]) -> Callable[..., None]:
+def _wrap_handler(act: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(act)
     def note_and_act(signum: int = _SIGINT, /) -> None:
         if int(signum) != _SIGINT or not _senders.is_code():

@@ -286,7 +286,7 @@ class Living:
         held = self.find_held(kept, namespace)
         for item in self._pins.keys() - held.ids:
             token = self._pins[item]
-            if not (held.memory and held.meets(_lying_in(self.find_pinned(token)))):
+            if not (held.memory and held.meets(_as_held(self.find_pinned(token)))):
                 self._unpin(token)
 
     def find_held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
@@ -320,7 +320,7 @@ class _Held:
 _Hold = weakref.ref[object] | _Held
 
 
-def _lying_in(value: object) -> Held:
+def _as_held(value: object) -> Held:
     """The object itself, as what lies in another one."""
     from agent_kernel.values.surface import Held
 

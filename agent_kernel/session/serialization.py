@@ -120,7 +120,7 @@ class Components:
             return found
         if key not in self._visited and self.component_of(root_of(value)) is None:
             return None
-        for component in self._holding(key):
+        for component in self._find_components(key):
             if key not in component.outside and (
                 (root_of(value) is component.root and is_saved_with_root(value)) or self._leads_back(value, component)
             ):
@@ -128,7 +128,7 @@ class Components:
                 return component
         return None
 
-    def _holding(self, key: int) -> list[Component]:
+    def _find_components(self, key: int) -> list[Component]:
         if self._waiting:
             self._index()
         first = self._visited.get(key)

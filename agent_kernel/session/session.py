@@ -579,7 +579,7 @@ class Session(Committing):
         Args:
             is_here: what is checked out is the branch that the session is on, so all of it comes.
         """
-        stay = not_loaded.NOTHING if is_here else self._staying(target)
+        stay = not_loaded.NOTHING if is_here else self._find_staying(target)
         return not_loaded.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
 
     def foreseen_undo(self, operation: Operation) -> tuple[Change, ...]:
@@ -588,7 +588,7 @@ class Session(Committing):
         target = self.repo.tree_at(to.commit)
         return not_loaded.live_changes(self.repo, self._tree, target, self._carried, to.carried)
 
-    def _staying(self, commit: ObjectId | None) -> frozenset[str]:
+    def _find_staying(self, commit: ObjectId | None) -> frozenset[str]:
         then = self._carried_at.get(commit) if commit is not None and self._carried else None
         return not_loaded.NOTHING if then is None else self._carried & then.names()
 
@@ -608,7 +608,7 @@ class Session(Committing):
         partial: bool,
         restarted: bool = False,
     ) -> Loaded:
-        stay = self._staying(commit) if stay is None else stay
+        stay = self._find_staying(commit) if stay is None else stay
         return self.workspace.load(
             self._tree,
             target,
@@ -692,7 +692,7 @@ class Session(Committing):
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
         edits, carried = not_loaded.tree_edits(
-            self.repo, self._tree, self._carried, live, self.ignoring.among(self._carried)
+            self.repo, self._tree, self._carried, live, self.ignoring.select(self._carried)
         )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
@@ -775,9 +775,9 @@ class Session(Committing):
         notes += [
             f"{f'{names} and {holder}' if names else f'parts of {holder}'} no longer share objects: "
             "these cannot be restored in place"
-            for holder, names in self.workspace.apart(loaded)
+            for holder, names in self.workspace.find_separated(loaded)
         ]
-        threads = self.workspace.running_threads()
+        threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")
         return tuple(notes)

@@ -70,7 +70,7 @@ class Sharing:
     def _look_at_held(self) -> None:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
         held = self._dumps.find_held_live()
-        for group in self._dumps.tracking.holding_any(held) if held else ():
+        for group in self._dumps.tracking.find_sharing_held(held) if held else ():
             if group.pins != held.find_shared(group.reach) and group.unloaded is None:
                 self._dump_members(group)
 
@@ -83,7 +83,7 @@ class Sharing:
                 unsettled += self._dump_members(group)
 
     def _groups_sharing(self, name: str) -> list[Group]:
-        sharing, reach = self._dumps.tracking.sharing, self._dumps.alone[name].dumped.reach
+        sharing, reach = self._dumps.tracking.find_sharing, self._dumps.alone[name].dumped.reach
         self._leave_constants(name, lambda: any(name not in group.members for group in sharing(reach)))
         return list(sharing(reach))
 
@@ -119,7 +119,7 @@ class Sharing:
         found = settings_held([package], reached)
         if not found:
             return found
-        groups = self._dumps.tracking.holding(found)
+        groups = self._dumps.tracking.find_holders(found)
         others = [group.reach.ids for group in groups if not group.roots.keys() >= set(group.members)]
         dumped = (compared.dumped for compared in self._dumps.alone.values())
         others += [one.reach.ids for one in dumped if not one.dump.met]
@@ -218,7 +218,7 @@ class Sharing:
 
     def _tell_constants(self) -> None:
         """Where two dumped names seem to share that were not saved together as they are, leave out what libraries hold."""
-        for name, other in dict.fromkeys(self._meeting()):
+        for name, other in dict.fromkeys(self._find_pairs()):
             roots, others = self._roots_of(name), self._roots_of(other)
             if roots & others:  # they share a figure, whatever else
                 continue
@@ -233,7 +233,7 @@ class Sharing:
     def _roots_of(self, name: str) -> set[int]:
         return {component.root_id for component in self._dumps.alone[name].dumped.dump.met}
 
-    def _meeting(self) -> Iterator[tuple[str, str]]:
+    def _find_pairs(self) -> Iterator[tuple[str, str]]:
         """Pairs of names that reach an object in common: enough of them to tell which names belong together."""
         first: dict[int, str] = {}
         wide: list[str] = []
@@ -262,7 +262,7 @@ class Sharing:
             return name
 
         self._tell_constants()
-        for name, other in self._meeting():
+        for name, other in self._find_pairs():
             parent[find(name)] = find(other)
         for name, other in memory_pairs({name: found.dumped.reach.memory for name, found in self._dumps.alone.items()}):
             parent[find(name)] = find(other)

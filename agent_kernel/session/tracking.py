@@ -282,9 +282,9 @@ class Tracking:
                 found.memory |= group.held_memory
         return found
 
-    def holding_any(self, held: Held) -> list[Group]:
+    def find_sharing_held(self, held: Held) -> list[Group]:
         """Groups that, by what was remembered, share an object or memory with what is held."""
-        groups = {id(group): group for group in self.holding(held.ids)}
+        groups = {id(group): group for group in self.find_holders(held.ids)}
         if held.memory:
             groups |= {id(group): group for group in self if group.reach.memory and held.find_shared(group.reach)}
         return list(groups.values())
@@ -294,24 +294,24 @@ class Tracking:
         """Groups with objects that cannot be saved, and that have hold of others."""
         return list(self._holding_parts.values())
 
-    def sharing(self, reach: Reach) -> Iterable[Group]:
+    def find_sharing(self, reach: Reach) -> Iterable[Group]:
         """Groups that may hold an object or memory in common with what was just reached."""
-        found = {id(group): group for group in self.holding(reach.ids)}
+        found = {id(group): group for group in self.find_holders(reach.ids)}
         if reach.memory:
             self._memory.rebuild(self)
-            for group in self._memory.meeting(reach):
+            for group in self._memory.find_overlapping(reach):
                 found[id(group)] = group
         return found.values()
 
     def may_share(self, group: Group, fresh: Reach) -> bool:
         """Whether another group may hold an object or memory in common with what a group has come to reach."""
-        if any(other is not group for other in self.sharing(fresh)):
+        if any(other is not group for other in self.find_sharing(fresh)):
             return True
         # The parts of a class are made anew for each dump, and seem to be others each time.
         is_class = any(name.startswith(CLASS_PREFIX) for name in group.members)
         return bool(fresh.ids) and not is_class and not self._partly_known.keys() <= {id(group)}
 
-    def holding(self, ids: AbstractSet[int]) -> Iterable[Group]:
+    def find_holders(self, ids: AbstractSet[int]) -> Iterable[Group]:
         """Groups that, by what was remembered, hold one of these objects."""
         found: dict[int, Group] = {}
         for item in self._owners.keys() & ids:
@@ -363,7 +363,7 @@ class MemoryIndex:
             self.tops += accumulate(map(itemgetter(2), rows), max)
         self.stale = False
 
-    def meeting(self, reach: Reach) -> Iterable[Group]:
+    def find_overlapping(self, reach: Reach) -> Iterable[Group]:
         found: set[int] = set()
         ranges: Sequence[tuple[object, ...]] = self.ranges
         for space, low, high, private in _ranges(reach.memory) if ranges else ():

@@ -97,7 +97,7 @@ class Workspace(Watching):
                     found.setdefault(name, Held()).add(before)
         return found
 
-    def apart(self, loaded: Loaded) -> list[tuple[str, str]]:
+    def find_separated(self, loaded: Loaded) -> list[tuple[str, str]]:
         """What still holds objects that variables shared with it, and the variables that have others now.
 
         No variables: it shared them with something else that the same variable holds.

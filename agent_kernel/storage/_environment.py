@@ -192,12 +192,12 @@ def _check_length(folder: Path) -> None:
 
 def _check_complete(folder: Path, env: lmdb.Environment, *, writable: bool) -> None:
     """Raise StoreUnavailableError if pages that the last commit uses lie beyond the end of the file."""
-    if not _missing_bytes(folder, env):
+    if not _count_missing_bytes(folder, env):
         return
     # The last pages of a sound file may be free ones that were never written, hence a closer look, which needs a file
     # that does not change meanwhile. Lengthening the file spares the next one to open it that look.
     with env.begin(write=writable):
-        missing = _missing_bytes(folder, env)
+        missing = _count_missing_bytes(folder, env)
         if missing and _has_faults(folder):
             reason = f"{DATA} is cut short ({missing:,} bytes are missing); restore it from a copy"
             raise StoreUnavailableError(url_of(folder), reason)
@@ -206,7 +206,7 @@ def _check_complete(folder: Path, env: lmdb.Environment, *, writable: bool) -> N
                 os.truncate(folder / DATA, (folder / DATA).stat().st_size + missing)
 
 
-def _missing_bytes(folder: Path, env: lmdb.Environment) -> int:
+def _count_missing_bytes(folder: Path, env: lmdb.Environment) -> int:
     needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     return max(needed - (folder / DATA).stat().st_size, 0)
 

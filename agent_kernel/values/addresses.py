@@ -240,8 +240,8 @@ def _knows_versions() -> bool:
 def differences(before: bytes, now: bytes) -> list[int]:
     """Places at which two long rows of addresses differ. Most do at a few, so they are compared a stretch at a time."""
     found: list[int] = []
-    for start in _unlike(before, now, range(0, max(len(before), len(now)), _LONG_STRETCH)):
-        for begin in _unlike(before, now, range(start, start + _LONG_STRETCH, _STRETCH)):
+    for start in _find_differences(before, now, range(0, max(len(before), len(now)), _LONG_STRETCH)):
+        for begin in _find_differences(before, now, range(start, start + _LONG_STRETCH, _STRETCH)):
             old, new = before[begin : begin + _STRETCH], now[begin : begin + _STRETCH]
             bits = int.from_bytes(old, "little") ^ int.from_bytes(new, "little")
             place = begin // ADDRESS_BYTES
@@ -253,7 +253,7 @@ def differences(before: bytes, now: bytes) -> list[int]:
     return found
 
 
-def _unlike(before: bytes, now: bytes, starts: range) -> list[int]:
+def _find_differences(before: bytes, now: bytes, starts: range) -> list[int]:
     """Where the stretches that differ begin."""
     size = starts.step
     return [start for start in starts if before[start : start + size] != now[start : start + size]]

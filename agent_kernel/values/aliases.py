@@ -72,7 +72,7 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
     """
     found = [
         _cluster(group)
-        for group in overlapping(use for use in uses if use.space != OBJECTS)
+        for group in group_overlapping(use for use in uses if use.space != OBJECTS)
         if (len(group) > 1 and len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
         or (not group[0].owned and _is_shared_bytes(group[0].holder))
     ]
@@ -124,7 +124,7 @@ def _place(cluster: Cluster) -> tuple[str, int]:
     return cluster.space, cluster.low
 
 
-def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
+def group_overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
     """Group memory uses whose address ranges overlap."""
     groups: list[list[MemoryUse]] = []
     space, reach = "", -1

@@ -160,7 +160,7 @@ class _Holdings:
     def of(self, module: ModuleType) -> Iterator[object]:
         """What the module and its classes hold."""
         values = list(module_dict(module).values())
-        yield from self._among(values)
+        yield from self._find_held(values)
         for value in values:
             # An abstract class, say, has another metaclass than `type`; none of its code runs here.
             kind: Any = value
@@ -170,13 +170,13 @@ class _Holdings:
                 self._known.add(id(value))
                 self.classes.append(kind)
                 yield value  # to be kept
-                yield from self._among(list(class_dict(kind).values()))
+                yield from self._find_held(list(class_dict(kind).values()))
 
     def find_own(self, kind: type) -> Iterator[object]:
         """What a class holds of the package's own types, less what is known."""
-        yield from self._among([value for value in class_dict(kind).values() if self._is_own(type(value))])
+        yield from self._find_held([value for value in class_dict(kind).values() if self._is_own(type(value))])
 
-    def _among(self, values: list[Any]) -> Iterator[object]:
+    def _find_held(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""
         kinds = list(ids_of(map(type, values)))
         if self._other.issuperset(kinds):

@@ -689,7 +689,7 @@ def _read(text: str, search: Search) -> Iterator[Span]:
     for region, code, base in _CODES:
         for found in region.finditer(text):
             yield from _locate(list(_of_codes(found, code, base)), search.find)
-    for start, end in _apart(text):
+    for start, end in _find_spaced(text):
         words = list(_words(text, start, end))
         for units in (words, list(_drop_counts(words))):
             yield from _locate([one for one in units if len(one[0]) == 1], search.find_as_words)
@@ -716,7 +716,7 @@ def _unescape(line: str, start: int) -> Iterator[Unit]:
     for escape in _ESCAPE.finditer(line):
         yield from _plain(line, done, escape.start(), start)
         done = escape.end()
-        for char in _meaning(escape):
+        for char in _decode_escape(escape):
             yield char, start + escape.start(), start + done
     yield from _plain(line, done, len(line), start)
 
@@ -728,7 +728,7 @@ def _plain(line: str, at: int, end: int, start: int) -> Iterator[Unit]:
             yield one, start + where, start + where + 1
 
 
-def _meaning(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     kind, written = escape.lastgroup or "", escape[escape.lastgroup or 0]
     if kind == "percent":
         return unquote_to_bytes(written.replace("=", "%")).decode("utf-8", "replace")
@@ -745,7 +745,7 @@ def _of_codes(region: re.Match[str], code: re.Pattern[str], base: int) -> Iterat
             yield chr(number), region.start() + found.start(), region.start() + found.end()
 
 
-def _apart(text: str) -> Iterator[Span]:
+def _find_spaced(text: str) -> Iterator[Span]:
     """Where letters and digits stand one by one."""
     first = end = many = 0
     for lone in _LONE.finditer(text):

@@ -133,7 +133,7 @@ class Loader:
         with restoring(self), self._putting_back(), self._lending() as lent:
             self._run(streams)
             self._lent = lent
-            while (missing := self._missing(streams)) or self._names_class(streams):
+            while (missing := self._find_missing(streams)) or self._names_class(streams):
                 lent |= missing
                 self.namespace |= missing
                 self._guard.keep_containers(missing.values())
@@ -180,7 +180,7 @@ class Loader:
             self.classes.pop(uid, None)
             self.made.pop(uid, None)
 
-    def _missing(self, streams: Sequence[Streams]) -> dict[str, object]:
+    def _find_missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
         errors = [stream.failure.error for stream in streams if stream.failure is not None]
         names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
@@ -495,7 +495,7 @@ class TolerantUnpickler(Finding, _Python):  # type: ignore[misc]
         self._ids.add(id(broken))
 
 
-def _making(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
     """A step that takes these many parts and leaves the object that is made of them."""
 
     def load(self: Any) -> None:
@@ -521,7 +521,7 @@ def _making(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
 
 
 for _code, _taken in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
-    TolerantUnpickler.dispatch[_code[0]] = _making(_Python.dispatch[_code[0]], _taken)
+    TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _taken)
 
 
 def _load_build(self: Any) -> None:

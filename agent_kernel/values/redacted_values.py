@@ -292,7 +292,7 @@ def _end(text: str, at: int, value: str) -> int:
     if text.startswith(value, at):
         end = at + len(value)
         is_short = len(value) < _TELLING or (len(value) <= _LONG_BEGINNING and _OF_DIGITS.fullmatch(value) is not None)
-        return at if is_short and _goes_on(text, at, end, value) else end
+        return at if is_short and _is_part_of_longer(text, at, end, value) else end
     least = _least(value)
     if not text.startswith(value[:least], at):
         return at
@@ -306,7 +306,7 @@ def _end(text: str, at: int, value: str) -> int:
     return at if is_border and not _ELLIPSIS.match(text, end) else end
 
 
-def _goes_on(text: str, at: int, end: int, value: str) -> bool:
+def _is_part_of_longer(text: str, at: int, end: int, value: str) -> bool:
     """Whether a short word or number is a part of a longer one here."""
     before, after = text[at - 1 : at], text[end : end + 1]
     if value.isalpha():
@@ -713,7 +713,7 @@ class Reader:
             if derives_from(kind, datetime.date):
                 said |= self._moments(cast("Any", value), kind)
             zone: object = getattr(value, "tzinfo", None)
-            if type(zone) is datetime.timezone and _tells(str(zone)) and not str(zone).startswith("UTC"):
+            if type(zone) is datetime.timezone and _may_be_value(str(zone)) and not str(zone).startswith("UTC"):
                 said.add(str(zone))
             if derives_from(kind, find_loaded("fractions", "Fraction")):
                 for part in ("numerator", "denominator"):
@@ -914,7 +914,7 @@ class Reader:
             yield categories, True, depth + 1  # also of those that no cell has
         if words and len(cells) > _MOST_NUMBERS:
             raise encodings.TooLargeError
-        for held in _unlike(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
+        for held in _find_distinct(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
                 yield held, hide, depth + 1
@@ -1047,7 +1047,7 @@ def _is_made_at_run_time(function: types.FunctionType) -> bool:
 
 def _find_texts(code: types.CodeType) -> list[object]:
     """The longer texts in the code of a function."""
-    named = [code.co_name] if _tells(code.co_name) and code.co_name[:1] != "<" else []
+    named = [code.co_name] if _may_be_value(code.co_name) and code.co_name[:1] != "<" else []
     inner = [text for one in code.co_consts if type(one) is types.CodeType for text in _find_texts(one)]
     return [one for one in code.co_consts if type(one) in (str, bytes) and len(one) >= _TELLING] + inner + named
 
@@ -1102,20 +1102,20 @@ def _read_definition(value: object, kind: type, *, is_named: bool) -> list[objec
         ]
         held = [held for name, held in members if name not in _OF_ALL_CLASSES]
         names = [type.__getattribute__(cast("type", value), name) for name in ("__name__", "__qualname__")]
-        return [*above, *held, class_dict(cast("type", value)).get("__doc__"), *filter(_tells, names)]
+        return [*above, *held, class_dict(cast("type", value)).get("__doc__"), *filter(_may_be_value, names)]
     return None
 
 
 def _find_own_texts(function: types.FunctionType) -> Iterator[object]:
     """What somebody gave a function as its name, its text or an annotation, that its code does not have."""
     code = function.__code__
-    yield from (name for name in (function.__name__, function.__qualname__, code.co_name) if _tells(name))
+    yield from (name for name in (function.__name__, function.__qualname__, code.co_name) if _may_be_value(name))
     if function.__doc__ not in code.co_consts:
         yield function.__doc__
     yield from (one for one in function.__annotations__.values() if type(one) is str and not _TYPE.fullmatch(one))
 
 
-def _tells(name: object) -> bool:
+def _may_be_value(name: object) -> bool:
     """Whether what something is called may be a value: names in code have letters alone, or few digits."""
     text = exact_str(name)
     if len(text) < _TELLING:
@@ -1131,10 +1131,13 @@ def _read_interpreter_state(value: Any, kind: type) -> list[object] | None:
         name = exact_str(entries.get("__name__"))
         is_own = not ((sys.modules.get(name) is value and is_library(name)) or name.partition(".")[0] == "agent_kernel")
         own = [held for name, held in list(entries.items()) if not name.startswith("__")]
-        return [*own, entries.get("__doc__"), *filter(_tells, [name])] if is_own else []
+        return [*own, entries.get("__doc__"), *filter(_may_be_value, [name])] if is_own else []
     if kind in _RUNNING:
         frame = getattr(value, _RUNNING[kind])
-        return [*filter(_tells, (value.__name__, value.__qualname__)), *(frame.f_locals.values() if frame else ())]
+        return [
+            *filter(_may_be_value, (value.__name__, value.__qualname__)),
+            *(frame.f_locals.values() if frame else ()),
+        ]
     if kind is types.TracebackType:
         return [value.tb_frame, value.tb_next]
     if kind is types.FrameType:
@@ -1257,7 +1260,7 @@ def _of_type(value: Any) -> list[object] | None:
     return None
 
 
-def _unlike(cells: Any, most: int) -> Iterator[object]:
+def _find_distinct(cells: Any, most: int) -> Iterator[object]:
     """Cells of a column, each text once: one more than there is room for, where there are as many."""
     met: set[str] = set()
     many = 0
@@ -1337,7 +1340,7 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
         referents: list[object] = gc.get_referents(value)
         yield [held for held in referents if not derives_from(type(held), type)], True, depth + 1
     for name, held in islice(list(own.items()), None if hide else _MOST_OF_ONE):
-        if name in left_out and not (hide and name in _CALLED and _tells(held)):
+        if name in left_out and not (hide and name in _CALLED and _may_be_value(held)):
             continue
         if hide and not name.isidentifier():
             yield name, True, depth + 1
@@ -1409,9 +1412,9 @@ def is_in_memory(value: Any) -> bool:
         if sqlite is not None and kind is sqlite.Cursor:
             value, kind = value.connection, sqlite.Connection
         if sqlite is not None and kind is sqlite.Connection:
-            from agent_kernel.values.reducers.databases import files_of, hears
+            from agent_kernel.values.reducers.databases import files_of, has_listener
 
-            return not hears(value) and not any(files_of(value))
+            return not has_listener(value) and not any(files_of(value))
         if duck is not None and kind is duck.DuckDBPyConnection:
             paths = value.cursor().execute("select path from duckdb_databases() where not internal").fetchall()
             return not any(path for (path,) in paths)

@@ -223,7 +223,7 @@ def _note_attributes(attributes: dict[str, dict[str, object]]) -> list[tuple[str
     noted: dict[str, list[str]] = {name: [] for name in attributes}
     containers: list[tuple[str, str]] = []
     for module, name, value in compress(
-        zip(owners, chain.from_iterable(copies), values, strict=True), _counting(values)
+        zip(owners, chain.from_iterable(copies), values, strict=True), _are_noted(values)
     ):
         if name not in _OF_EVERY_MODULE:
             _add(id(value), module, name)
@@ -241,7 +241,7 @@ def _add(item: int, module: str, name: str) -> None:
         places.append(place)
 
 
-def _counting(values: Collection[object]) -> list[bool | None]:
+def _are_noted(values: Collection[object]) -> list[bool | None]:
     """Of each value whether it is noted."""
     counts = list(map(_COUNTS.get, ids_of(map(type, values))))
     if None in counts:
@@ -272,9 +272,9 @@ def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
     if places is None:
         return None
     known = _found.get(id(value))
-    if known is not None and _stands(known.module, known.name, value, namespace):
+    if known is not None and _is_held(known.module, known.name, value, namespace):
         return known
-    standing = [place for place in places if _stands(*place, value, namespace)]
+    standing = [place for place in places if _is_held(*place, value, namespace)]
     if len(standing) > 1:
         standing.sort(key=lambda place: _rank(place, value))
     found = next((found for place in standing if (found := _reference(place, value)) is not None), None)
@@ -283,7 +283,7 @@ def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
     return found
 
 
-def _stands(module: str, name: str, value: object, namespace: Mapping[str, object]) -> bool:
+def _is_held(module: str, name: str, value: object, namespace: Mapping[str, object]) -> bool:
     return holds(module, name, value) and module_dict(sys.modules[module]) is not namespace
 
 
@@ -302,7 +302,7 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
         ordered = sorted(places, key=lambda place: _rank(place, kind))
         known = next((Reference(*place) for place in ordered if is_library(place[0])), None)
         _classes[id(kind)] = weakref.ref(kind), known
-    return known if known is not None and _stands(known.module, known.name, kind, namespace) else None
+    return known if known is not None and _is_held(known.module, known.name, kind, namespace) else None
 
 
 _sources: dict[str, tuple[int, str]] = {}
@@ -679,7 +679,7 @@ _entered: set[int] = set()  # ids of what was met once
 
 def _once(found: list[Any]) -> list[Any]:
     """Those that may be a library's own, each once."""
-    counting = list(compress(found, _counting(found)))
+    counting = list(compress(found, _are_noted(found)))
     return list(dict(zip(ids_of(counting), counting, strict=True)).values())
 
 

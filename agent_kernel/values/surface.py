@@ -542,11 +542,11 @@ def unseen_below(value: Any, namespace: dict[str, object], most: int) -> list[ob
     """What the object has hold of besides. At most so many items of an array."""
     read = _readers.get(type(value))
     if read is None:
-        read = _readers.keep(type(value), next((read for is_of, read in _UNSEEN if is_of(type(value))), _nothing))
+        read = _readers.keep(type(value), next((read for is_of, read in _UNSEEN if is_of(type(value))), _find_nothing))
     return read(value, namespace, most)
 
 
-def _nothing(_: Any, __: dict[str, object], ___: int) -> list[object]:
+def _find_nothing(_: Any, __: dict[str, object], ___: int) -> list[object]:
     return []
 
 

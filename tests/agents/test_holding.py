@@ -315,7 +315,7 @@ def test_of_another_machine_nothing_is_known_and_a_person_says_that_it_has_ended
 def test_erasing_a_run_and_collecting_garbage_take_along_who_drove_it(tmp_path: Path) -> None:
     with ak.Versioned(tmp_path / "store") as state:
         run = begun("task.success(1)", state=state)
-        dead = Holder(Holder.here().host, "an earlier boot", 4711, "then", "loop")
+        dead = Holder(Holder.of_this_process().host, "an earlier boot", 4711, "then", "loop")
         hold_from(run, dead)
         run.event_store.erase(run.id)
         assert state.repo.store.keys(b"a/") == []
@@ -366,7 +366,7 @@ def test_the_stopped_candidate_of_a_race_adds_nothing_any_more() -> None:
 
 def test_of_many_that_go_on_with_a_run_at_once_one_does() -> None:
     run = begun("x = 1", "task.success(x)")
-    hold_from(run, Holder(Holder.here().host, "an earlier boot", 4711, "then", "loop"))
+    hold_from(run, Holder(Holder.of_this_process().host, "an earlier boot", 4711, "then", "loop"))
     gate = threading.Barrier(8)
 
     def drive(_: int) -> str:

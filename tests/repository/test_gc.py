@@ -143,8 +143,8 @@ def test_garbage_is_seen_once_and_deleted_after_the_grace(repo: Repository, monk
 
 def test_collecting_at_once_is_refused_while_somebody_else_works(repo: Repository) -> None:
     _abandon(repo, {"a": "1"})
-    repo.acquire_lease("main", Holder.here("ours"))
-    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), pid=1, started=start_of(1)))
+    repo.acquire_lease("main", Holder.of_this_process("ours"))
+    repo.acquire_lease("side", msgspec.structs.replace(Holder.of_this_process("far"), pid=1, started=start_of(1)))
     with pytest.raises(BranchInUseError, match="session far, process 1"):
         repo.gc(grace_s=0)
     repo.gc(grace_s=3600)

@@ -18,25 +18,25 @@ from agent_kernel.repository.refs import LEASES, Holder, _Lease, boot_id, start_
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage._environment import Liveness
 
-HERE = Holder.here("mine")
+HERE = Holder.of_this_process("mine")
 
 
 def test_a_living_holder_keeps_its_branch(any_repo: Repository) -> None:
     any_repo.acquire_lease("main", HERE)
     any_repo.acquire_lease("main", HERE)
     with pytest.raises(BranchInUseError, match=f"session mine, process {os.getpid()}"):
-        any_repo.acquire_lease("main", Holder.here("other"))
-    any_repo.acquire_lease("side", Holder.here("other"))
+        any_repo.acquire_lease("main", Holder.of_this_process("other"))
+    any_repo.acquire_lease("side", Holder.of_this_process("other"))
     assert any_repo.lease_of("main") == HERE
 
 
 def test_a_lease_that_was_given_back_can_be_taken(repo: Repository) -> None:
     repo.acquire_lease("main", HERE)
-    repo.release_lease("main", Holder.here("other"))  # not its own: nothing happens
+    repo.release_lease("main", Holder.of_this_process("other"))  # not its own: nothing happens
     assert repo.lease_of("main") == HERE
     repo.release_lease("main", HERE)
     assert repo.lease_of("main") is None
-    repo.acquire_lease("main", Holder.here("other"))
+    repo.acquire_lease("main", Holder.of_this_process("other"))
 
 
 def test_the_lease_of_a_process_that_ended_is_taken_over(repo: Repository) -> None:
@@ -115,7 +115,7 @@ def test_on_a_disk_of_this_machine_nobody_else_can_be_alive(tmp_path: Path, monk
         repo.acquire_lease("side", FAR)
         repo.leases.refuse_others()
         repo.acquire_lease("main", HERE)
-        assert dict(repo.leases.living()) == {"main": HERE}
+        assert dict(repo.leases.find_living()) == {"main": HERE}
 
 
 def test_on_a_network_nothing_is_known_of_another_machine_until_a_person_says_so(

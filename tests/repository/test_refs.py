@@ -127,7 +127,7 @@ def test_a_branch_is_made_renamed_and_deleted(any_repo: Repository) -> None:
 
 def test_renaming_takes_heads_and_leases_along(repo: Repository) -> None:
     tip = commit_values(repo, {"a": "1"})
-    holder = Holder.here("s")
+    holder = Holder.of_this_process("s")
     repo.acquire_lease("main", holder)
     repo.rename_branch("main", "trunk")
     assert repo.head("s") == repo.head() == Head("trunk", tip)
@@ -156,12 +156,12 @@ def test_deleting_a_branch_that_alone_holds_commits_needs_force(repo: Repository
 def test_a_branch_in_use_is_neither_deleted_nor_moved_by_force(repo: Repository) -> None:
     tip = commit_values(repo, {"a": "1"})
     repo.create_branch("busy", tip)
-    repo.acquire_lease("busy", Holder.here("other"))
+    repo.acquire_lease("busy", Holder.of_this_process("other"))
     with pytest.raises(BranchInUseError, match="session other"):
         repo.delete_branch("busy", force=True)
     with pytest.raises(BranchInUseError):
         repo.create_branch("busy", tip, force=True)
-    repo.release_lease("busy", Holder.here("other"))
+    repo.release_lease("busy", Holder.of_this_process("other"))
     repo.delete_branch("busy")
 
 

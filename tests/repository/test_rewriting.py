@@ -254,7 +254,7 @@ def test_forgetting_the_last_commit_moves_the_branch_back(repo: Repository) -> N
 
 def test_nothing_is_rewritten_under_somebody_elses_feet(repo: Repository) -> None:
     ids = _line(repo, 3)
-    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), pid=1, started=start_of(1)))
+    repo.acquire_lease("side", msgspec.structs.replace(Holder.of_this_process("far"), pid=1, started=start_of(1)))
     for act in (
         lambda: repo.prune(Retention(keep_last=1)),
         lambda: repo.forget(["x1"]),

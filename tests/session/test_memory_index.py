@@ -46,7 +46,7 @@ def test_the_index_finds_those_groups_that_meet_a_reach(holders: list[list[Execu
     index = MemoryIndex()
     index.stale = True
     index.rebuild(groups)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    found = set(map(id, index.meeting(Reach(set(), fresh))))
+    found = set(map(id, index.find_overlapping(Reach(set(), fresh))))
     assert found == {id(group) for group in groups if meet(group.reach.memory, fresh)}
 
 

@@ -16,7 +16,9 @@ from tests.support.notebooks import Notebook, names_changed
 def test_a_refused_forget_changes_nothing() -> None:
     with Notebook() as nb:
         nb.run("secret = 'k'\nx = 1")
-        other = msgspec.structs.replace(Holder.here("other"), pid=os.getppid(), started=start_of(os.getppid()))
+        other = msgspec.structs.replace(
+            Holder.of_this_process("other"), pid=os.getppid(), started=start_of(os.getppid())
+        )
         nb.repo.acquire_lease("side", other)
         head = nb.session.head
         for what in ("secret", "HEAD"):

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values.aliases import Cluster, Span, address_of, clusters_of, find_cluster, overlapping, owner_of
+from agent_kernel.values.aliases import (
+    Cluster,
+    Span,
+    address_of,
+    clusters_of,
+    find_cluster,
+    group_overlapping,
+    owner_of,
+)
 from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.reducers.arrays import bounds
 from tests.values.notebook import Namespace
@@ -24,7 +32,7 @@ def at(low: int, high: int, space: str = "cpu") -> MemoryUse:
 
 
 def ranges(uses: list[MemoryUse]) -> list[list[tuple[int, int]]]:
-    return [[(found.low, found.high) for found in group] for group in overlapping(uses)]
+    return [[(found.low, found.high) for found in group] for group in group_overlapping(uses)]
 
 
 def test_ranges_that_overlap_form_a_group() -> None:
@@ -44,7 +52,7 @@ def test_ranges_that_only_touch_are_apart() -> None:
 
 
 def test_addresses_of_two_devices_have_nothing_in_common() -> None:
-    assert len(overlapping([at(0, 10, "cuda:0"), at(0, 10, "cpu"), at(0, 10, "cuda:1")])) == 3
+    assert len(group_overlapping([at(0, 10, "cuda:0"), at(0, 10, "cpu"), at(0, 10, "cuda:1")])) == 3
 
 
 def test_an_array_by_itself_is_no_cluster() -> None:

@@ -139,7 +139,7 @@ class Preview:
         if run:
             named = f"{named}-{short_run(run)}"
         else:
-            self._lease = Holder.here(ASIDE + secrets.token_hex(4))
+            self._lease = Holder.of_this_process(ASIDE + secrets.token_hex(4))
             session.repo.acquire_lease(named, self._lease)
         session.repo.create_branch(named, session.repo.resolve(self.seen.tip))
         self.branch = named

@@ -280,7 +280,7 @@ class Field:
             deadline_s=terms.deadline_s,
             memory_bytes=terms.memory_bytes,
             race=race,
-            home=Holder.here(),
+            home=Holder.of_this_process(),
             keep=terms.keep,
         )
 

@@ -122,7 +122,7 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if type(owner) in BYTE_OWNERS:
         pickler.dump_record.roots.append((owner,))
         pickler.dump_record.opaque.append(owner)
-    elif _goes_with(pickler, array, owner) and find_cluster(pickler.clusters, low) is None:
+    elif _is_owner_in_stream(pickler, array, owner) and find_cluster(pickler.clusters, low) is None:
         pickler.dump_record.views[id(array)] = owner
         return _as_view(array, owner, _address(owner))
     return plain(pickler, array, low)
@@ -277,7 +277,7 @@ def _note_loose(pickler: Pickler, holder: Any, name: str, array: Any) -> None:
         record.views[id(array)] = array.base
 
 
-def _goes_with(pickler: Pickler, array: Any, owner: Any) -> bool:
+def _is_owner_in_stream(pickler: Pickler, array: Any, owner: Any) -> bool:
     """Whether an array that is in the stream anyway owns this one's memory: then no second dump has to find that out."""
     if not array.size or id(array) in pickler.muted:
         return False

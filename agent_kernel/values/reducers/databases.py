@@ -29,7 +29,7 @@ def _image(connection: sqlite3.Connection) -> bytes:
 
 
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
-    if hears(connection):
+    if has_listener(connection):
         reason = "a database connection with a trace callback, an authorizer or a progress handler cannot be saved"
         return pickler.lose(connection, reason, "remove the callback")
     try:
@@ -71,7 +71,7 @@ def _functions(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
 def names_of_functions(connection: sqlite3.Connection) -> tuple[str, ...]:
     """The names of functions and orders of text that were made for queries; none where that cannot be asked."""
     try:
-        if hears(connection):
+        if has_listener(connection):
             return ()
         cursor = sqlite3.Connection.cursor(connection)
         cursor.row_factory = None
@@ -101,7 +101,7 @@ def _find_builtin_functions() -> set[tuple[str, int]]:
         return _all_functions(connection)
 
 
-def hears(connection: sqlite3.Connection) -> bool:
+def has_listener(connection: sqlite3.Connection) -> bool:
     """Whether a trace callback, an authorizer or a progress handler hears of each statement, also of `serialize`."""
     return any(found is _sqlite3 for found in gc.get_referents(connection))
 

@@ -44,7 +44,7 @@ def handler_for(kind: type) -> Handler | None:
 
         return reduce_marker
     is_line = ("matplotlib.lines", "Line2D") in names
-    if _says_only(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
+    if _is_reduced_as(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
         from agent_kernel.values.reducers.arrays import pack
         from agent_kernel.values.reducers.figure_parts import reduce_transform
 
@@ -197,7 +197,7 @@ def _is_saved_by_attributes(kind: type) -> bool:
     )
 
 
-def _says_only(kind: type, base: tuple[str, str]) -> bool:
+def _is_reduced_as(kind: type, base: tuple[str, str]) -> bool:
     """Whether this is a class of matplotlib's whose objects are saved as that base class says."""
     says: Any = class_of(*base)
     if not issubclass(kind, says) or not kind.__module__.startswith("matplotlib.") or kind in dispatch_table():

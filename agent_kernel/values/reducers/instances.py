@@ -47,9 +47,9 @@ _MAKES = (
 def of_notebook(kind: type[Any], handler: Handler) -> Handler:
     """The handler of a class of the notebook's, around the one that its bases and methods ask for."""
     handler = past_own_new(kind, handler)
-    if _says(kind, ("__setattr__",)) and not hasattr(kind, "__setstate__"):
+    if _defines_any(kind, ("__setattr__",)) and not hasattr(kind, "__setstate__"):
         handler = _past_own_setattr(handler)
-    if not _says(kind, ("__getstate__", "__getnewargs__", "__getnewargs_ex__")) and not _says_how_it_is_made(kind):
+    if not _defines_any(kind, ("__getstate__", "__getnewargs__", "__getnewargs_ex__")) and not _defines_reduction(kind):
         return handler
 
     def reduce_guarded(pickler: Pickler, value: Any) -> Any:
@@ -57,7 +57,7 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
         pickler.guard(kind)
         parts = handler(pickler, value)
         refused = "" if parts is NotImplemented or isinstance(parts, str) else _why_refused(kind, parts)
-        if parts is NotImplemented and _says(kind, ("__getstate__",)):
+        if parts is NotImplemented and _defines_any(kind, ("__getstate__",)):
             refused = _why_refused(kind, reduce(value))
         return pickler.lose(value, f"it cannot be loaded again: {refused}") if refused else parts
 
@@ -113,7 +113,7 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
     maker = _maker_past(kind)
     library = _library_above(kind)
     is_called = library is not object and (_runs_when_called(kind) or _lacks_attributes(library))
-    is_called = is_called and not _says_how_it_is_made(kind) and not _is_made_in_c(kind)
+    is_called = is_called and not _defines_reduction(kind) and not _is_made_in_c(kind)
     if maker is None and _makes_in_python(kind):
         handler = _exact(kind, handler)
     if maker is None and not is_called:
@@ -152,7 +152,7 @@ def _makes_in_python(kind: type[Any]) -> bool:
     """Whether a library's `__new__` makes the objects, and pickle goes through it: it may make a class for each, as mocks do."""
     making = next(base for base in kind.__mro__ if "__new__" in vars(base))
     foreign = not is_notebook_type(making) and type(vars(making)["__new__"]) is not types.BuiltinFunctionType
-    return foreign and not _says_how_it_is_made(kind)
+    return foreign and not _defines_reduction(kind)
 
 
 def is_tuple_made_in_python(kind: type[Any]) -> bool:
@@ -237,17 +237,17 @@ def _maker_past(kind: type[Any]) -> type | None:
 def _runs_when_called(kind: type[Any]) -> bool:
     """Whether calling the class runs code of the notebook's."""
     meta: list[type] = [base for base in bases_of(type(kind)) if is_notebook_type(base)]
-    return _says(kind, ("__new__", "__init__")) or any("__call__" in vars(base) for base in meta)
+    return _defines_any(kind, ("__new__", "__init__")) or any("__call__" in vars(base) for base in meta)
 
 
-def _says_how_it_is_made(kind: type[Any]) -> bool:
+def _defines_reduction(kind: type[Any]) -> bool:
     """Whether code of the notebook's says how objects are made again."""
     if any(kind is other for other in copyreg.dispatch_table):
         return True
-    return _says(kind, ("__reduce_ex__", "__reduce__"))
+    return _defines_any(kind, ("__reduce_ex__", "__reduce__"))
 
 
-def _says(kind: type, names: tuple[str, ...]) -> bool:
+def _defines_any(kind: type, names: tuple[str, ...]) -> bool:
     bases = itertools.takewhile(is_notebook_type, kind.__mro__)
     return any(name in vars(base) for base in bases for name in names)
 
