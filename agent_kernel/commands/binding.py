@@ -276,7 +276,7 @@ def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Lines:
 
 
 def _find_names(scope: Scope) -> set[str]:
-    """Names of variables that there are: bound now, or stored at HEAD."""
+    """Find the names of variables that there are: bound now, or stored at HEAD."""
     head = scope.head().commit
     stored = set(scope.repo.tree_at(head).names()) if head is not None else set[str]()
     return stored | set(scope.session.namespace if scope.session is not None else ())

@@ -237,7 +237,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
 
 
 def expand_dash(rev: str | None) -> str | None:
-    """`-` is where you were before, as in git."""
+    """Replace `-` by the revision where you were before, as in git."""
     return "@{-1}" if rev == "-" else rev
 
 

@@ -81,7 +81,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def read_stored(repo: Repository, entry: Entry) -> Stored | None:
-    """The value of an entry as it is stored; None where it is in several parts, or of a kind that is not read."""
+    """Read the value of an entry as it is stored. Returns None if it is in several parts, or of a kind that is not read."""
     manifest: Manifest = repo.read_manifest(entry)
     layout = decode_layout(manifest.layout)
     if layout.skeletons or layout.streams != 1 or layout.form or not manifest.blobs:

@@ -111,7 +111,7 @@ def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, n
 
 
 def _find_touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] | None:
-    """The names that some commit between the two says it changed; None: all of them may be."""
+    """Find the names that some commit between the two says it changed. Returns None if it may be all of them."""
     if old is None:
         return None
     ways = [*repo.history.missing_from(new, [old]), *repo.history.missing_from(old, [new])]

@@ -187,7 +187,7 @@ def history(scope: Scope, options: Namespace) -> Result:
 def _search(
     scope: Scope, search: str | None, rows: Iterator[tuple[ObjectId, Commit]]
 ) -> Iterator[tuple[ObjectId, Commit]]:
-    """Those of the commits that a search finds, as a panel's does. No value is loaded."""
+    """Select those of the commits that a search finds, as a panel's does. No value is loaded."""
     if not search:
         return rows
     from agent_kernel.commands.timeline import Finder, Timeline
@@ -204,7 +204,7 @@ def _older(scope: Scope, options: Namespace, shown: int) -> str:
 
 
 def _explain_empty(scope: Scope, options: Namespace, limit: int | None) -> str:
-    """Why there is nothing to show."""
+    """Explain why there is nothing to show."""
     head = scope.head().commit
     if head is None:
         return (

@@ -118,12 +118,12 @@ def is_terminal(stream: object) -> bool:
 
 
 def paint(text: str, style: Style, *, colour: bool) -> str:
-    """The text in its colour."""
+    """Paint the text in its colour."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and text and style else text
 
 
 def paint_all(pieces: Iterable[Piece], *, colour: bool) -> str:
-    """The pieces one after another."""
+    """Paint the pieces one after another."""
     return "".join(paint(text, style, colour=colour) for text, style in pieces)
 
 

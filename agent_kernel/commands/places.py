@@ -108,7 +108,7 @@ def remember(own: Path, store: str) -> bool:
 
 
 def find_redirect(own: Path) -> Path | None:
-    """The store that was bound instead of the one at `own`, if any; it may be gone by now.
+    """Find the store that was bound instead of the one at `own`, if any; it may be gone by now.
 
     Raises:
         NewerFormatError: a newer release made the note.

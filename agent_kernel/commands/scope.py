@@ -149,7 +149,7 @@ class Scope:
     brief: bool = True  # someone reads the answer: the newest part of a long one will do
 
     def spell_command(self, *words: str) -> str:
-        """What to type at this interface, with these words."""
+        """Spell what to type at this interface, with these words."""
         verb, *rest = words
         return " ".join([self.command, verb, *map(_quote, [self.place] if self.place else []), *map(_quote, rest)])
 

@@ -114,7 +114,7 @@ def _tidy(scope: Scope) -> tuple[str, ...]:
 
 
 def describe_collection(report: GcReport, *, dry_run: bool = False) -> str:
-    """What a collection did, in a line."""
+    """Describe in a line what a collection did."""
     done = "Would delete" if dry_run else "Deleted"
     many = plural(report.objects_deleted, "object")
     young = f"; {plural(report.waiting, 'new object')} left for the next time" if report.waiting else ""
@@ -306,7 +306,7 @@ def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
 
 
 def _ask_to_confirm(scope: Scope, meant: _Meant, *, sources: bool) -> str:
-    """What forgetting would do, and what to type to have it done."""
+    """Say what forgetting would do, and what to type to have it done."""
     start = f"Really forget? It rewrites the whole history without {meant.said}, and cannot be undone"
     do_it = f"to do it: {scope.spell_command('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
     if not meant.names:

@@ -289,7 +289,7 @@ def act_of(context: PanelContext, op: str, args: Mapping[str, object]) -> Act:
 
 
 def _find_open_request(context: PanelContext, args: Decided) -> ApprovalRequested:
-    """What is asked, if it is still what whoever decides has seen."""
+    """Return what is asked, if it is still what whoever decides has seen."""
     with context.inside() as (repo, _):
         events = tuple(EventStore(repo.store).of(args.run))
     asked = open_request(events)
@@ -346,7 +346,7 @@ _SAID = "nothing was"  # changed, merged: an error that says so already needs no
 
 
 def describe_question_failure(error: BaseException) -> dict[str, str]:
-    """The failure as data."""
+    """Describe why a question failed, as data."""
     if isinstance(error, GoneError):
         return {"code": "gone", "message": error.reason}
     if not isinstance(error, AgentKernelError):
@@ -378,7 +378,7 @@ def describe_act_failure(error: BaseException, *, moved: bool) -> dict[str, str]
 
 
 def _describe_damage(error: BaseException) -> str:
-    """What is damaged, if that is why."""
+    """Describe what is damaged, if that is why."""
     if isinstance(error, LoadError) and isinstance(error.__cause__, DamagedObjectError):
         return f"{list_names(error.names, 5)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
     if isinstance(error, DamagedObjectError):
@@ -425,7 +425,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
 
     def cells_left(self, act: Act) -> Left | None:
-        """The cells that came of it, if any."""
+        """Return the cells that came of it, if any."""
         page = None if self.done is None else self.done.get("cells")
         if page is None or not isinstance(act.args, Aimed):
             return None
@@ -1035,7 +1035,7 @@ _NAMES = 3
 
 
 def complete_plan(context: PanelContext, args: Mapping[str, object], found: Answer) -> Answer:
-    """The answer to `plan`, completed. On the main thread, between cells."""
+    """Complete the answer to `plan`. On the main thread, between cells."""
     with context.inside() as (repo, session):
         to = repo.resolve(str(cast("Answer", found["to"])["id"]), session.id)
         cannot = cast("list[Answer]", found["cannot"])
@@ -1051,7 +1051,7 @@ def complete_plan(context: PanelContext, args: Mapping[str, object], found: Answ
 
 
 def _compare_with_memory(repo: Repository, session: Session, args: Mapping[str, object], to: ObjectId) -> Answer:
-    """What changes, where a restart took variables of HEAD out of memory that nobody brought back."""
+    """Find what changes, where a restart took variables of HEAD out of memory that nobody brought back."""
     if args["op"] in ("merge", "cherry_pick") or not session.carried():
         return {}
     branch = repo.branch_meant(str(args["to"]), session.id) if args["op"] == "checkout" else None

@@ -71,7 +71,7 @@ class Card:
 
 
 def _open_number(told: Answer, is_question: bool) -> int:
-    """The number of the question, or of the step, that waits; 0: none does."""
+    """Return the number of the question, or of the step, that waits; 0: none does."""
     if is_question:
         return len(cast("list[Answer]", told["questions"])) if told["question"] else 0
     asked = cast("Answer | None", told["asks"])

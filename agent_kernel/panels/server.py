@@ -281,7 +281,7 @@ _AT_ONCE = frozenset({"tag", "write_notebook"})
 
 
 def complete_opening(found: Answer, state: Answer, notebook: Notebook) -> Answer:
-    """The answer to `open`, completed."""
+    """Complete the answer to `open`."""
     path = notebook.path()
     title = found["title"] if path is None else path.name
     is_empty = cast("Answer", found["page"])["commits"] == 0
@@ -306,7 +306,7 @@ def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
 
 
 def _find_stopped(found: object) -> Iterator[tuple[str, Answer]]:
-    """The runs that stopped, by their ids, wherever an answer names them."""
+    """Find the runs that stopped, by their ids, wherever an answer names them."""
     answer = cast("Answer", found)
     if stopped := answer.get("stopped"):
         yield str(answer.get("run") or answer["id"]), cast("Answer", stopped)

@@ -263,7 +263,7 @@ def faces_of(context: PanelContext, result: Result, opens: Opens) -> Answer:
 
 
 def identify_card(context: PanelContext, start: Answer) -> Answer:
-    """What tells a front end which card, question or race this is, so that it shows it, or its HTML, where the widget is gone."""
+    """Tell a front end which card, question or race this is: it shows it, or its HTML where the widget is gone."""
     return {CARD: {"version": _FORMAT, "store": context.store, **start}}
 
 
@@ -287,7 +287,7 @@ def start_of(opens: Opens) -> Answer:
 
 
 def open_panel(server: PanelServer, result: Result, opens: Opens) -> HistoryPanel:
-    """The panel, opened where the answer is.
+    """Open the panel where the answer is.
 
     Raises:
         AgentKernelError: the history cannot be read.

@@ -127,7 +127,7 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
 def describe_effects(
     context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> tuple[Happened, ...]:
-    """What it changed on the fork, showed, did outside and ended its run with."""
+    """Describe what it changed on the fork, showed, did outside and ended its run with."""
     return tuple(_list_effects(context, asked, before, hidden))
 
 
@@ -243,7 +243,7 @@ def asks_of(context: QueryContext, asked: ApprovalRequested) -> Asks:
 
 
 def _find_commit(context: QueryContext, id: str) -> ObjectId | None:
-    """The commit, where it is still there."""
+    """Return the commit, where it is still there."""
     found = ObjectId(bytes.fromhex(id) + b"\x01") if id else None
     return found if found is not None and found in context.history_now().view.places else None
 

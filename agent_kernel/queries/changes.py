@@ -227,7 +227,7 @@ def _attributes(stored: Stored | None) -> dict[str, object]:
 
 
 def _describe_attribute(stored: Stored, name: str, held: object) -> str:
-    """An attribute in short."""
+    """Describe an attribute in short."""
     if summaries.names_a_secret(name):
         return summaries.MASK
     if held is None or isinstance(held, (bool, int, float)):

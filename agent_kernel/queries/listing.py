@@ -519,7 +519,7 @@ Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
 
 
 def combine_changes(commits: Iterable[Commit]) -> Changed:
-    """What several commits, the oldest first, changed together: a name that came and went is not among it."""
+    """Combine what several commits, the oldest first, changed. A name that came and went is left out."""
     changes: dict[str, Change] = {}
     unsaved: dict[str, Unsaved] = {}
     for commit in commits:
@@ -551,7 +551,7 @@ def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int],
 
 
 def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
-    """The names that were there before: of these it can be said how much longer or wider they became."""
+    """Select the names that were there before: of these it can be said how much longer or wider they became."""
     return [name for sign, name, _ in chips if sign == "~"]
 
 
@@ -633,7 +633,7 @@ def cells_took(commits: Iterable[Commit]) -> float:
 
 
 def make_wait_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
-    """The row of a run that stopped before its first commit."""
+    """Make the row of a run that stopped before its first commit."""
     events = tuple(EventStore(context.repo.store).of(run))
     start = events[0]
     number = start.number if isinstance(start, TaskStart) else None
@@ -653,7 +653,7 @@ def make_wait_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
 
 
 def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
-    """Where a run stopped that can go on; None: it did not stop."""
+    """Find where a run stopped that can go on. Returns None if it did not stop."""
     said, step = where_stopped(EventStore(context.repo.store), events)
     if not said:
         return None

@@ -149,7 +149,7 @@ _Taken: TypeAlias = "tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tup
 
 
 def _plan_merge(context: QueryContext, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
-    """The entries that a merge takes, what both sides changed, and what else there is to say."""
+    """Return the entries that a merge takes, what both sides changed, and what else there is to say."""
     repo, called = context.repo, shorten_line(rev, 200)
     if here is None:
         return dict(repo.tree_at(other).items()), (), ()
@@ -165,7 +165,7 @@ def _plan_merge(context: QueryContext, rev: str, here: ObjectId | None, other: O
 
 
 def _plan_cherry_pick(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:
-    """The same of a cherry-pick."""
+    """Return the same of a cherry-pick."""
     parents = context.repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(short(picked), len(parents))

@@ -519,7 +519,7 @@ def _by_place(before: Frame, after: Frame) -> Rows:
 
 
 def _compare_column(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
-    """How many rows of a column differ, and the first of them."""
+    """Return how many rows of a column differ, and the first of them."""
     found = compare_columns(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
         return SOME if found.left else found.many, found.places

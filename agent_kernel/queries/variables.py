@@ -540,7 +540,7 @@ def _has_secret_rows(side: _Version) -> bool:
 
 
 def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
-    """Faces from what was noted when the values were committed."""
+    """Compare what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
         face = summary_face(old.summary, new.summary)

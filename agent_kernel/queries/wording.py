@@ -34,7 +34,7 @@ _CALLED = 40
 
 
 def shorten_line(text: str, most: int = _NAME) -> str:
-    """A name on one line, however long somebody made it."""
+    """Put a name on one line, and cut it if it is long."""
     return cut(clean(text), most)
 
 

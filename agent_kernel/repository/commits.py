@@ -269,7 +269,7 @@ def decode_entry(row: bytes) -> Entry:
 
 
 def amend(payload: bytes, **fields: object) -> bytes:
-    """The same encoded commit with some fields replaced, keeping those that this release does not know."""
+    """Replace some fields of an encoded commit, keeping those that this release does not know."""
     stored: dict[str, Any] = msgspec.msgpack.decode(payload)
     cell = fields.get("cell")
     if isinstance(cell, Cell):

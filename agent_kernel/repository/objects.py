@@ -608,7 +608,7 @@ class Writer:
         return self._pending
 
     def note_published(self) -> None:
-        """The swap that stored `pending()` went through."""
+        """Note that the swap that stored `pending()` went through."""
         self._note(self._pending)
         self._pending, self._pending_bytes = {}, 0
 

@@ -122,7 +122,7 @@ def encode_record(value: msgspec.Struct) -> bytes:
 
 
 def decode_record(raw: bytes, shape: type[V]) -> V:
-    """A record that changes; raises DamagedObjectError if the bytes are not a valid record."""
+    """Decode a record that changes; raises DamagedObjectError if the bytes are not a valid record."""
     try:
         return msgspec.msgpack.decode(raw, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -598,7 +598,7 @@ class Refs:
         return None if found is None else found.commit
 
     def list_refs(self) -> tuple[str, ...]:
-        """Names to show somebody who asked for one that is not there."""
+        """List names to show somebody who asked for one that is not there."""
         return (*self.branches(), *self.tags())
 
     def head(self, session: str = "") -> Head:

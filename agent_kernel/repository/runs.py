@@ -85,7 +85,7 @@ def let_go(repo: Repository) -> None:
 
 
 def count_damaged_events(repo: Repository) -> tuple[int, int, list[str]]:
-    """How many events there are, their bytes, and the names of those that cannot be read."""
+    """Count the events and their bytes, and list the names of those that cannot be read."""
     count, size, damaged = 0, 0, list[str]()
     for key, stored, event in events_of(repo):
         count, size = count + 1, size + len(stored)

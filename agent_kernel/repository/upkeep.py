@@ -324,7 +324,7 @@ class Sweeper:
 
 
 def measure_stored(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
-    """How many bytes are stored under each key that is there, without reading them where the engine can."""
+    """Measure how many bytes are stored under each key that is there, without reading them where the engine can."""
     sizes: dict[bytes, int] = {}
 
     def visit(key: bytes, view: memoryview) -> None:

@@ -453,7 +453,7 @@ def _loads_pickles(value: object) -> bool:
 def find_handed_over(
     source: str, transform: Callable[[str], str], holders: set[str], namespace: dict[str, object]
 ) -> dict[str, set[str]]:
-    """By name of a holder: names used by the functions that stand in one statement with it.
+    """Find, by name of a holder, names used by the functions that stand in one statement with it.
 
     C code may keep a function where nobody sees it, as sqlite keeps those that a query calls.
     """
@@ -560,7 +560,7 @@ def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object])
 
 
 def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Held:
-    """What callbacks may use that something outside calls, such as event handlers."""
+    """Find what callbacks may use that something outside calls, such as event handlers."""
     found = Held()
     for callback in callbacks:
         held = find_held((callback,), namespace)
@@ -589,7 +589,7 @@ _SIGNALS = sorted(map(int, signal.valid_signals()))
 
 
 def find_log_targets() -> set[int]:
-    """The ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
+    """Find the ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
     logging: Any = sys.modules.get("logging")
     held: list[object] = []
     for reference in logging._handlerList if logging is not None else ():

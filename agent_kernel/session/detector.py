@@ -230,12 +230,12 @@ class Watching:
         return (*never, *self.describe_load_failures())
 
     def describe_load_failures(self) -> tuple[Unsaved, ...]:
-        """What is stored of the present state and could not be loaded."""
+        """Describe what is stored of the present state and could not be loaded."""
         groups = [group.unloaded for group in self.tracking.unloaded if group.unloaded is not None]
         return tuple(told for _, told in sorted((name, told) for group in groups for name, told in group.told.items()))
 
     def find_touched(self, source: str, *, everything: bool = False) -> Touched:
-        """What a cell with this source may have changed."""
+        """Find what a cell with this source may have changed."""
         rebound = self.bindings.find_changes(self.namespace)
         closure = dependencies.Closure(self.namespace, self.tracking)
         with unwarned():
@@ -525,5 +525,5 @@ class Watching:
         )
 
     def find_unverified(self) -> list[str]:
-        """Names that were not looked at since the last commit that looked at everything."""
+        """Find the names that were not looked at since the last commit that looked at everything."""
         return [name for group in self.tracking.by_age() for name in group.members if group.checked < self._turn]

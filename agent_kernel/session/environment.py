@@ -118,7 +118,7 @@ def _change_time_ns(folder: str) -> int:
 
 
 def list_distributions(folders: list[str]) -> list[str]:
-    """The distributions in these folders as `name==version`; of one that is in several, the one that is imported."""
+    """List the distributions in these folders as `name==version`; of one that is in several, the one that is imported."""
     found: dict[str, str] = {}
     for folder in reversed(folders):
         found.update(_distributions(folder, _change_time_ns(folder)))
@@ -126,7 +126,7 @@ def list_distributions(folders: list[str]) -> list[str]:
 
 
 def find_version(package: str) -> str:
-    """The version of the distribution that has a package's name; nothing if no distribution has it."""
+    """Find the version of the distribution that has a package's name; nothing if no distribution has it."""
     name = _SEPARATORS.sub("-", package).lower()
     found = (_distributions(folder, _change_time_ns(folder)).get(name) for folder in _folders(sys.path))
     return next(filter(None, found), "")

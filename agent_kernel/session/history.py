@@ -288,7 +288,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
+    """Spell out what UTF-8 cannot hold in the text: half of a surrogate pair."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -39,7 +39,7 @@ _NAME = 120
 
 
 def mask_commit(commit: Commit) -> Commit:
-    """The commit as every interface shows it: what looks like a secret is masked in its code, its error and its message."""
+    """Mask what looks like a secret in a commit's code, its error and its message, as every interface shows it."""
     cell, hidden = commit.cell, frozenset[str]()
     if cell is not None:
         source, hidden = summaries.mask_code(cell.source)

@@ -234,7 +234,7 @@ class Living:
         return remedy_for(self.session, loss, self._commits, names)
 
     def describe_losses(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
-        """What to say of what could not be saved, with the remedies that hold now."""
+        """Describe what could not be saved, with the remedies that hold now."""
         return loss_text(lost, losses, self.remedy_now)
 
     def _with_makers(self, remedy: str, names: Collection[str]) -> str:
@@ -271,7 +271,7 @@ class Living:
             del self._pins[self._pinned.pop(token)[0]]
 
     def find_pinned(self, token: str) -> object | None:
-        """The object of such a token, as long as something that stays alive may have hold of it."""
+        """Find the object of such a token, as long as something that stays alive may have hold of it."""
         return _target(self._pinned[token][1]) if token in self._pinned else None
 
     def let_go_of_pins(self, tokens: Iterable[str], namespace: dict[str, object]) -> None:
@@ -290,7 +290,7 @@ class Living:
                 self._unpin(token)
 
     def find_held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
-        """What the objects of these tokens have hold of, as far as they are alive."""
+        """Find what the objects of these tokens have hold of, as far as they are alive."""
         from agent_kernel.values.surface import Held, find_held
 
         found = Held()

@@ -441,7 +441,7 @@ def read_group(
     entries: Mapping[str, Entry],
     at_hand: Mapping[ObjectId, AtHand],
 ) -> StoredGroup:
-    """A group as a loader wants it; one that has no readable manifest raises when it is read."""
+    """Read a group as a loader wants it; one that has no readable manifest raises when it is read."""
     unreadable = next((plan.unreadable[name] for name in members if name in plan.unreadable), None)
     if unreadable is not None:
         return _unreadable(members, unreadable)

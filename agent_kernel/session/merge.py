@@ -138,7 +138,7 @@ def merge_keys(workspace: Workspace, base: Any, ours: Any, theirs: Any, prefer: 
 
 
 def describe_clashes(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, str, str]]:
-    """The clashes as an error lists them: `prices['tea']`, and what either side has."""
+    """Describe the clashes as an error lists them: `prices['tea']`, and what either side has."""
     rows = [(f"{name}[{_key(one.key)}]", _line(one.key, one.ours), _line(one.key, one.theirs)) for one in clashes]
     if len(rows) > _MOST_CLASHES:
         rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more", "…")]
@@ -397,7 +397,7 @@ def conflict_of(
 
 
 def describe_conflict(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
-    """A conflict as an error lists it: the name, and what either side has."""
+    """Describe a conflict as an error lists it: the name, and what either side has."""
     return name, _summary(repo, conflict.ours), _summary(repo, conflict.theirs)
 
 

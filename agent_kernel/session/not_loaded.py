@@ -150,7 +150,7 @@ def class_groups(tree: Tree) -> ClassGroups:
 def find_needed_classes(
     repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None
 ) -> set[str]:
-    """The class entries that loading these variables takes; all there are where it cannot be told.
+    """Find the class entries that loading these variables takes; all there are where it cannot be told.
 
     Args:
         grouped: the `class_groups` of the tree, for who asks of many names one by one.

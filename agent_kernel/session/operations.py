@@ -93,7 +93,7 @@ class Operations(msgspec.Struct):
         return not self.undone and bool(self.done) and self.done[-1].chat
 
     def shift(self, verb: str) -> Operations:
-        """The same after the verb was done."""
+        """Return the same after the verb was done."""
         if verb == "redo" and self.brings_chat_back:
             return Operations(self.done[:-1], ended=self.ended, begun=self.begun)
         if verb == "undo":
@@ -101,7 +101,7 @@ class Operations(msgspec.Struct):
         return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)
 
     def rename_branch(self, old: str, new: str) -> Operations:
-        """The same where a branch has another name."""
+        """Return the same where a branch has another name."""
 
         def at(position: Position) -> Position:
             return msgspec.structs.replace(position, branch=new) if position.branch == old else position

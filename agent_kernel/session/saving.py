@@ -272,7 +272,7 @@ _ALGORITHM = address(b"")[32:]
 def describe_unsaved(
     dumped: Dumped, names: Sequence[str], losing: Mapping[str, Collection[str]] = _NOTHING_LOST
 ) -> tuple[Unsaved, ...]:
-    """What to say of what cannot be saved, under the names that lead to it; all where none is known to."""
+    """Describe what cannot be saved, under the names that lead to it; all where none is known to."""
     found: list[Unsaved] = []
     for loss in dumped.dump.losses.values():
         leading = [name for name in names if loss.token in losing.get(name, ())]
@@ -381,7 +381,7 @@ def make_group(
     own: Mapping[str, bytes],
     roots: Mapping[str, Roots],
 ) -> Group:
-    """What to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
+    """Note what to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
     pieces: list[Pieces] = []
     for position, (cuts, digests) in enumerate(zip(compared.cuts, compared.digests, strict=True)):
         same = (

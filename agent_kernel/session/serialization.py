@@ -135,7 +135,7 @@ class Components:
         return [] if first is None else [first, *self._also.get(key, ())]
 
     def component_of(self, root: object | None) -> Component | None:
-        """The component of a root, dumped now if it was not; None if it cannot be saved as it is."""
+        """Return the component of a root, dumped now if it was not; None if it cannot be saved as it is."""
         if root is None or id(root) in self._refused:
             return None
         found = self._roots.get(id(root))

@@ -164,7 +164,7 @@ class Tracking:
         return id(group) not in self._by_age
 
     def note_check(self, group: Group, turn: int) -> None:
-        """The group was compared in this turn."""
+        """Note that the group was compared in this turn."""
         group.checked = turn
         if self._by_age.pop(id(group), None) is not None:
             self._by_age[id(group)] = group

@@ -146,7 +146,7 @@ class Workspace(Watching):
         return bool(lost) and all(self.living.has_stayed(loss.token) for loss in lost)
 
     def describe_losses(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
-        """What could not be saved of a value, and is not there any more: a placeholder stands in its place, or in that of the whole."""
+        """Describe what could not be saved of a value and is gone: a placeholder stands in its place, or in that of the whole."""
         from agent_kernel.values.groups import decode_layout, losses_of
 
         losses = losses_of(decode_layout(manifest.layout))
@@ -335,7 +335,7 @@ class Loaded(msgspec.Struct, frozen=True):
             set_content(held, content)
 
     def find_not_loaded(self, target: Tree) -> frozenset[str]:
-        """What of the target is not in memory then."""
+        """Find what of the target is not in memory then."""
         there = self.plan.entries.keys() | {name for group in self.unloaded for name in group.members}
         return frozenset(name for name in self.stay if name not in there and name in target)
 

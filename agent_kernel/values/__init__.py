@@ -13,7 +13,7 @@ CLASS_PREFIX = "\0class:"
 
 
 def list_for_person(names: Iterable[str]) -> str:
-    """The names for a person: the variables; of a class that no variable is saved with, the class."""
+    """List the names for a person: the variables; of a class that no variable is saved with, the class."""
     names = list(names)
     variables = [name for name in names if not name.startswith("\0")]
     return ", ".join(variables or [f"class {name.removeprefix(CLASS_PREFIX).partition('#')[0]}" for name in names])

@@ -304,7 +304,7 @@ _OF_ONE_SAVED = 4
 
 
 def find_held_below(items: object, dump: Dump) -> set[int]:
-    """Of one segment: the ids of instances, and of containers that something outside the segment holds too.
+    """Find, of one segment, the ids of instances, and of containers that something outside the segment holds too.
 
     `items` is the segment's own copy of its part of the container, so its items have one holder more than usual.
     """
@@ -318,7 +318,7 @@ def find_held_below(items: object, dump: Dump) -> set[int]:
 
 
 def find_held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
-    """The ids of mutable objects that something but the values themselves may hold.
+    """Find the ids of mutable objects that something but the values themselves may hold.
 
     Errs on the safe side: a reference that cannot be explained counts as a holder.
 
@@ -497,7 +497,7 @@ def _may_hold_bytearrays(dump: Dump) -> bool:
 
 
 def join_reaches(parts: Iterable[Reach]) -> Reach:
-    """What several values reach together."""
+    """Join what several values reach."""
     parts = list(parts)
     ids = set[int]().union(*(part.ids for part in parts))
     memory = [use for part in parts for use in part.memory]

@@ -369,7 +369,7 @@ _EXECUTES = re.compile(r"\b(?:exec|eval|compile)\b")
 
 
 def find_text(code: CodeType, namespace: Mapping[str, object]) -> str:
-    """The text that gives exactly this code; "" if it is not found."""
+    """Find the text that gives exactly this code; "" if it is not found."""
     if code.co_qualname.startswith("__create_fn__."):  # a dataclass makes it again by itself
         return ""
     word = "lambda" if code.co_name == "<lambda>" else code.co_name

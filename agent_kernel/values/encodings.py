@@ -481,7 +481,7 @@ class Search(Protocol):
     """Finds texts in another."""
 
     def find(self, text: str) -> Iterator[Span]:
-        """Where any of the longer texts stands."""
+        """Find where any of the longer texts stands."""
         ...
 
     def find_in_other_case(self, text: str) -> Iterator[Span]:

@@ -238,7 +238,7 @@ class Pickler(pickle.Pickler):
         return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(held))).tobytes(), 0)
 
     def list_saved(self) -> list[object]:
-        """What the memo holds, and some objects of the pickler's own."""
+        """List what the memo holds, and some objects of the pickler's own."""
         return gc.get_referents(self)
 
     def reducer_override(self, obj: Any, /) -> Any:
@@ -542,7 +542,7 @@ _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 
 
 def reduce(value: Any) -> Any:
-    """What `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
+    """Return what `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
     registered = reducers.dispatch_table().get(type(value))
     return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
 

@@ -375,7 +375,7 @@ def open_pointing(
 
 
 def join_dumps(segments: list[Segment]) -> tuple[Dump, list[int]]:
-    """One record of all that the segments' dumps noted, and how many buffers each has."""
+    """Join all that the segments' dumps noted into one record; also return how many buffers each has."""
     whole = Dump()
     for part in (segment.dump for segment in segments):
         whole.foreign += [len(whole.buffers) + position for position in part.foreign]

@@ -159,7 +159,7 @@ class Held(msgspec.Struct):
         self.memory.update(memory_of(value))
 
     def find_shared(self, reach: Reach) -> frozenset[int]:
-        """What a value reaches of all this: ids of objects, and where the memory begins."""
+        """Find what a value reaches of all this: ids of objects, and where the memory begins."""
         from agent_kernel.values.dump import OBJECTS
 
         found = reach.ids & self.ids
@@ -188,7 +188,7 @@ _SURROUNDINGS = _RUNS_CELLS | {"agent_kernel", "zmq", "tornado", "traitlets", "c
 
 
 def find_held(value: object, namespace: dict[str, object]) -> Held:
-    """What code the object may run, and what it may change, as far as the collector knows what lies in it.
+    """Find what code the object may run, and what it may change, as far as the collector knows what lies in it.
 
     At most `MOST_HELD` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
     cells are not entered.
@@ -268,7 +268,7 @@ def callback_of(reference: Any) -> Any:
 
 
 def find_death_callbacks(value: object, namespace: dict[str, object]) -> list[object]:
-    """What weak references to the object call when it dies, without functions of libraries."""
+    """Find what weak references to the object call when it dies, without functions of libraries."""
     found = [(reference, callback_of(reference)) for reference in weakref.getweakrefs(value)]
     return [called for one, called in found if called is not None and not is_library_callback(one, called, namespace)]
 

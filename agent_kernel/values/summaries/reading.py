@@ -120,7 +120,7 @@ def type_name(value: object) -> str:
 
 
 def find_loaded(module: str, attribute: str) -> object:
-    """An attribute of a module that is imported already, or None: nothing is imported, no `__getattr__` runs."""
+    """Find an attribute of a module that is imported already. Returns None otherwise: nothing is imported, no `__getattr__` runs."""
     found = sys.modules.get(module)
     if not derives_from(type(found), ModuleType):
         return None
