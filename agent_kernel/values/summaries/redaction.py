@@ -230,7 +230,6 @@ _HINTS = (
         "key",
         "dapi",
         "dop_v1_",
-        "sk",
         "hooks.slack",
         "webhooks/",
         "sig=",
