@@ -10,7 +10,10 @@ import sqlite3
 import subprocess
 import types
 from collections.abc import Mapping
+from contextlib import closing
 
+import lmdb
+import numpy as np
 import pytest
 
 import agent_kernel as ak
@@ -202,6 +205,31 @@ def test_what_only_looks_like_it_has_not(code: str) -> None:
 def _made(module: str, name: str) -> object:
     """An object of a class that calls itself so, without the library."""
     return type(name, (), {"__module__": module})()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("m[0] = 1", "m += 1", "m.sort()", "np.add(x, 1, out=m)", "np.copyto(m, 1)", "v[0] = 2", "m.T[0] = 3"),
+        *("a = m\na[0] = 1", "b = m[1:]\nb.fill(0)", "np.random.default_rng(0).shuffle(m)", "env.begin(write=True)"),
+    ],
+)
+def test_what_writes_to_an_array_or_a_store_that_is_a_file_has_to_be_asked_about(
+    tmp_path: pathlib.Path, code: str
+) -> None:
+    held = np.memmap(tmp_path / "array", mode="w+", shape=(4, 4))
+    with closing(lmdb.open(str(tmp_path / "store"))) as env:
+        there = {"m": held, "v": np.asarray(held), "x": np.ones((4, 4)), "env": env}
+        assert is_risky(review(code, names=list(there), namespace=there))
+
+
+@pytest.mark.parametrize(
+    "code", ["m.mean()", "m[0]", "y = m * 2\ny[0] = 1", "c = m.copy()\nc[0] = 1", "x += 1", "r.sum()"]
+)
+def test_what_only_reads_it_has_not(tmp_path: pathlib.Path, code: str) -> None:
+    held = np.memmap(tmp_path / "array", mode="w+", shape=(4, 4))
+    there = {"m": held, "r": np.memmap(tmp_path / "array", mode="r"), "x": np.ones(4)}
+    assert not is_risky(review(code, names=list(there), namespace=there))
 
 
 def _there() -> Mapping[str, object]:

@@ -33,7 +33,7 @@ from agent_kernel.agents.review.meaning import (
     reaches,
 )
 
-__all__ = ["goes_to_memory", "kind_of_call", "kind_of_method"]
+__all__ = ["goes_to_memory", "kind_of_call", "kind_of_method", "root_name", "written_name"]
 
 _MODE: Final = re.compile(r"[rwaxbtU+]{1,4}(?:[:|]\w*)?")
 _PLACES: Final = frozenset(
@@ -333,3 +333,34 @@ def _list_arguments(node: ast.Call) -> Iterable[ast.expr]:
 
 def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
+
+
+# What changes the items of an array in place: its own methods, and functions whose first argument it is.
+_CHANGING_ITEMS: Final = frozenset(
+    ["sort", "fill", "put", "partition", "itemset", "resize", "setfield", "byteswap", "setflags", "shuffle"]
+)
+_CHANGING_ARRAYS: Final = frozenset(["shuffle", "copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"])
+
+
+def root_name(node: ast.AST) -> str:
+    """The variable of which this is a part or a view: `m` of `m`, `m[2:]` and `m.T[0]`; "": of none."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def written_name(node: ast.AST) -> str:
+    """The variable whose items this changes in place; "": of none that can be told."""
+    match node:
+        case ast.AugAssign(target=target):
+            return root_name(target)
+        case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+            return root_name(node)
+        case ast.Call(func=ast.Attribute(value=held, attr=method)) if method in _CHANGING_ITEMS and root_name(held):
+            return root_name(held) if method != "shuffle" or not node.args else root_name(node.args[0])
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[first, *_]) if name in _CHANGING_ARRAYS:
+            return root_name(first)
+        case ast.keyword(arg="out", value=ast.Tuple(elts=[first, *_])) | ast.keyword(arg="out", value=first):
+            return root_name(first)
+        case _:
+            return ""

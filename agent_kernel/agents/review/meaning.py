@@ -659,6 +659,8 @@ def _open_kind(value: Any) -> str:
             return ""
     if derives_from(kind, type) or derives_from(kind, ModuleType):
         return ""
+    if derives_from(kind, find_loaded("lmdb", "Environment")):
+        return "database"
     named = _qualify(module_name(kind), type.__getattribute__(kind, "__qualname__"))
     is_quiet = QUIET_TYPES.fullmatch(named.rpartition(".")[2]) or named.startswith(_QUIET_OPEN)
     if is_quiet:
@@ -674,8 +676,11 @@ def is_mapped(value: object) -> bool:
     kind = type(value)
     if module_name(kind) in ("mmap", "shelve", "_gdbm", "_dbm", "dbm.dumb"):
         return True
-    is_array = derives_from(kind, find_loaded("numpy", "memmap"))
-    return is_array and instance_dict(value).get("mode") in ("r+", "w+")
+    if derives_from(kind, find_loaded("numpy", "memmap")):
+        return instance_dict(value).get("mode") in ("r+", "w+")
+    array: Any = find_loaded("numpy", "ndarray")
+    base = array.base.__get__(value) if array is not None and derives_from(kind, array) else None  # a view of one
+    return base is not None and is_mapped(base)
 
 
 def _leads_on(value: object) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Final
 
 from agent_kernel.agents.events import Finding
-from agent_kernel.agents.review.calls import goes_to_memory, kind_of_call, kind_of_method
+from agent_kernel.agents.review.calls import goes_to_memory, kind_of_call, kind_of_method, root_name, written_name
 from agent_kernel.agents.review.meaning import (
     BUILTINS,
     COLUMN_WORDS,
@@ -58,6 +58,8 @@ _LOOKS: Final = frozenset(
     [
         "matplotlib",
         "precision",
+        "pwd",
+        "dhist",
         "who",
         "who_ls",
         "whos",
@@ -305,6 +307,7 @@ class _Reader:
         shown = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
         read = set(self._read_from())
         names_alone = set(self._names_alone())
+        mapped = self._mapped_names()
         attributes = {id(node.value): node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute)}
         for node in ast.walk(self._tree):
             line = getattr(node, "lineno", 0)
@@ -317,6 +320,8 @@ class _Reader:
                     yield from self._open(node.id, line, attributes.get(id(node), ""))
                 if id(node) not in based | read:
                     yield from self._open_in_modules(node, line)
+            if mapped and (name := written_name(node)) in mapped:
+                yield Finding("files", f"{name}, which is a file", line, risky=True)
             match node:
                 case ast.Import(names=imported):
                     for alias in imported:
@@ -329,6 +334,16 @@ class _Reader:
                         yield from self._open_by_any_name(node, line)
                 case _:
                     yield from self._other(node, line)
+
+    def _mapped_names(self) -> frozenset[str]:
+        """The names of arrays whose items are those of a file, and of what this code makes of them without a copy."""
+        used = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
+        found = {name for name in used if is_mapped(self._namespace.get(name))}
+        if found:
+            for node in ast.walk(self._tree):
+                if isinstance(node, ast.Assign) and root_name(node.value) in found:
+                    found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        return frozenset(found)
 
     def _other(self, node: ast.AST, line: int) -> Iterator[Finding]:
         match node:
@@ -361,10 +376,6 @@ class _Reader:
                 module = self._meant.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
                     yield Finding("dynamic", shorten_code(node), line, risky=True)
-            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name not in self._meant.bound and is_mapped(
-                self._namespace.get(name)
-            ):
-                yield Finding("files", f"{name}, which is a file", line, risky=True)
             case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._meant.find_dotted_name(node.value) == "os.environ":
                 yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.FunctionDef(name=name) if name in SHOWN_AS:
