@@ -111,7 +111,8 @@ HARMLESS: Final = frozenset(
     words(
         "shutil.which shutil.disk_usage shutil.get_terminal_size urllib.parse http.HTTPStatus getpass.getuser "
         "socket.gethostname multiprocessing.cpu_count multiprocessing.current_process multiprocessing.pool.ThreadPool "
-        "multiprocessing.dummy ctypes.sizeof ctypes.alignment ctypes.create_string_buffer ctypes.byref"
+        "multiprocessing.dummy ctypes.sizeof ctypes.alignment ctypes.create_string_buffer ctypes.byref "
+        "requests.utils.quote requests.utils.unquote requests.compat httpx.URL httpx.Timeout"
     )
 )
 HARMLESS_TYPES: Final = re.compile(r"ctypes\.(?:c_\w+|Structure|Union|Array)")
