@@ -14,12 +14,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from weakref import WeakSet
 
 from agent_kernel.values import summaries
 from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
-from agent_kernel.values.summaries.redaction import is_secret_under
+from agent_kernel.values.summaries.redaction import is_secret_under, mask_code
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
@@ -31,6 +31,7 @@ _MOST_OF_OTHERS: Final = 20_000  # objects of all others, in which secrets are s
 
 # Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_WORD = re.compile(r"[^\W\d]\w*")
 _ENVIRON = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
 
 
@@ -53,6 +54,8 @@ class Redactor:
         self._names: set[str] = set()
         self._not_read: dict[str, str] = {}  # hidden names, and what is said of what is shown as long as they are there
         self._environment = _Environment({})
+        self._words_of_cells: dict[str, frozenset[str]] = {}
+        self._cells_read: set[tuple[str, frozenset[str]]] = set()  # each with the hidden names in it
         self._above: WeakSet[Redactor] = WeakSet()  # a notebook's own outlives the runs that begin others in it
 
     def include(self, other: Redactor) -> None:
@@ -87,9 +90,26 @@ class Redactor:
                     self._not_read[name] = _TOO_LARGE
                 elif reader.has_closed:
                     self._not_read[name] = _CLOSED
+        self._learn_cells(namespace)
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
         reader.read([(namespace[name], is_secret_under(name, namespace[name])) for name in others])
+
+    def _learn_cells(self, namespace: Mapping[str, object]) -> None:
+        """What the notebook's cells wrote down for hidden names stays in `In`, also once the variable has another value."""
+        cells = namespace.get("In")
+        if type(cells) is not list:
+            return
+        texts = {cell for cell in cast("list[object]", cells) if type(cell) is str}
+        for cell in texts - self._words_of_cells.keys():
+            self._words_of_cells[cell] = frozenset(_WORD.findall(cell))
+        words = frozenset[str]().union(*self._words_of_cells.values())
+        names = frozenset(filter(self._hidden, words))
+        for cell in texts:
+            key = cell, names & self._words_of_cells[cell]
+            if key[1] and key not in self._cells_read:
+                self._cells_read.add(key)
+                self._texts.update(face for one in mask_code(*key)[1] for face in faces(one))
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""

@@ -649,3 +649,19 @@ def test_whole_values_are_masked_and_no_more() -> None:
     assert "in 2024 and https://example.com/public and https://example.org" in told
     assert f"{summaries.MASK} {summaries.MASK}… " in told
     assert "4711" not in told
+
+
+def test_what_cells_wrote_down_for_a_hidden_name_is_masked_in_the_notebooks_input() -> None:
+    cells = [
+        "",
+        "api = 'north-4711-old'",
+        "api = 'north-4711-new'",
+        "pin = 482913\nname = 'Ann'",
+        "gone = 'south-1234'; del gone",
+    ]
+    namespace: dict[str, object] = {"In": cells, "api": "north-4711-new", "name": "Ann"}
+    told, events = sent(namespace, "print(In)", hide=("api", "pin", "gone"))
+    for text in (told, events):
+        for hidden in ("north-4711-old", "north-4711-new", "482913", "south-1234"):
+            assert hidden not in text
+    assert "Ann" in told
