@@ -409,6 +409,8 @@ def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: 
     if isinstance(of, ExecutionContext) and of.session is not None:
         return _list_variables(of.session, of.names(), focus)
     namespace = of.namespace if isinstance(of, ExecutionContext | Live) else of
+    if not isinstance(namespace, Mapping):
+        raise TypeError(f"{type(of).__name__} has no variables; give an agent, a Live(), a Versioned() or a dict")
     names = sorted(name for name in namespace if not name.startswith("__"))
     last = _last_run(of) if isinstance(of, ExecutionContext | Live) and focus == "recent" else None
     if last is None:

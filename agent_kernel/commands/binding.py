@@ -120,7 +120,8 @@ class Where(Result):
         if status.carried:
             # A restart took them out of memory, or another kernel made them: this one does not hold them.
             many = f"{plural(len(status.carried), 'variable')} of the branch {_are(status.carried)} not loaded here"
-            answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
+            them = "it" if len(status.carried) == 1 else "them"
+            answers = f"%agent checkout loads {them}, %agent checkout --fresh starts without {them}"
             lines.append(f"{many} ({list_names(status.carried)}): {answers}")
         lines += _runs_said(self.runs)
         if status.changed:

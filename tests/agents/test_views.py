@@ -79,3 +79,8 @@ def test_what_looks_like_a_secret_is_masked() -> None:
 def test_an_unknown_focus_is_refused() -> None:
     with pytest.raises(ValueError, match="recent, full"):
         ak.view({}, focus="all")  # type: ignore[arg-type]
+
+
+def test_what_has_no_variables_says_so() -> None:
+    with pytest.raises(TypeError, match="int has no variables"):
+        ak.view(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -17,7 +17,7 @@ def test_one_undo_takes_back_a_cell_with_the_candidate_that_it_picked(shell: She
     shell.run(
         "bob = ak.Agent('bob', model=ak.ScriptedModel(['x = 7; task.success()']))\n"
         "with ThreadPoolExecutor() as pool:\n"
-        "    tries = ak.race('Try it', n=1, agent=bob, state=ak.here(), executor=pool).wait()"
+        "    tries = ak.race('Try it', n=1, agent=bob, executor=pool).wait()"
     )
     shell.run("best = 1; tries.pick(best); y = 3")
     assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
@@ -162,7 +162,7 @@ def test_a_race_that_is_kept_says_how_to_have_its_candidates_in_another_kernel(s
     race: Any = shell.run("%%agent analyst --fork 2\nAdd one to it please.").result.result
     said = shell.run("tries = _").out
     way = f"%agent merge {race.candidates[0].branch}"
-    assert f"Its cell would begin another race; {way} takes its candidate 1 until you discard it." in said
+    assert f"Running its cell again would start a new race; {way} takes its candidate 1 until you discard it." in said
     assert shell.run(way).result.success
     assert shell.ns["y"] == 2
     race.discard()

@@ -35,8 +35,10 @@ import msgspec
 from agent_kernel.agents import approval
 from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.approval import log_of, refuse_driven
+from agent_kernel.agents.current import here_again
 from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.races import comparison
@@ -71,7 +73,6 @@ from agent_kernel.session.interrupts import uninterrupted
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State
     from agent_kernel.agents.event_log import Listener
-    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.limits import Limits
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
@@ -503,8 +504,8 @@ def race(
     Args:
         n: by default 3 where that would be one candidate, else 1.
         models: names or models; by default each agent's own.
-        state: what has a history, a `Versioned` or a session; by default the agent's. What it has uncommitted is
-            committed first.
+        state: what has a history, a `Versioned` or a session; by default the agent's, else this notebook. What it has
+            uncommitted is committed first.
         executor: by default each candidate has a process of its own, as many at a time as there are cores. Any
             `concurrent.futures.Executor` will do, and what has its `submit`: in a thread of this process a candidate has a namespace and a session
             of its own and nothing bounds it but its limits; anywhere else it is again a process of its own. A
@@ -520,10 +521,13 @@ def race(
         NoModelError, ModelError, MissingExtraError: no model can take it.
     """
     agents = [agent] if isinstance(agent, Agent) else list(agent or [Agent()])
-    place = place_of(state if state is not None else agents[0].state)
+    given = state if state is not None else agents[0].state
+    place = place_of(notebook if given is None and isinstance(notebook := here_again(), ExecutionContext) else given)
     session = place.session
     if session is None:
-        raise RaceError("a race branches from a state with a history: give state=, a Versioned or a session")
+        raise RaceError(
+            "a race branches from a state with a history: give state=ak.here() for this notebook, or an ak.Versioned"
+        )
     if executor is None and session.repo.store.url.startswith("memory:"):
         raise RaceError(
             "a store in memory is seen by this process alone: give executor=ThreadPoolExecutor(), or keep it in a folder"

@@ -46,7 +46,7 @@ def _way_back(value: Any) -> str:
         return f"Agent.reopen({value.id[-5:]!r}) gives it again"
     if kind == "Race":
         branch = f"race/{value.id[-5:]}/1"
-        return f"its cell would begin another race; %agent merge {branch} takes its candidate 1 until you discard it"
+        return f"running its cell again would start a new race; %agent merge {branch} takes its candidate 1 until you discard it"
     return ""
 
 
