@@ -46,7 +46,7 @@ widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScr
 	$(RUN) -m pytest tests/widgets
 
 e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab in Chromium, and Notebook 7 where it differs
-	$(RUN) -m pytest -n 3 tests/e2e
+	$(RUN) -m pytest -n 2 tests/e2e
 
 test-slow: $(VENV)/.test $(VENV)/.e2e  ## the slow tests: kills, wheels, fresh environments, all cases of large matrices, all of Notebook 7
 	$(RUN) -m pytest -n $(JOBS) -m slow
