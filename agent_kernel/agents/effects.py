@@ -970,7 +970,7 @@ def _database(args: Args) -> Description:
     opened = args[0] if args else ""
     if opened in (":memory:", ""):
         return "", ""
-    # Where there is none, it is no address but the name of a file, which is made without `uri=True`.
+    # Without `uri=True`, SQLite takes the text for the name of a new file: so the database has to be there.
     if type(opened) is str and is_read_only(opened) and Path(opened[len("file:") :].partition("?")[0]).is_file():
         return "", ""
     return "opens database", _text(opened)
