@@ -42,21 +42,28 @@ class _Noted:
         self.is_kept = False  # no step runs, and what one left behind may act
         self.code: _Code | None = None  # also between steps: mostly it is the same as the next one begins
         self.objects: dict[int, list[PutBack]] = {}
+        self.given: dict[int, list[PutBack]] = {}  # only while a step runs: a person's cells change these as they like
 
     def put_back(self) -> bool:
         """Put everything back that differs; whether anything did."""
         is_code_same = self.code is None or self.code.is_same()
         found = [] if self.code is None or is_code_same else [one() for one in self.code.parts]
         # Lists: each is compared, also behind one that differed.
-        return True in [*found, *[one() for parts in tuple(self.objects.values()) for one in parts]]
+        return True in [*found, *[one() for parts in self._noted_parts() for one in parts]]
+
+    def _noted_parts(self) -> tuple[list[PutBack], ...]:
+        return (*self.objects.values(), *self.given.values())
 
     def note(self) -> None:
-        """Note the code, and all agents and runs that are not noted yet."""
+        """Note the code, all agents and runs that are not noted yet, and what agents were given."""
         if not self.is_kept and (self.code is None or not self.code.is_same()):
             self.code = _Code()
         for key, value in tuple(_tracked.items()):
-            if key not in self.objects and _is_made(value):
-                self.objects[key] = list(_of_object(value))
+            if _is_made(value):
+                if key not in self.objects:
+                    self.objects[key] = list(_of_object(value))
+                if not self.is_kept:
+                    self.given[key] = list(_given_to(value))
 
     def let_go(self) -> None:
         """No step runs any more: forget what was noted, unless something may act that a step left behind."""
@@ -64,6 +71,7 @@ class _Noted:
         if self.is_kept:
             self.put_back()
         self.is_kept = may_act
+        self.given = {}
         if not may_act:
             self.objects = {}
 
@@ -84,6 +92,8 @@ def note_again(value: object) -> None:
     with _lock:
         if (_noted.steps or _noted.is_kept) and not is_on_a_steps_thread():
             _noted.objects[id(value)] = list(_of_object(value))
+            if _noted.steps:
+                _noted.given[id(value)] = list(_given_to(value))
 
 
 @contextmanager
@@ -126,8 +136,8 @@ def protect() -> Generator[PutBack]:
     with _lock:
         put_back_between_steps()
         if not _noted.steps:
-            _noted.note()
             _noted.is_kept = False
+            _noted.note()
         _noted.steps += 1
     try:
         yield put_back_noted
@@ -147,7 +157,7 @@ def _is_made(value: object) -> bool:
 
 
 def _of_object(value: object) -> Iterator[PutBack]:
-    """An agent: its class, all its attributes and what it was given. A run: what it is made of."""
+    """An agent: its class, all its attributes and which names it was given. A run: what it is made of."""
     yield _class_of(value, type(value))
     found: dict[str, object] = object.__getattribute__(value, "__dict__")
     yield _dict_of(value, found)
@@ -159,28 +169,30 @@ def _of_object(value: object) -> Iterator[PutBack]:
     for inner in (found.get("setup"), found.get("limits"), getattr(found.get("setup"), "limits", None)):
         if isinstance(inner, msgspec.Struct):
             yield _fields(inner)
-    for name in ("registry", "model_settings"):
-        yield from _contents(found.get(name))
+    registry = found.get("registry")
+    if registry is not None:
+        yield _class_of(registry, type(registry))
+        for names in (vars(registry), *_names_in(registry)):
+            yield _items(names, dict(names))
 
 
-def _contents(value: object) -> Iterator[PutBack]:
-    if type(value) is dict:
-        given = cast("dict[str, Any]", value)
-        yield _items(given, dict(given))
-        for one in given.values():  # a given function acts freely, whatever its code is
-            value = getattr(one, "value", None)
-            bare = getattr(value, "__func__", value)
-            if isinstance(bare, FunctionType):
-                yield _function(bare)
-            elif isinstance(bare, type) and bare.__module__ == "__main__":
-                yield from _of_class(bare)
-    elif value is not None:
-        yield _class_of(value, type(value))
-        attributes = vars(value)
-        yield _items(attributes, dict(attributes))
-        for inner in tuple(attributes.values()):
-            if type(inner) is dict:
-                yield from _contents(cast("object", inner))
+def _names_in(registry: object) -> list[dict[str, Any]]:
+    return [cast("dict[str, Any]", inner) for inner in vars(registry).values() if type(inner) is dict]
+
+
+def _given_to(value: object) -> Iterator[PutBack]:
+    """The functions and classes that an agent was given, which act freely, whatever their code is; and its settings."""
+    found: dict[str, object] = object.__getattribute__(value, "__dict__")
+    settings, registry = found.get("model_settings"), found.get("registry")
+    if type(settings) is dict:
+        yield _items(cast("dict[str, object]", settings), dict(cast("dict[str, object]", settings)))
+    for one in (one for names in _names_in(registry) for one in names.values()) if registry is not None else ():
+        given = getattr(one, "value", None)
+        bare = getattr(given, "__func__", given)
+        if isinstance(bare, FunctionType):
+            yield _function(bare)
+        elif isinstance(bare, type) and bare.__module__ == "__main__":
+            yield from _of_class(bare)
 
 
 def _class_of(value: object, kind: type) -> PutBack:

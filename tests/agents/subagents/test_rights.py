@@ -164,13 +164,19 @@ def test_what_a_thread_changes_after_the_step_has_ended_is_put_back_as_the_next_
 
 
 def test_a_person_changes_an_agent_while_a_thread_of_a_step_lives() -> None:
+    """Also what it was given, and its settings: tqdm's own thread lives on for ever once a step has used it."""
     ended, child, limits = threading.Event(), scripted("child", ENDS, approve="never"), ak.Limits(steps=7)
+    own: Any = type("Own", (), {"__module__": "__main__", "most": 1})
+    child.cls(own)
     code = "import threading\nthreading.Thread(target=ended.wait).start()"
     scripted("lead", code, ENDS, state={"ended": ended})("Work")
     child.approve, child.limits = "risky", limits
     child.fn(print)
+    child.model_settings["temperature"] = 0
+    own.most = 2
     assert child("Work") == "by itself"
     assert (child.approve, child.limits, "print" in child.registry.objects) == ("risky", limits, True)
+    assert (child.model_settings, own.most) == ({"temperature": 0}, 2)
     ended.set()
 
 
