@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Literal, SupportsIndex, TextIO, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Literal, SupportsIndex, TextIO, TypeAlias, cast, get_args, overload
 
 import msgspec
 
@@ -397,7 +397,7 @@ def _agent(agent: Agent, *, full: bool) -> View:
     return _make_view(f"{agent!r}", [*told, *given])
 
 
-def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: Focus) -> View:
+def _state(of: object, focus: Focus) -> View:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
@@ -411,6 +411,7 @@ def _state(of: ExecutionContext | Live | Session | Mapping[str, object], focus: 
     namespace = of.namespace if isinstance(of, ExecutionContext | Live) else of
     if not isinstance(namespace, Mapping):
         raise TypeError(f"{type(of).__name__} has no variables; give an agent, a Live(), a Versioned() or a dict")
+    namespace = cast("Mapping[str, object]", namespace)
     names = sorted(name for name in namespace if not name.startswith("__"))
     last = _last_run(of) if isinstance(of, ExecutionContext | Live) and focus == "recent" else None
     if last is None:
