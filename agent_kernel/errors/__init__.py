@@ -38,6 +38,7 @@ __all__ = [
     "AmbiguousRefError",
     "BranchInUseError",
     "BranchMovedError",
+    "BundleError",
     "CellThreadError",
     "DamagedObjectError",
     "InvalidRefNameError",
@@ -168,6 +169,16 @@ class NotAStoreError(StoreError):
 
     def __str__(self) -> str:
         return f"{self.url} is not an agent_kernel store: {self.reason}"
+
+
+class BundleError(StoreError):
+    """The file is not a bundle, or not as its maker wrote it. Nothing of it was taken."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is not a sound bundle: {self.reason}"
 
 
 class NewerFormatError(StoreError):

@@ -24,7 +24,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 def open_store(
     url: str | os.PathLike[str], *, create: bool = True, readonly: bool = False, durability: Durability = "default"
 ) -> Store:
-    """Open the store at `lmdb:///folder`, a plain path, or `memory:` (a new, empty one).
+    """Open the store at `lmdb:///folder`, a plain path, in a bundle (`bundle:///file`, only to read), or `memory:` (a new one).
 
     Args:
         create: make the store if it does not exist.
@@ -33,6 +33,7 @@ def open_store(
 
     Raises:
         NotAStoreError: the store does not exist, or the folder holds something else.
+        BundleError: the file is not a bundle.
         StoreUnavailableError: it cannot be opened just now, or no engine has this URL.
         ValueError: an option that this engine cannot honour.
     """
@@ -46,7 +47,12 @@ def open_store(
         return _open_lmdb(rest.removeprefix("//"), create, readonly, durability)
     if engine == "memory" and rest in ("", "//"):
         return _open_memory(readonly, durability)
-    raise StoreUnavailableError(str(url), "no engine has such URLs (known: lmdb:///folder, memory:, or a plain path)")
+    if engine == "bundle" and rest.strip("/"):
+        from agent_kernel.storage.archive import ArchiveStore
+
+        return ArchiveStore(Path(rest.removeprefix("//")).expanduser())
+    known = "lmdb:///folder, bundle:///file, memory:, or a plain path"
+    raise StoreUnavailableError(str(url), f"no engine has such URLs (known: {known})")
 
 
 def _open_lmdb(path: str, create: bool, readonly: bool, durability: Durability) -> Store:
