@@ -31,11 +31,9 @@ from agent_kernel.repository import (
 from agent_kernel.repository.commits import id_of, kind_of
 from agent_kernel.repository.objects import base_of, unwrap, wrap
 from agent_kernel.repository.refs import (
-    BRANCHES,
     FORMAT,
     FORMAT_VERSION,
     HEADS,
-    TAGS,
     HeadRecord,
     Ref,
     Stamp,

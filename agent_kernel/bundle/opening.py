@@ -30,7 +30,7 @@ from agent_kernel.repository import Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import KIND_NAMES, kind_of
 from agent_kernel.repository.objects import HEADER, SEAL, SEALED, ZSTD, base_of, is_genuine, unwrap
-from agent_kernel.repository.refs import BRANCHES, HEADS, TAGS, HeadRecord, Ref, decode_record
+from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, decode_record
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
 from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ArchiveStore

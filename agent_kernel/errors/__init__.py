@@ -83,6 +83,7 @@ __all__ = [
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
+    "UntrustedValueError",
     "WithinStepError",
 ]
 
@@ -326,6 +327,18 @@ class UntrustedStoreError(AgentKernelError):
         return (
             f"{self.url} was made by someone else, and loading its values can run their code; "
             "look through it with log, show and diff, then run %agent trust (from Python: Session.trust or Repository.trust)"
+        )
+
+
+class UntrustedValueError(AgentKernelError):
+    """The value is more than plain data, and its maker is not trusted."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return (
+            f"it needs {self.what}, and building that can run code of whoever made it; "
+            "look through the history with log, show and diff, then run %agent trust"
         )
 
 

@@ -103,13 +103,12 @@ class Snapshot(Mapping[str, object]):
 
         Raises:
             NameNotFoundError: the commit has no such variable.
-            UntrustedStoreError: the store was made by someone else.
-            LoadError: it cannot be rebuilt; the other variables can still be had.
+            LoadError: it cannot be rebuilt, or is more than plain data in a store that someone else made; the other
+                variables can still be had.
         """
         if name not in self._loaded:
             if name.startswith("\0") or name not in self._tree:
                 raise NameNotFoundError(name, short(self.commit), close_names(name, self))
-            trust.require(self.repo)
             self._load(name)
         return self._loaded[name]
 

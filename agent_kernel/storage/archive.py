@@ -21,7 +21,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -392,7 +392,7 @@ class Packer:
         self._path = path
         self._aside = path.with_name(f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp")
 
-    def __enter__(self) -> Packer:
+    def __enter__(self) -> Self:
         self._zip = zipfile.ZipFile(self._aside, "x", allowZip64=True)
         self.digests: dict[str, tuple[str, int]] = {}  # by name: the SHA-256 and the size
         return self
