@@ -74,7 +74,7 @@ def export(scope: Scope, options: Namespace) -> Result:
         raise Question(
             f"The file would have {size_text(contents.size)}, most of it {_largest(contents)}; to write it: {again}"
         )
-    written = exporting.write(contents, path, exporting.further_members(contents), scope.step("writing"))
+    written = exporting.write(contents, path, scope.step("writing"))
     return Exported(contents, path, written, notes)
 
 
@@ -197,8 +197,8 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
         lines.append(f"In the notebook, %agent checkout brings its {many} back without running a cell")
     else:
         lines.append(
-            f"Its {many} wait for your trust, because loading them can run its maker's code: look through it with "
-            f"agent-kernel log {found.notebook}, then %agent trust in the notebook"
+            f"In the notebook, %agent checkout brings plain data of its {many} back; what needs code of its maker waits "
+            f"for %agent trust: look through it first, with agent-kernel log {found.notebook}"
         )
     facts: dict[str, Json] = {
         "notebook": str(found.notebook),

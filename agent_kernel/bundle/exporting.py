@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from agent_kernel.bundle.data import Plain, plain_data
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import (
     Commit,
@@ -29,7 +30,7 @@ from agent_kernel.repository import (
     store_outputs,
 )
 from agent_kernel.repository.commits import id_of, kind_of
-from agent_kernel.repository.objects import base_of, unwrap, wrap
+from agent_kernel.repository.objects import base_of, check, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
     FORMAT_VERSION,
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 __all__ = ["BUNDLE_VERSION", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
 BUNDLE_VERSION: Final = 1
-_BATCH: Final = 256
+_BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
+_MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
 _MOST_SEARCHED: Final = 1 << 20  # bytes of a piece of a value that is searched for secrets
 
 Progress = Callable[[int, int], None]
@@ -315,13 +317,11 @@ class Written(msgspec.Struct, frozen=True):
     path: Path
     size: int
     fingerprint: str
+    plain: Plain
 
 
-def write(contents: Contents, path: Path, extra: Mapping[str, bytes], progress: Progress | None = None) -> Written:
+def write(contents: Contents, path: Path, progress: Progress | None = None) -> Written:
     """Write the bundle. A file that is there is replaced once the new one is whole.
-
-    Args:
-        extra: further members by name: the notebook, plain data, the environment.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.
@@ -331,13 +331,15 @@ def write(contents: Contents, path: Path, extra: Mapping[str, bytes], progress: 
 
     try:
         with Packer(path) as packer:
+            plain = plain_data(contents)
+            extra = plain.members
             for name in sorted(extra):
-                packer.add(name, [extra[name]], packed=len(extra[name]) > 512)
+                packer.add(name, [extra[name]], packed=len(extra[name]) <= _MOST_PACKED)
             rows: list[bytes] = []
             packer.add(OBJECTS, _stored(contents, rows, progress))
             packer.add(INDEX, [b"".join(rows)])
             packer.add(RECORDS, [msgspec.msgpack.encode(sorted(_records(contents).items()))])
-            manifest = encode_json(describe(contents) | {"members": _members(packer)})
+            manifest = encode_json(describe(contents, plain) | {"members": _members(packer)})
             packer.add(MANIFEST, [manifest])
     except OSError as error:
         import errno
@@ -347,7 +349,7 @@ def write(contents: Contents, path: Path, extra: Mapping[str, bytes], progress: 
         raise StoreUnavailableError(str(path), error.strerror or str(error)) from error
     import hashlib
 
-    return Written(path, path.stat().st_size, hashlib.sha256(manifest).hexdigest())
+    return Written(path, path.stat().st_size, hashlib.sha256(manifest).hexdigest(), plain)
 
 
 def encode_json(value: object) -> bytes:
@@ -360,25 +362,29 @@ def _members(packer: Packer) -> dict[str, dict[str, object]]:
 
 
 def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) -> Iterator[bytes]:
-    """The objects as they are stored, checked, one after the other; `rows` gets where each lies."""
+    """The objects as they are stored, checked, several at once; `rows` gets where each lies."""
     place = done = 0
-    objects, store = contents.repo.objects, contents.repo.store
     for part in _batches(contents.keys):
-        found = store.get_many(part)
+        found = contents.repo.store.get_many(part)
+        joined: list[bytes] = []
         for key in part:
-            stored = found.get(key)
-            if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
-                # Nodes of trees are stored as differences from others of one store: here each stands alone.
-                payload = objects.get(kind_of(key), id_of(key))
-                stored = b"".join(wrap(id_of(key), payload, compress=False))
-            else:
-                unwrap(key, stored)
+            stored = _standing_alone(contents.repo, key, found.get(key))
             rows.append(ROW.pack(key, place, len(stored)))
             place += len(stored)
-            yield stored
+            joined.append(stored)
+        yield b"".join(joined)
         done += len(part)
         if progress is not None:
             progress(done, len(contents.keys))
+
+
+def _standing_alone(repo: Repository, key: bytes, stored: bytes | None) -> bytes:
+    """Nodes of trees are stored as differences from others of one store: here each stands alone."""
+    if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
+        payload = repo.objects.get(kind_of(key), id_of(key))
+        return b"".join(wrap(id_of(key), payload, compress=False))
+    check(key, stored)
+    return stored
 
 
 def _records(contents: Contents) -> dict[bytes, bytes]:
@@ -399,7 +405,7 @@ def _runs(contents: Contents) -> set[str]:
     return {commit.run for _, commit in contents.repo.history.walk(contents.chosen.tips) if commit.run}
 
 
-def describe(contents: Contents) -> dict[str, object]:
+def describe(contents: Contents, plain: Plain) -> dict[str, object]:
     """What a bundle says of itself, for people and programs that read no store."""
     repo, chosen = contents.repo, contents.chosen
     tip = chosen.branches[chosen.head]
@@ -421,11 +427,18 @@ def describe(contents: Contents) -> dict[str, object]:
         "left_out": list(contents.left_out),
         "masked": [hex_of(one) for one in contents.masked],
         "variables": {
-            name: _variable(repo, entry)
+            name: _variable(repo, entry) | _form(name, plain)
             for name, entry in sorted(repo.tree_at(tip).items())
             if not name.startswith("\0")
         },
     }
+
+
+def _form(name: str, plain: Plain) -> dict[str, object]:
+    """Where other programs find the variable, or what has to be trusted before it can be built."""
+    if name in plain.names:
+        return {"data": plain.names[name]}
+    return {"needs_trust": plain.needs_trust[name]} if name in plain.needs_trust else {}
 
 
 def environment_of(repo: Repository, commit: Commit) -> dict[str, object]:
@@ -449,8 +462,3 @@ def _variable(repo: Repository, entry: Entry) -> dict[str, object]:
         "size": manifest.size // max(manifest.slots, 1),
         "classes": sorted(needed.removeprefix(CLASS_PREFIX).partition("#")[0] for needed in manifest.classes),
     }
-
-
-def further_members(contents: Contents) -> dict[str, bytes]:
-    """What stands beside the store for readers without this package."""
-    return {}

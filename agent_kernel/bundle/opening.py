@@ -192,9 +192,7 @@ def pages(store: Store) -> Iterable[list[bytes]]:
     for kind in sorted(KIND_NAMES):
         after = b""
         while keys := store.keys(kind, after, _BATCH):
-            wanted = [key for key in keys if key[1:2] != b"/"]
-            if wanted:
-                yield wanted
+            yield keys
             after = keys[-1]
 
 

@@ -288,6 +288,7 @@ def build(
     *,
     sets_back: bool = False,
     sets_pinned: bool = False,
+    plain: bool = False,
 ) -> Built:
     """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
 
@@ -295,6 +296,7 @@ def build(
         live: groups that are in memory under the same names: of large arrays, only what differs is read from the store.
         sets_back: whether `contents` will be set back into what the person's own modules hold.
         sets_pinned: and into what objects that cannot be saved have hold of.
+        plain: whether to build plain data alone. So it is where the store's maker is not trusted.
 
     Raises:
         KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
@@ -305,7 +307,7 @@ def build(
     options = {"sets_back": sets_back, "sets_pinned": sets_pinned}
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, **options)
     with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
-        is_plain = not trust.is_trusted(repo)
+        is_plain = plain or not trust.is_trusted(repo)
         groups = [read_group(repo, plan, members, entries, at_hand, is_plain=is_plain) for members, entries in planned]
         loaded = loader.load(groups)
     built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
@@ -479,7 +481,9 @@ def _more_than_data(manifest: Manifest) -> UntrustedValueError | None:
     """Why a value is more than plain data, where that can be told without reading it."""
     layout = decode_layout(manifest.layout)
     if manifest.classes or layout.skeletons:
-        named = sorted({uid.removeprefix(CLASS_PREFIX).partition("#")[0] for uid in (*manifest.classes, *layout.skeletons)})
+        named = sorted(
+            {uid.removeprefix(CLASS_PREFIX).partition("#")[0] for uid in (*manifest.classes, *layout.skeletons)}
+        )
         return UntrustedValueError(f"the class {named[0]}")
     if manifest.definitions:
         return UntrustedValueError("a function of the notebook")

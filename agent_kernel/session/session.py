@@ -546,7 +546,9 @@ class Session(Committing):
                 of this session: its variables are then as they were.
         """
         restarted = then is None and bool(self._carried)
-        if not restarted:  # after a restart plain data comes back from a store of any maker, and placeholders for the rest
+        if (
+            not restarted
+        ):  # after a restart plain data comes back from a store of any maker, and placeholders for the rest
             trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()

@@ -81,6 +81,8 @@ class Snapshot(Mapping[str, object]):
     Args:
         namespace: what restored functions see as their globals; by default the snapshot's own variables.
         classes: by id, live classes that are the same at that commit, to make instances of.
+        plain: whether nothing but plain data is loaded, whoever made the store. It is so in any case where that is someone
+            who is not trusted.
     """
 
     def __init__(
@@ -89,8 +91,11 @@ class Snapshot(Mapping[str, object]):
         commit: ObjectId,
         namespace: dict[str, object] | None = None,
         classes: Mapping[str, type] | None = None,
+        *,
+        plain: bool = False,
     ) -> None:
         self.repo = repo
+        self._plain = plain
         self.commit = commit
         self._tree = repo.tree_at(commit)
         self._living = Living()
@@ -120,7 +125,7 @@ class Snapshot(Mapping[str, object]):
         for uid, kind in self._classes.items():
             if plan.entries.pop(CLASS_PREFIX + uid, None) is not None:
                 plan.reusable[uid] = kind
-        built = loading.build(self.repo, self._living, self._namespace, plan)
+        built = loading.build(self.repo, self._living, self._namespace, plan, plain=self._plain)
         failed = [one for one in built.failed if name in one.members]
         if failed:
             raise load_failures.load_error(failed)

@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self
 
@@ -34,12 +35,14 @@ OBJECTS: Final = "store/objects"
 INDEX: Final = "store/index"
 RECORDS: Final = "store/records"
 
+OBJECT_KINDS: Final = b"bcdlmost"  # how keys of objects begin; those of records begin with other letters
 KEY_SIZE: Final = 34  # of an object: its kind, its digest, the digest's algorithm
 ROW: Final = struct.Struct(f">{KEY_SIZE}sQQ")  # its key, where it begins within `store/objects`, and its length
 
 MOST_MEMBERS: Final = 20_000
 _MOST_DIRECTORY: Final = 8 << 20  # bytes
-_MOST_EXPANSION: Final = 200  # times its size in the file
+_MOST_EXPANSION: Final = 1100  # times its size in the file: no member can have more
+_MOST_UNPACKED: Final = 1 << 30  # bytes of all members that are packed
 MOST_TEXT: Final = 64 << 20  # bytes of a member that is read as a whole
 _MOST_RECORDS: Final = 1_000_000
 # What a bundle may say of itself as a store. A secret, say, is what tells stores apart that the reader trusts.
@@ -110,7 +113,7 @@ class Archive:
                 raise self.refuse(f"it holds {info.filename!r} twice")
             folded.add(info.filename.casefold())
             members[info.filename] = self._locate(info)
-        self._check_places(members.values())
+        self._check_places(list(members.values()))
         return members
 
     def _check_directory(self) -> None:
@@ -163,7 +166,10 @@ class Archive:
             raise self.refuse(f"{info.filename!r} does not lie where its directory says")
         return Member(info.filename, start, info.compress_size, info.file_size, is_packed, info.CRC)
 
-    def _check_places(self, members: Iterable[Member]) -> None:
+    def _check_places(self, members: Sequence[Member]) -> None:
+        unpacked = sum(member.size for member in members if member.is_packed)
+        if unpacked > _MOST_UNPACKED:
+            raise self.refuse(f"its members would unpack to {unpacked:,} bytes")
         end, before = 0, ""
         for member in sorted(members, key=lambda member: (member.start, member.packed)):
             if member.start < end:
@@ -273,7 +279,7 @@ class ArchiveStore:
         """Raise BundleError unless the index is in order, and the objects lie one after the other without a gap."""
         end, before = 0, b""
         for key, start, length in ROW.iter_unpack(self._index):
-            if key <= before or start != end or key[:1] not in b"bcdlmost":
+            if key <= before or start != end or key[:1] not in OBJECT_KINDS:
                 raise self.archive.refuse("its index is not in order")
             end, before = start + length, key
         if end != len(self._objects):
@@ -302,13 +308,13 @@ class ArchiveStore:
 
     def _find(self, key: bytes) -> bytes | memoryview | None:
         self._check_open()
-        if len(key) != KEY_SIZE or key[1:2] == b"/":
+        if key[:1] not in OBJECT_KINDS:
             return self._records.get(key)
         at = self._place(key)
         if at == self._count:
             return None
         there, start, length = ROW.unpack_from(self._index, at * ROW.size)
-        if there != key:
+        if there != key or len(key) != KEY_SIZE:
             return None
         if start + length > len(self._objects):
             raise self.archive.refuse("its index leads out of it")
@@ -412,9 +418,13 @@ class Packer:
         info.external_attr = (stat.S_IFREG | 0o644) << 16
         info.create_system = 3  # Unix, whatever system this is
         found, size = hashlib.sha256(), 0
-        with self._zip.open(info, "w", force_zip64=True) as member:
+        # Beside the writing: for large pieces neither of the two holds the interpreter.
+        with self._zip.open(info, "w", force_zip64=True) as member, ThreadPoolExecutor(1) as beside:
+            hashed = beside.submit(found.update, b"")
             for piece in pieces:
-                found.update(piece)
+                hashed.result()
+                hashed = beside.submit(found.update, piece)
                 size += memoryview(piece).nbytes
                 member.write(piece)
+            hashed.result()
         self.digests[name] = (found.hexdigest(), size)

@@ -29,35 +29,173 @@ _MOST_BARE: Final = 50_000_000  # items of an array of objects that the stream f
 
 # Modules whose import does nothing that anyone would notice. A notebook's own module may stand beside it, and is not here.
 _MODULES: Final = frozenset(
-    "abc bisect calendar collections copy csv dataclasses datetime decimal enum fractions functools glob gzip heapq io itertools json"
-    " math operator os pathlib pprint random re statistics string sys textwrap time typing uuid warnings zoneinfo"
-    " matplotlib matplotlib.pyplot networkx numpy pandas plotly plotly.express polars pyarrow scipy scipy.stats seaborn sklearn"
-    " statsmodels statsmodels.api sympy torch tqdm".split()
+    [
+        "abc",
+        "bisect",
+        "calendar",
+        "collections",
+        "copy",
+        "csv",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+        "glob",
+        "gzip",
+        "heapq",
+        "io",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "os",
+        "pathlib",
+        "pprint",
+        "random",
+        "re",
+        "statistics",
+        "string",
+        "sys",
+        "textwrap",
+        "time",
+        "typing",
+        "uuid",
+        "warnings",
+        "zoneinfo",
+        "matplotlib",
+        "matplotlib.pyplot",
+        "networkx",
+        "numpy",
+        "pandas",
+        "plotly",
+        "plotly.express",
+        "polars",
+        "pyarrow",
+        "scipy",
+        "scipy.stats",
+        "seaborn",
+        "sklearn",
+        "statsmodels",
+        "statsmodels.api",
+        "sympy",
+        "torch",
+        "tqdm",
+    ]
 )
 
 # Called with what the stream holds, as they are: they build values of builtin types and of the standard library.
 _CONSTRUCTORS: Final = frozenset(
-    "builtins.complex builtins.range builtins.slice builtins.frozenset builtins.set builtins.int builtins.float builtins.str"
-    " builtins.list builtins.dict builtins.tuple builtins.bool"
-    " collections.Counter collections.OrderedDict collections.defaultdict collections.deque"
-    " datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone"
-    " decimal.Decimal fractions.Fraction uuid.UUID uuid.SafeUUID"
-    " pathlib.PosixPath pathlib.WindowsPath pathlib.PurePosixPath pathlib.PureWindowsPath pathlib.Path pathlib.PurePath"
-    " pathlib._local.PosixPath pathlib._local.WindowsPath"
-    " pandas.core.internals.managers.BlockManager pandas.core.internals.managers.SingleBlockManager"
-    " pandas._libs.internals._unpickle_block pandas._libs.tslibs.timestamps._unpickle_timestamp"
-    " pandas._libs.tslibs.timedeltas._timedelta_unpickle pandas._libs.tslibs.period._unpickle_period"
-    " pandas._libs.tslibs.nattype._nat_unpickle"
-    " pandas._libs.missing.NA pandas._libs.tslibs.nattype.NaT pandas.NA pandas.NaT".split()
+    [
+        "builtins.complex",
+        "builtins.range",
+        "builtins.slice",
+        "builtins.frozenset",
+        "builtins.set",
+        "builtins.int",
+        "builtins.float",
+        "builtins.str",
+        "builtins.list",
+        "builtins.dict",
+        "builtins.tuple",
+        "builtins.bool",
+        "collections.Counter",
+        "collections.OrderedDict",
+        "collections.defaultdict",
+        "collections.deque",
+        "datetime.date",
+        "datetime.datetime",
+        "datetime.time",
+        "datetime.timedelta",
+        "datetime.timezone",
+        "decimal.Decimal",
+        "fractions.Fraction",
+        "uuid.UUID",
+        "uuid.SafeUUID",
+        "pathlib.PosixPath",
+        "pathlib.WindowsPath",
+        "pathlib.PurePosixPath",
+        "pathlib.PureWindowsPath",
+        "pathlib.Path",
+        "pathlib.PurePath",
+        "pathlib._local.PosixPath",
+        "pathlib._local.WindowsPath",
+        "pandas.core.internals.managers.BlockManager",
+        "pandas.core.internals.managers.SingleBlockManager",
+        "pandas._libs.internals._unpickle_block",
+        "pandas._libs.tslibs.timestamps._unpickle_timestamp",
+        "pandas._libs.tslibs.timedeltas._timedelta_unpickle",
+        "pandas._libs.tslibs.period._unpickle_period",
+        "pandas._libs.tslibs.nattype._nat_unpickle",
+        "pandas._libs.missing.NA",
+        "pandas._libs.tslibs.nattype.NaT",
+        "pandas.NA",
+        "pandas.NaT",
+    ]
 )
 # Classes of pandas, by the part of their name behind the package: releases keep them in different modules.
 _OF_PANDAS: Final = frozenset(
-    "DataFrame Series Index RangeIndex MultiIndex DatetimeIndex TimedeltaIndex PeriodIndex IntervalIndex CategoricalIndex"
-    " Categorical CategoricalDtype DatetimeTZDtype PeriodDtype IntervalDtype StringDtype Int8Dtype Int16Dtype Int32Dtype"
-    " Int64Dtype UInt8Dtype UInt16Dtype UInt32Dtype UInt64Dtype Float32Dtype Float64Dtype BooleanDtype Timestamp Timedelta Period"
-    " IntegerArray FloatingArray BooleanArray DatetimeArray TimedeltaArray PeriodArray IntervalArray StringArray"
-    " ArrowStringArray ArrowStringArrayNumpySemantics PandasArray NumpyExtensionArray Flags"
-    " Day Hour Minute Second MonthEnd MonthBegin BusinessDay YearEnd YearBegin QuarterEnd QuarterBegin Week Milli Micro Nano".split()
+    [
+        "DataFrame",
+        "Series",
+        "Index",
+        "RangeIndex",
+        "MultiIndex",
+        "DatetimeIndex",
+        "TimedeltaIndex",
+        "PeriodIndex",
+        "IntervalIndex",
+        "CategoricalIndex",
+        "Categorical",
+        "CategoricalDtype",
+        "DatetimeTZDtype",
+        "PeriodDtype",
+        "IntervalDtype",
+        "StringDtype",
+        "Int8Dtype",
+        "Int16Dtype",
+        "Int32Dtype",
+        "Int64Dtype",
+        "UInt8Dtype",
+        "UInt16Dtype",
+        "UInt32Dtype",
+        "UInt64Dtype",
+        "Float32Dtype",
+        "Float64Dtype",
+        "BooleanDtype",
+        "Timestamp",
+        "Timedelta",
+        "Period",
+        "IntegerArray",
+        "FloatingArray",
+        "BooleanArray",
+        "DatetimeArray",
+        "TimedeltaArray",
+        "PeriodArray",
+        "IntervalArray",
+        "StringArray",
+        "ArrowStringArray",
+        "ArrowStringArrayNumpySemantics",
+        "PandasArray",
+        "NumpyExtensionArray",
+        "Flags",
+        "Day",
+        "Hour",
+        "Minute",
+        "Second",
+        "MonthEnd",
+        "MonthBegin",
+        "BusinessDay",
+        "YearEnd",
+        "YearBegin",
+        "QuarterEnd",
+        "QuarterBegin",
+        "Week",
+        "Milli",
+        "Micro",
+        "Nano",
+    ]
 )
 
 
@@ -123,7 +261,14 @@ def _plain_object_column(codes: StoredBytes, atoms: StoredBytes, shape: Any, ord
 def _plain_masked_array(kind: Any, values: Any, mask: Any, fill_value: object, state: Any) -> Any:
     import numpy as np
 
-    if kind is not np.ma.MaskedArray or set(state) - {"_basedict", "_optinfo", "_hardmask", "_sharedmask", "_isfield", "_baseclass"}:
+    if kind is not np.ma.MaskedArray or set(state) - {
+        "_basedict",
+        "_optinfo",
+        "_hardmask",
+        "_sharedmask",
+        "_isfield",
+        "_baseclass",
+    }:
         raise _refuse("a kind of masked array that is not numpy's own")
     return arrays.masked_array(kind, values, mask, fill_value, state)
 
@@ -155,7 +300,9 @@ def _plain_table_state(made: Any, state: Any) -> None:
     if type(made).__module__.partition(".")[0] != "pandas" or type(made).__name__ not in ("DataFrame", "Series"):
         raise _refuse(type(made).__qualname__)
     ours, columns, own = state
-    frames.table_state(made, (dict(ours), dict(columns), {name: found for name, found in own.items() if name == "_name"}))
+    frames.table_state(
+        made, (dict(ours), dict(columns), {name: found for name, found in own.items() if name == "_name"})
+    )
 
 
 def _backed(kind: Any, checksum: int, state: Any) -> Any:
@@ -246,7 +393,16 @@ _REFUSED: Final = (
 )  # fmt: skip
 _ITEM: Final = {"IntegerArray", "FloatingArray", "BooleanArray"}
 _STATES: Final = frozenset(
-    "Categorical DatetimeArray TimedeltaArray PeriodArray IntervalArray StringArray CategoricalDtype DatetimeTZDtype".split()
+    [
+        "Categorical",
+        "DatetimeArray",
+        "TimedeltaArray",
+        "PeriodArray",
+        "IntervalArray",
+        "StringArray",
+        "CategoricalDtype",
+        "DatetimeTZDtype",
+    ]
 )
 
 
@@ -282,7 +438,9 @@ def _load_build(self: Any) -> None:
         self.stack.pop()
         return
     if home == "pandas" and name in _ITEM and type(state) is dict:
-        vars(target).update({sys.intern(key): value for key, value in state.items() if key in ("_data", "_mask", "_dtype")})
+        vars(target).update(
+            {sys.intern(key): value for key, value in state.items() if key in ("_data", "_mask", "_dtype")}
+        )
         self.stack.pop()
         return
     if not (home == "pandas" and name in _STATES) and not (kind.__module__ == "uuid" and type(state) is dict):
