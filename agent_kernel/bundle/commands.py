@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,9 +119,8 @@ class Exported(Result):
         contents = self.contents
         size = size_text(contents.size if self.written is None else self.written.size)
         done = f"Would write {self.path}" if self.written is None else f"Wrote {self.path}"
-        commits = sum(1 for _ in contents.repo.history.walk(contents.chosen.tips))
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
-        said = f"{done}: {size}, {plural(commits, 'commit')}, {', '.join(held)}"
+        said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
         lines: list[Block] = [Line(said, strong=True)]
         if contents.left_out:
             lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
@@ -189,7 +189,7 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise UsageProblem(f"there is no folder {folder}")
-    step = None if progress is None else lambda done, total: progress("checking", done, total)
+    step = partial(progress, "checking") if progress is not None else None
     found = opening.open_bundle(Path(options.file).expanduser(), folder, name=name, trusts=options.trust, progress=step)
     many = plural(found.variables, "variable")
     lines = [f"Opened {found.notebook}; its history is beside it, and every digest matches"]

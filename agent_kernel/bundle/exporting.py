@@ -121,6 +121,7 @@ class Contents(msgspec.Struct):
     chosen: Chosen
     keys: list[bytes]  # of all objects, in order
     size: int  # bytes of them
+    commits: int
     sizes: dict[str, int]  # of the variables at its HEAD, by name
     left_out: tuple[str, ...]  # variables
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
@@ -161,6 +162,7 @@ def gather(
         now,
         keys,
         _size_of(above, keys),
+        sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
         tuple(hidden),
         masked,

@@ -204,8 +204,8 @@ def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
         check_ref_name(key.partition(b"/")[2].partition(b"/")[2].decode("utf-8", "replace"))
         if Kind.COMMIT + at not in there:
             raise bundle.store.archive.refuse(f"{key.decode('utf-8', 'replace')} names a commit that it does not hold")
-    head = bundle.repo.head()
-    if head.branch is None or bundle.repo.branches().get(head.branch) != head.commit:
+    head = bundle.repo.refs.head_record("")
+    if head is None or head.branch is None or bundle.repo.branches().get(head.branch) != head.commit or head.session:
         raise bundle.store.archive.refuse("its HEAD is on no branch of it")
     missing: list[bytes] = []
     reach = Reach(bundle.repo.objects, missing=missing)

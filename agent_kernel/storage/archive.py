@@ -46,8 +46,8 @@ _MOST_UNPACKED: Final = 1 << 30  # bytes of all members that are packed
 MOST_TEXT: Final = 64 << 20  # bytes of a member that is read as a whole
 _MOST_RECORDS: Final = 1_000_000
 # What a bundle may say of itself as a store. A secret, say, is what tells stores apart that the reader trusts.
-_RECORDS_OF_A_BUNDLE: Final = (b"r/heads/", b"r/tags/", b"h/", b"e/")
-_SINGLE_RECORDS: Final = frozenset({b"h/", b"x/format", b"x/roster", b"x/hidden"})
+_RECORDS_OF_A_BUNDLE: Final = (b"r/heads/", b"r/tags/", b"e/")
+_SINGLE_RECORDS: Final = frozenset({b"h/", b"x/format"})
 
 _END: Final = struct.Struct("<4s4H2LH")
 _END_64: Final = struct.Struct("<4sQ2H2L4Q")
@@ -143,7 +143,7 @@ class Archive:
             or not name.isprintable()
         ):
             raise self.refuse(f"it holds a member called {name!r}, which does not stay in its folder")
-        if info.external_attr >> 16 and not stat.S_ISREG(info.external_attr >> 16):
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
             raise self.refuse(f"{name!r} in it is a link or no regular file")
         if info.flag_bits & 0x1:
             raise self.refuse(f"{name!r} in it is encrypted")
@@ -267,7 +267,7 @@ class ArchiveStore:
         if len(records) != len(found) or len(found) > _MOST_RECORDS:
             raise self.archive.refuse("it holds a record twice, or too many of them")
         for key in records:
-            if not (key in _SINGLE_RECORDS or (key.startswith(_RECORDS_OF_A_BUNDLE) and key not in (b"h/", b"e/"))):
+            if key not in _SINGLE_RECORDS and not key.startswith(_RECORDS_OF_A_BUNDLE):
                 raise self.archive.refuse(f"it holds a record {key[:40]!r}, which no bundle has")
         return records
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent_kernel.storage.protocol import Durability, Store
 
 
+_BUNDLE = ".agentnb"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 
@@ -40,6 +41,8 @@ def open_store(
     if not os.fspath(url):
         raise NotAStoreError(repr(url), "an empty text names no place")  # as a path it would be the working directory
     match = _SCHEME.fullmatch(url) if isinstance(url, str) else None
+    if match is None and os.fspath(url).endswith(_BUNDLE) and Path(url).expanduser().is_file():
+        return _open_bundle(os.fspath(url))
     if match is None:
         return _open_lmdb(os.fspath(url), create, readonly, durability)
     engine, rest = match[1].lower(), match[2]
@@ -48,9 +51,7 @@ def open_store(
     if engine == "memory" and rest in ("", "//"):
         return _open_memory(readonly, durability)
     if engine == "bundle" and rest.strip("/"):
-        from agent_kernel.storage.archive import ArchiveStore
-
-        return ArchiveStore(Path(rest.removeprefix("//")).expanduser())
+        return _open_bundle(rest.removeprefix("//"))
     known = "lmdb:///folder, bundle:///file, memory:, or a plain path"
     raise StoreUnavailableError(str(url), f"no engine has such URLs (known: {known})")
 
@@ -59,6 +60,12 @@ def _open_lmdb(path: str, create: bool, readonly: bool, durability: Durability) 
     from agent_kernel.storage.lmdb import LmdbStore
 
     return LmdbStore(Path(path).expanduser(), create=create, readonly=readonly, durability=durability)
+
+
+def _open_bundle(path: str) -> Store:
+    from agent_kernel.storage.archive import ArchiveStore
+
+    return ArchiveStore(Path(path).expanduser())
 
 
 def _open_memory(readonly: bool, durability: Durability) -> Store:
