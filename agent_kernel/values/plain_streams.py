@@ -128,6 +128,9 @@ _CONSTRUCTORS: Final = frozenset(
         "pandas._libs.tslibs.timedeltas._timedelta_unpickle",
         "pandas._libs.tslibs.period._unpickle_period",
         "pandas._libs.tslibs.nattype._nat_unpickle",
+        "numpy.True_",
+        "numpy.False_",
+        "numpy.ma.masked",
         "pandas._libs.missing.NA",
         "pandas._libs.tslibs.nattype.NaT",
         "pandas.NA",
@@ -232,7 +235,7 @@ def _plain_view(owner: Any, offset: int, shape: Any, strides: Any, dtype: Any, w
     import numpy as np
 
     if type(owner) is not np.ndarray or owner.dtype.hasobject:
-        raise _refuse("a view of something that is no array of numbers")
+        raise _refuse("a view of something other than an array of numbers")
     return arrays.view(owner, int(offset), tuple(shape), tuple(strides), _dtype(dtype), bool(writeable))
 
 
@@ -246,7 +249,7 @@ def _plain_object_items(made: Any, state: Any) -> None:
     import numpy as np
 
     if type(made) is not np.ndarray or made.dtype != object:
-        raise _refuse("the items of something that is no array of objects")
+        raise _refuse("the items of something other than an array of objects")
     arrays.object_array_state(made, state)
 
 
@@ -464,7 +467,7 @@ def _set_byte_order(target: Any, state: Any) -> None:
 def _load_reduce(self: Any) -> None:
     args, function = self.stack[-1], self.stack[-2]
     if not callable(function) or type(args) is not tuple:
-        raise _refuse("a call of something that is no function")
+        raise _refuse("a call of something other than a function")
     _Python.dispatch[pickle.REDUCE[0]](self)
 
 
