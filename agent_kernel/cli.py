@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.bundle.commands import open_command
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
-from agent_kernel.commands.places import find_store
+from agent_kernel.commands.places import BUNDLE, find_store
 from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.table import (
     COMMANDS,
@@ -178,13 +178,33 @@ def _run(verb: Command, options: Namespace) -> int:
 
     place = find_store(options.store)
     repo = Repository.open(place, create=False)
-    with closing(repo), progress_bar() as progress:
+    with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
+
+
+@contextmanager
+def _with_another_bundle(repo: Repository, verb: Command, options: Namespace) -> Generator[Repository]:
+    """`diff STORE OTHER.agentnb` compares the HEADs of both."""
+    if (
+        verb.name != "diff"
+        or options.old is None
+        or not options.old.endswith(BUNDLE)
+        or not Path(options.old).is_file()
+    ):
+        yield repo
+        return
+    from agent_kernel.bundle.opening import THEIRS, beside
+
+    if options.new != "HEAD":
+        raise UsageProblem("two bundles are compared at their HEADs: name nothing after the second one")
+    with beside(repo, Path(options.old)) as both:
+        options.old, options.new = "HEAD", THEIRS
+        yield both
 
 
 def _only_reads(verb: Command, options: Namespace) -> bool:

@@ -30,10 +30,11 @@ from agent_kernel.repository import Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import KIND_NAMES, kind_of
 from agent_kernel.repository.objects import HEADER, SEAL, SEALED, ZSTD, base_of, is_genuine, unwrap
-from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, decode_record
+from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, branch_key, decode_record, encode_record
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
 from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ArchiveStore
+from agent_kernel.storage.overlay import OverlayStore
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
@@ -235,6 +236,26 @@ def _all(store: Store, prefix: bytes) -> Iterable[bytes]:
     while page := store.keys(prefix, after):
         yield from page
         after = page[-1]
+
+
+THEIRS: Final = "their-HEAD"  # the branch under which the HEAD of the other of two is found
+
+
+@contextmanager
+def beside(repo: Repository, other: Path) -> Generator[Repository]:
+    """Both histories in one repository, to be compared: that of a bundle is on the branch `THEIRS`. Nothing is written.
+
+    Raises:
+        BundleError: the other is not a bundle.
+    """
+    with opened(other) as theirs:
+        with _as_bundle_errors(other):
+            tip = theirs.repo.head().commit
+        if tip is None:
+            raise BundleError(str(other), "it has no commit")
+        both = OverlayStore(repo.store, theirs.store)
+        both.swap({}, {branch_key(THEIRS): encode_record(Ref(0, tip))})
+        yield Repository(both)
 
 
 # -- a store and a notebook, side by side

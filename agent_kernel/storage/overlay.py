@@ -16,10 +16,14 @@ class OverlayStore:
     """A store that reads through to another one, and writes to memory alone.
 
     Whoever rewrites a history in it leaves the other one's alone.
+
+    Args:
+        also: a third store, in which values are found that the other one does not have; its keys are not listed.
     """
 
-    def __init__(self, below: Store) -> None:
+    def __init__(self, below: Store, also: Store | None = None) -> None:
         self._below = below
+        self._also = MemoryStore() if also is None else also
         self._above = MemoryStore()
         self._gone: set[bytes] = set()  # keys of the other store that do not count here
 
@@ -33,20 +37,27 @@ class OverlayStore:
         wanted = list(keys)
         found = self._above.get_many(wanted)
         found |= self._below.get_many([key for key in wanted if key not in found and key not in self._gone])
-        return found
+        return found | self._also.get_many([key for key in wanted if key not in found and key not in self._gone])
 
     def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
         """Show each value that is there; the view is released when `visit` returns."""
         wanted = list(keys)
         above = self._above.present(wanted)
         self._above.view_many([key for key in wanted if key in above], visit)
-        below = [key for key in wanted if key not in above and key not in self._gone]
-        view_many = getattr(self._below, "view_many", None)
-        if view_many is not None:
-            view_many(below, visit)
-        else:
-            for key, value in self._below.get_many(below).items():
-                visit(key, memoryview(value))
+        waiting = {key for key in wanted if key not in above and key not in self._gone}
+
+        def visit_first(key: bytes, view: memoryview) -> None:
+            if key in waiting:
+                waiting.remove(key)
+                visit(key, view)
+
+        for store in (self._below, self._also):
+            view_many = getattr(store, "view_many", None)
+            if view_many is not None:
+                view_many(list(waiting), visit_first)
+            else:
+                for key, value in store.get_many(waiting).items():
+                    visit_first(key, memoryview(value))
 
     def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
         """Store what is absent."""

@@ -308,3 +308,28 @@ def test_a_file_that_is_no_bundle_is_refused_in_one_line(tmp_path: Path) -> None
 def test_a_bundle_of_nothing_is_refused(tmp_path: Path) -> None:
     with closing(Repository.open(tmp_path / "empty")) as repo, pytest.raises(RefNotFoundError):
         exporting.choose(repo, [])
+
+
+class TestComparing:
+    def test_two_bundles_are_compared_at_their_heads(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        make_history(tmp_path / "store", "x = [1, 2]\ny = 'same'")
+        first = bundle_of(tmp_path / "store", tmp_path / "a.agentnb")
+        go_on(tmp_path / "store", "x.append(3)\nz = 1")
+        second = bundle_of(tmp_path / "store", tmp_path / "b.agentnb")
+        assert main(["diff", str(first), str(second)]) == 0
+        said = capsys.readouterr().out
+        assert "x" in said
+        assert "+ z" in said
+        assert "same" not in said
+        assert main(["diff", str(second), str(first)]) == 0
+        assert "z" in capsys.readouterr().out
+
+    def test_a_store_is_compared_with_a_bundle_of_another_history(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_history(tmp_path / "mine", "x = [1, 2]")
+        bundle = make_bundle(tmp_path, "x = [1, 5]")
+        assert main(["diff", str(tmp_path / "mine"), str(bundle)]) == 0
+        assert "5" in capsys.readouterr().out
+        with closing(Repository.open(tmp_path / "mine")) as repo:
+            assert set(repo.branches()) == {"main"}
