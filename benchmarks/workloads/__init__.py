@@ -31,6 +31,7 @@ WORKLOADS = (
     "history_browser",
     "footer",
     "agent_steps",
+    "bundles",
     "faithful",
 )
 
