@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import BranchMovedError as BranchMovedError
     from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
+    from agent_kernel.errors import FileNotWrittenError as FileNotWrittenError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
@@ -116,6 +117,7 @@ __all__ = [
     "Commit",
     "DamagedObjectError",
     "Events",
+    "FileNotWrittenError",
     "FunctionModel",
     "InvalidRefNameError",
     "Limits",
