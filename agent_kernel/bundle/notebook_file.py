@@ -22,6 +22,7 @@ from agent_kernel.repository import Commit, ObjectId, Output, hex_of, read_outpu
 from agent_kernel.session import Repository
 from agent_kernel.session.labels import label, mask_commit
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
+from agent_kernel.values.summaries import clean
 
 __all__ = ["NotebookFile", "history_notebook", "notebook_of"]
 
@@ -178,7 +179,7 @@ def _label(repo: Repository, id: ObjectId) -> str:
 
 
 def _names(commit: Commit) -> str:
-    names = [change.name for change in commit.changed]
+    names = [clean(change.name).replace("`", "'") for change in commit.changed]
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(f"`{name}`" for name in names[:_NAMES]) + more or "no variable"
 

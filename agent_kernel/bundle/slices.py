@@ -327,22 +327,30 @@ class _Slicer:
 
     def _carried(self, node: _Node, name: str) -> frozenset[str]:
         """Names that code may use which is called by way of this version of a variable."""
-        key = node.id, name
-        if key not in self._carries:
-            self._carries[key] = frozenset()  # for those that lead back here
-            self._carries[key] = self._find_carried(node, name)
-        return self._carries[key]
+        todo = [(node, name)]
+        while todo:  # a loop, since a list may have grown in ten thousand cells
+            version, wanted = todo[-1]
+            if (version.id, wanted) in self._carries:
+                todo.pop()
+                continue
+            own, sources = self._find_carried(version, wanted)
+            missing = [(source, read) for source, read in sources if (source.id, read) not in self._carries]
+            if missing:
+                todo.extend(missing)
+            else:
+                parts = (self._carries[source.id, read] for source, read in sources)
+                self._carries[version.id, wanted] = own.union(*parts)
+        return self._carries[node.id, name]
 
-    def _find_carried(self, node: _Node, name: str) -> frozenset[str]:
-        if self._kind(node, name) in _PLAIN or node.commit.cell is None:
-            return frozenset()
+    def _find_carried(self, node: _Node, name: str) -> tuple[frozenset[str], list[tuple[_Node, str]]]:
+        """The names that functions of this very cell use, and the versions whose functions it may have taken over."""
+        if self._kind(node, name) in _PLAIN:
+            return frozenset(), []
         if name in node.reading.defines:
-            return node.reading.defines[name]
-        found = set(node.reading.within)
-        for read in node.reading.reads:
-            if (version := self._version(node.line, node.at, read)) is not None:
-                found |= self._carried(version, read)
-        return frozenset(found)
+            return node.reading.defines[name], []
+        names = node.reading.reads | ({name} - node.reading.binds)
+        found = ((self._version(node.line, node.at, read), read) for read in sorted(names))
+        return node.reading.within, [(version, read) for version, read in found if version is not None]
 
     def _kind(self, node: _Node, name: str) -> str:
         entry = self._repo.tree(node.commit.tree).get(name)

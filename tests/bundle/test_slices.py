@@ -80,11 +80,12 @@ class TestStraightLines:
         nb.check_script("y")
 
     def test_a_text_that_is_evaluated_names_variables(self, nb: Notebook) -> None:
-        nb.cells(
-            "import pandas as pd", "limit = 2", "df = pd.DataFrame({'a': [1, 2, 3]})", "y = df.query('a > @limit')"
-        )
-        assert "limit = 2" in nb.makers("y")
-        nb.check_script("y", "y.a.tolist()")
+        nb.cells("class Table:\n    def query(self, text): return text", "limit, x = 2, 3", "t = Table()", "n = x")
+        nb.cells("y = t.query('a > @limit')", "z = t.query('a > @unknown')")
+        assert "limit, x = 2, 3" in nb.makers("y")
+        assert "limit, x = 2, 3" not in nb.makers("z")
+        assert nb.slice("z").is_whole
+        nb.check_script("y")
 
     def test_a_cell_run_twice_counts_twice(self, nb: Notebook) -> None:
         nb.cells("n = 1")
@@ -114,6 +115,10 @@ class TestChangesInPlace:
         nb.cells("xs = [1]", "ys = [1]", "ys = xs", "ys.append(2)")
         assert nb.makers("xs") == ["xs = [1]", "ys = xs", "ys.append(2)"]
         nb.check_script("xs")
+
+    def test_a_list_that_grew_in_many_cells_has_all_of_them(self, nb: Notebook) -> None:
+        nb.cells("k = 1", "def f(): return k", "xs = [f]", *["xs.append(0)"] * 300, "y = xs[0]()")
+        assert len(nb.makers("y")) == 304
 
     def test_a_change_by_a_function_is_part_of_it(self, nb: Notebook) -> None:
         nb.cells("xs = []", "def add(v):\n    xs.append(v)", "add(3)")
