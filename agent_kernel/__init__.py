@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import BundleError as BundleError
     from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
+    from agent_kernel.errors import FileNotWrittenError as FileNotWrittenError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
@@ -119,6 +120,7 @@ __all__ = [
     "Commit",
     "DamagedObjectError",
     "Events",
+    "FileNotWrittenError",
     "FunctionModel",
     "InvalidRefNameError",
     "Limits",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
+from agent_kernel.cells.notebook_file import history_notebook
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import (
     Commit,
@@ -55,9 +56,10 @@ from agent_kernel.values import CLASS_PREFIX, summaries
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
 
-__all__ = ["BUNDLE_VERSION", "Chosen", "Contents", "Written", "choose", "gather", "write"]
+__all__ = ["BUNDLE_VERSION", "NOTEBOOK", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
 BUNDLE_VERSION: Final = 1
+NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 _MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
 _MOST_SEARCHED: Final = 1 << 20  # bytes of a piece of a value that is searched for secrets
@@ -334,7 +336,8 @@ def write(contents: Contents, path: Path, progress: Progress | None = None) -> W
     try:
         with Packer(path) as packer:
             plain = plain_data(contents)
-            extra = plain.members
+            tip = contents.chosen.branches[contents.chosen.head]
+            extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
             for name in sorted(extra):
                 packer.add(name, [extra[name]], packed=len(extra[name]) <= _MOST_PACKED)
             rows: list[bytes] = []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 import zstandard
 
-from agent_kernel.bundle.exporting import BUNDLE_VERSION
+from agent_kernel.bundle.exporting import BUNDLE_VERSION, NOTEBOOK
 from agent_kernel.errors import (
     AgentKernelError,
     BundleError,
@@ -42,14 +42,13 @@ if TYPE_CHECKING:
 __all__ = ["Imported", "OpenBundle", "Opened", "import_bundle", "open_bundle", "opened", "verify"]
 
 SIGNATURE: Final = "signature.json"
-NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 256
 _MOST_OF_AN_OBJECT: Final = 64 << 20  # bytes
 _MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
 _LEAST_ALLOWED: Final = 1 << 30  # bytes that all objects may have in any case
 
 Progress = Callable[[int, int], None]
-_NEEDED: Final = frozenset({OBJECTS, INDEX, RECORDS, MANIFEST})
+_NEEDED: Final = frozenset({OBJECTS, INDEX, RECORDS, MANIFEST, NOTEBOOK})
 
 
 class OpenBundle:
@@ -301,7 +300,7 @@ def open_bundle(
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _as_bundle_errors(path):
                 _fill(bundle.store, aside)
-            _write(notebook, bundle.notebook() if NOTEBOOK in bundle.store.archive.members else _EMPTY)
+            _write(notebook, bundle.notebook())
             aside.rename(place)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
@@ -314,9 +313,6 @@ def open_bundle(
         with Repository.open(place, create=False) as repo:
             repo.trust()
     return Opened(notebook, place, trusted, variables)
-
-
-_EMPTY: Final = b'{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
 
 
 def _write(path: Path, content: bytes) -> None:

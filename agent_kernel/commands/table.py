@@ -44,6 +44,9 @@ _ALL = (
     ),
     Command("show", "one commit, or one variable in it (REF:NAME)", "show"),
     Command("diff", "what differs between two commits", "diff"),
+    Command("deps", "the cells that make a variable", "cells"),
+    Command("script", "those cells as a script that runs", "cells"),
+    Command("notebook", "write the history of a commit as a notebook, with outputs", "cells"),
     Command(
         "checkout",
         "load the variables of a commit, or single ones",
@@ -109,6 +112,7 @@ _ELSEWHERE = {
         'import agent_kernel; agent_kernel.here().session.cherry_pick("REF") takes all that a commit changed'
     ),
     "clone": "bind --from PLACE starts as a copy of another store",
+    "export": "notebook writes the history as a notebook, script the cells that make a variable",
     "delete": "forget erases a variable or a commit, branch -d and tag -d delete names",
     "init": "bind chooses the store",
     "reflog": "@{1} is where the branch was before its last move, @{-1} the branch that was left last",

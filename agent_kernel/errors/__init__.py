@@ -41,6 +41,7 @@ __all__ = [
     "BundleError",
     "CellThreadError",
     "DamagedObjectError",
+    "FileNotWrittenError",
     "InvalidRefNameError",
     "LoadError",
     "LostValueError",
@@ -366,6 +367,16 @@ class RequestError(AgentKernelError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.op.replace('_', ' ')}: {self.reason}" if self.op else self.reason
+
+
+class FileNotWrittenError(AgentKernelError):
+    """A file that was asked for cannot be written. What was there stays as it was."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be written: {self.reason}"
 
 
 class TooLargeError(AgentKernelError):

@@ -53,7 +53,7 @@ _SUSPICIOUS = frozenset({
     "run", "runctx", "timeit", "repeat", "Timer", "interact",
 })
 # Magics that run code which does not stand in the cell.
-_RUN_ANYTHING = frozenset({
+RUN_ANYTHING = frozenset({
     "run", "store", "debug", "rerun", "macro", "load_ext", "reload_ext", "edit", "ed", "paste", "cpaste", "recall", "rep",
 })
 # Magics whose text is not Python that runs here.
@@ -176,7 +176,7 @@ _LEAD_NOWHERE = frozenset({
     "builtins",
 })  # fmt: skip
 # Methods and functions that evaluate a text where they are called, perhaps one that is nothing but a name.
-_EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "run", "magic", "dmatrix", "dmatrices"})
+EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "run", "magic", "dmatrix", "dmatrices"})
 
 
 def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
@@ -216,7 +216,7 @@ def _keys(node: ast.AST) -> Iterable[ast.expr | None]:
         return (node.slice,)
     if isinstance(node, ast.Dict):
         return node.keys
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in _EVALUATE:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in EVALUATE:
         return (*node.args, *(keyword.value for keyword in node.keywords))
     return ()
 
@@ -253,7 +253,7 @@ def _uses_of_text(text: str) -> Uses:
     A line may begin with the name of a magic: IPython needs no sign for those.
     """
     firsts = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip()}
-    looks = re.search(_LOOKED_UP, text) is not None or not firsts.isdisjoint(_RUN_ANYTHING)
+    looks = re.search(_LOOKED_UP, text) is not None or not firsts.isdisjoint(RUN_ANYTHING)
     return Uses(words_of(text), {ANY_NAME} if looks else set(), set())
 
 
@@ -280,7 +280,7 @@ def _uses_of_magic(texts: list[str], transform: Callable[[str], str]) -> Uses:
     name, _, line = texts[0].strip().partition(" ")  # `magic("run x")` has both in one text
     rest = [line, *texts[1:]]
     found = Uses({name}, set(), {name})
-    if name in _RUN_ANYTHING:
+    if name in RUN_ANYTHING:
         found.marks.add(ANY_NAME)
     for text in rest:
         _add(found, _uses_of_command(text) if name in _OTHER_LANGUAGES else uses_of(text, transform))

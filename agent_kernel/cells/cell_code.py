@@ -1,0 +1,368 @@
+"""What the code of a cell is without what only a notebook understands, and which variables it reads and binds.
+
+Nothing runs here: Python's own compiler says which names are variables. Where it cannot (magics, `exec`), this says so, and
+takes every word for a name: a cell too many does less harm than one too few.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from inspect import CO_NEWLOCALS
+from types import CodeType, MappingProxyType
+from typing import Final, NamedTuple
+
+from agent_kernel.session.dependencies import EVALUATE, RUN_ANYTHING, mentions_outputs, uses_of, words_of
+from agent_kernel.values.summaries.redaction import lexemes
+
+__all__ = ["CellCode", "Reading", "code_of", "header_of", "read_code", "without_own_lines"]
+
+
+# -- the cell without what only a notebook understands
+
+_HEADER: Final = re.compile(r"\s*%%agent(?:[^\S\n][^\n]*)?(?:\n|\Z)")
+_OWN_LINE: Final = re.compile(r"\s*%(?:agent(?:\s|\?|$)|(?:re|un)?load_ext\s+agent_kernel\b)")
+_MAGIC: Final = re.compile(r"\s*(?:[%!?]|[^#'\"]*=\s*[%!])|[^#]*\?{1,2}\s*$")
+_LINE_END: Final = re.compile(r"\r\n?")  # which Python takes for the same
+_MAGIC_NAME: Final = re.compile(r"%+(\w+)")
+_CELL_MAGIC: Final = re.compile(r"\s*%%(\w+)[^\n]*")
+_ADDS_TO_PYTHON: Final = frozenset(
+    {"time", "capture", "prun", "memit", "agent"}
+)  # whose body is Python in the notebook
+
+
+class CellCode(NamedTuple):
+    """The code of a cell as Python.
+
+    Attributes:
+        text: Python; lines that only a notebook understands are comments.
+        left_out: those lines, and why they are comments is said elsewhere.
+        is_python: False: all of it is a comment.
+    """
+
+    text: str
+    left_out: tuple[str, ...] = ()
+    is_python: bool = True
+
+
+def header_of(source: str) -> tuple[str, str]:
+    """The `%%agent` line of a cell, if it has one, and the rest of the cell."""
+    found = _HEADER.match(source)
+    return (found[0].strip(), source[found.end() :]) if found else ("", source)
+
+
+def without_own_lines(source: str) -> str:
+    """The cell without the lines that only act on the history: `%load_ext agent_kernel`, `%agent …`; "": nothing is left."""
+    _, body = header_of(source)
+    if "%" not in body:
+        return body if body.strip() else ""
+    lines = body.split("\n")
+    within = _lines_within_strings(body)
+    kept = [line for at, line in enumerate(lines) if at in within or not _OWN_LINE.match(line)]
+    if len(kept) < len(lines):
+        body = "\n".join(kept).strip("\n")
+    return body if body.strip() else ""
+
+
+def code_of(source: str) -> CellCode:
+    """The code of a cell as Python that runs anywhere."""
+    source = _LINE_END.sub("\n", without_own_lines(source))
+    if _parse(source) is not None:
+        return CellCode(source)
+    magic = _CELL_MAGIC.match(source)
+    if magic is not None and magic[1] not in _ADDS_TO_PYTHON:
+        return _as_comment(source)
+    lines = source.split("\n")
+    within = _lines_within_strings(source)
+    left_out = [at for at, line in enumerate(lines) if at not in within and _MAGIC.match(line)]
+    for at in left_out:
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        # `pass`, because the line may have been all that a block holds.
+        lines[at] = f"{indent}{'pass  ' if indent else ''}# {lines[at].lstrip()}"
+    text = "\n".join(lines)
+    if not left_out or _parse(text) is None:
+        return _as_comment(source)
+    return CellCode(text, tuple(source.split("\n")[at].strip() for at in left_out))
+
+
+def _as_comment(source: str) -> CellCode:
+    lines = tuple(source.split("\n"))
+    text = "\n".join(f"# {line}".rstrip().replace("\0", "\\0") for line in lines)
+    return CellCode(text, lines, is_python=False)
+
+
+def _lines_within_strings(source: str) -> set[int]:
+    """The numbers of the lines that begin within a string of several lines."""
+    found: set[int] = set()
+    at = 0
+    for sort, text in lexemes(source):
+        breaks = text.count("\n")
+        if sort == "string":
+            found.update(range(at + 1, at + breaks + 1))
+        at += breaks
+    return found
+
+
+def indent(code: str) -> str:
+    """The code one level deeper. Lines within strings stay as they are."""
+    within = _lines_within_strings(code)
+    return "\n".join(
+        line if at in within or not line.strip() else f"    {line}" for at, line in enumerate(code.split("\n"))
+    )
+
+
+def _parse(source: str) -> ast.Module | None:
+    try:
+        tree = ast.parse(source)
+        _compile(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree
+
+
+def _compile(tree: ast.Module | ast.Expression) -> CodeType:
+    mode = "eval" if isinstance(tree, ast.Expression) else "exec"
+    found: CodeType = compile(tree, "<cell>", mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return found
+
+
+# -- which variables it reads and binds
+
+_READS: Final = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+_BINDS: Final = frozenset({"STORE_NAME", "STORE_GLOBAL"})
+_DELETES: Final = frozenset({"DELETE_NAME", "DELETE_GLOBAL"})
+_AT_ONCE: Final = re.compile(r"<(?:listcomp|setcomp|dictcomp|genexpr|lambda|generic parameters .*)>")
+_AWAITS: Final = 0x80 | 0x100 | 0x200  # CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR
+
+
+class Reading(NamedTuple):
+    """What code does with variables.
+
+    Attributes:
+        reads: variables whose values from before the cell it uses, or may use, as it runs.
+        binds: variables that it binds in any case.
+        bound: variables that it may bind.
+        defines: by the names of its functions and classes, the variables that these use when they are called.
+        within: all variables that functions of any kind in it use when they are called.
+        guesses: those of `reads` that are words of a text or of a magic, and perhaps no variables.
+        mentions: every variable that it names anywhere.
+        why_unknown: why it may also read variables that it does not name; "": it does not.
+        awaits: it waits at its top level, which only a notebook can.
+    """
+
+    reads: frozenset[str] = frozenset()
+    binds: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    defines: Mapping[str, frozenset[str]] = MappingProxyType({})
+    within: frozenset[str] = frozenset()
+    guesses: frozenset[str] = frozenset()
+    mentions: frozenset[str] = frozenset()
+    why_unknown: str = ""
+    awaits: bool = False
+
+
+@lru_cache(maxsize=4096)  # a slice looks at every cell of a history
+def read_code(source: str) -> Reading:
+    """Find what the code of a cell does with variables."""
+    code = code_of(source)
+    words = frozenset(words_of("\n".join(code.left_out)))
+    why = _find_magic_lookups(code)
+    tree = _parse(code.text) if code.is_python else None
+    if tree is None:
+        return Reading(reads=words, guesses=words, mentions=words, why_unknown=why)
+    reader = _Reader()
+    binds = reader.read(tree.body, frozenset())
+    if not why and uses_of(code.text).marks:
+        why = "it looks names up as it runs"
+    if not why and mentions_outputs(reader.reads):
+        why = "it uses what an earlier cell showed"
+    return Reading(
+        frozenset(reader.reads | words),
+        frozenset(binds),
+        frozenset(reader.bound),
+        {name: frozenset(names) for name, names in reader.defines.items()},
+        frozenset(reader.within),
+        frozenset((reader.guesses | words) - reader.named),
+        frozenset(reader.reads | reader.within | reader.bound | words),
+        why,
+        bool(_compile(tree).co_flags & _AWAITS),
+    )
+
+
+def _find_magic_lookups(code: CellCode) -> str:
+    """Why lines that are no Python may read any variable; "": they name what they read."""
+    for line in code.left_out:
+        magics = _MAGIC_NAME.findall(line)
+        if not RUN_ANYTHING.isdisjoint(magics) or uses_of(line).marks:
+            return f"nobody can tell what %{magics[0]} reads" if magics else "it looks names up as it runs"
+    return ""
+
+
+class _Names(NamedTuple):
+    """The variables in a piece of code: used as it runs, bound, deleted, and used by the functions that it makes.
+
+    `may_bind`: bound by `:=`, which `and`, `or` and the like may pass over. `guesses`: words of texts that are evaluated.
+    """
+
+    reads: set[str]
+    binds: set[str]
+    deletes: set[str]
+    later: set[str]
+    may_bind: frozenset[str] = frozenset()
+    guesses: frozenset[str] = frozenset()
+
+
+class _Reader:
+    """Goes through statements in order, and keeps apart what is bound before it is read."""
+
+    def __init__(self) -> None:
+        self.reads: set[str] = set()
+        self.bound: set[str] = set()
+        self.named: set[str] = set()
+        self.guesses: set[str] = set()
+        self.within: set[str] = set()
+        self.defines: dict[str, set[str]] = {}
+
+    def read(self, body: Iterable[ast.stmt], bound: frozenset[str]) -> frozenset[str]:
+        """Read statements; return what is bound for certain after them."""
+        for statement in body:
+            bound = self._statement(statement, bound)
+        return bound
+
+    def _statement(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+        match node:
+            case ast.If():
+                bound = self._expression(node.test, bound)
+                return self.read(node.body, bound) & self.read(node.orelse, bound)
+            case ast.For() | ast.AsyncFor():
+                bound = self._expression(node.iter, bound)
+                self.read(node.body, self._target(node.target, bound))
+                self.read(node.orelse, bound)
+                return bound
+            case ast.While():
+                bound = self._expression(node.test, bound)
+                self.read(node.body, bound)
+                self.read(node.orelse, bound)
+                return bound
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    bound = self._expression(item.context_expr, bound)
+                    if item.optional_vars is not None:
+                        bound = self._target(item.optional_vars, bound)
+                self.read(node.body, bound)  # a context manager may end it early
+                return bound
+            case ast.Try() | ast.TryStar():
+                return self._try(node, bound)
+            case _:
+                return self._simple(node, bound)
+
+    def _try(self, node: ast.Try | ast.TryStar, bound: frozenset[str]) -> frozenset[str]:
+        certain = self.read(node.orelse, self.read(node.body, bound))
+        for handler in node.handlers:
+            if handler.type is not None:
+                self._expression(handler.type, bound)
+            self.bound |= {handler.name} if handler.name else set()
+            named = bound | {handler.name} if handler.name else bound
+            certain &= self.read(handler.body, named) - {handler.name or ""}
+        return self.read(node.finalbody, bound) | certain
+
+    def _target(self, node: ast.expr, bound: frozenset[str]) -> frozenset[str]:
+        """What is assigned to: a name is bound, an attribute or an item is a change of what has it."""
+        pass_on = ast.Assign([node], ast.Constant(None))
+        return self._simple(ast.fix_missing_locations(ast.copy_location(pass_on, node)), bound)
+
+    def _expression(self, node: ast.expr, bound: frozenset[str]) -> frozenset[str]:
+        return self._take(_names_in(_compile(ast.Expression(node)), node), bound)
+
+    def _simple(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+        found = _names_in(_compile(ast.Module([node], [])), node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return self._definition(node, found, bound)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    self.defines[target.id] = found.later
+                    self.within |= found.later
+                    found = found._replace(later=set())
+        if isinstance(node, ast.Match):
+            self._take(found, bound)
+            return bound
+        return self._take(found, bound)
+
+    def _definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, found: _Names, bound: frozenset[str]
+    ) -> frozenset[str]:
+        """What its body uses counts when it is called, unless something that gets it may call it at once."""
+        self.defines[node.name] = found.later
+        self.within |= found.later
+        is_handed_over = bool(node.decorator_list) or (
+            isinstance(node, ast.ClassDef) and bool(node.bases + node.keywords)
+        )
+        return self._take(found if is_handed_over else found._replace(later=set()), bound)
+
+    def _take(self, found: _Names, bound: frozenset[str]) -> frozenset[str]:
+        self.within |= found.later
+        read = found.reads | found.deletes | found.later
+        todo = list(read)
+        while todo:  # a function of this cell is used: so is what it uses
+            more = self.defines.get(todo.pop(), set()) - read
+            read |= more
+            todo.extend(more)
+        self.reads |= (read | found.guesses) - bound
+        self.named |= read | found.binds
+        self.guesses |= found.guesses
+        self.bound |= found.binds | found.may_bind
+        return frozenset((bound | found.binds) - found.deletes)
+
+
+def _names_in(code: CodeType, node: ast.AST) -> _Names:
+    found = _Names(set(), set(), set(), set())
+    _gather(code, found)
+    guesses = frozenset[str]()
+    if any(_evaluates(part) for part in ast.walk(node)):
+        texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+        guesses = frozenset(word for text in texts if isinstance(text, str) for word in words_of(text))
+    walrus = frozenset(part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+    return found._replace(binds=found.binds - walrus, may_bind=walrus, guesses=guesses)
+
+
+def _evaluates(node: ast.AST) -> bool:
+    """Whether it calls what evaluates a text, as `df.query("a > @limit")` does."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    return (isinstance(called, ast.Attribute) and called.attr in EVALUATE) or (
+        isinstance(called, ast.Name) and called.id in EVALUATE
+    )
+
+
+def _gather(code: CodeType, found: _Names) -> None:
+    for names, opcodes in ((found.reads, _READS), (found.binds, _BINDS), (found.deletes, _DELETES)):
+        names.update(_operands(code, opcodes.__contains__))
+    for nested in _nested(code):
+        runs_at_once = _AT_ONCE.fullmatch(nested.co_name) is not None or not nested.co_flags & CO_NEWLOCALS
+        if nested.co_name == "<lambda>" or not runs_at_once:
+            _gather_all(nested, found.later)
+        else:  # a comprehension, or the body of a class, whose own names are not the notebook's
+            inner = _Names(set(), set(), set(), found.later)
+            _gather(nested, inner)
+            found.reads.update(inner.reads)
+            found.binds.update(_operands(nested, {"STORE_GLOBAL"}.__contains__))
+
+
+def _gather_all(code: CodeType, found: set[str]) -> None:
+    """Every variable of the notebook that a function uses, and those in it."""
+    found.update(_operands(code, lambda opcode: opcode in _READS | {"STORE_GLOBAL", "DELETE_GLOBAL"}))
+    for nested in _nested(code):
+        _gather_all(nested, found)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    return (found for found in code.co_consts if isinstance(found, CodeType))
+
+
+def _operands(code: CodeType, wanted: Callable[[str], bool]) -> Iterator[str]:
+    return (one.argval for one in dis.get_instructions(code) if wanted(one.opname) and isinstance(one.argval, str))

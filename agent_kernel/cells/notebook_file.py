@@ -1,0 +1,389 @@
+"""A notebook file of the cells that lead to a state, in the order in which they ran, with the outputs that they had.
+
+Everything comes from the store: no kernel runs, and no value is loaded. The same commit gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Final, Literal, NamedTuple
+
+from agent_kernel.agents.event_log import EventStore, short_run
+from agent_kernel.cells.cell_code import code_of, header_of, without_own_lines
+from agent_kernel.cells.linear_history import Line, Origin, find_origin, line_to
+from agent_kernel.cells.masks import Masks
+from agent_kernel.cells.notebook_outputs import Bundle, lines_of, output_json
+from agent_kernel.errors import DamagedObjectError, NewerFormatError, RunNotFoundError
+from agent_kernel.repository import Commit, ObjectId, Output, hex_of, read_outputs, short
+from agent_kernel.session import Repository
+from agent_kernel.session.labels import label, mask_commit
+from agent_kernel.session.notebooks import NotebookCell, read_notebook
+from agent_kernel.values.summaries import clean
+
+__all__ = ["NotebookFile", "history_notebook", "notebook_of"]
+
+_INDENT: Final = 1  # as Jupyter writes its files
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ID_DIGITS: Final = 12
+_NAMES: Final = 12
+
+
+class NotebookFile(NamedTuple):
+    """A notebook, ready to be written.
+
+    Attributes:
+        cells: how many code cells it has.
+        failed: how many cells are left out because they failed or were interrupted, and how many of those changed a
+            variable.
+        masked: in how many cells something was masked.
+        gone: the store no longer holds the beginning of the history.
+    """
+
+    content: bytes
+    cells: int
+    failed: tuple[int, int] = (0, 0)
+    masked: int = 0
+    gone: bool = False
+
+
+def history_notebook(repo: Repository, commit: ObjectId, *, keep_failed: bool = False) -> NotebookFile:
+    """Make the notebook of a commit's history.
+
+    Args:
+        keep_failed: also cells that failed or were interrupted.
+    """
+    line = line_to(repo, commit)
+    story = _Story(repo, line, keep_failed=keep_failed)
+    parts = list(story.parts())
+    page = _last_page(repo, line)
+    builder = _Builder(repo)
+    shared = _shared_ids(parts)
+    built = [(part, builder.build(part, shared)) for part in parts]
+    cells = _with_text_of_page(built, [] if page is None else page[1], builder)
+    language = page[0] if page is not None else ""
+    content = _notebook_bytes(cells, {"commit": hex_of(commit)}, language)
+    return NotebookFile(content, builder.number, story.failed, builder.masks.count, line.gone)
+
+
+# -- what the notebook tells, part by part
+
+
+class _Part(NamedTuple):
+    """A code cell, or a text about what happened between code cells. `source`: of the cell, or Markdown."""
+
+    kind: Literal["code", "markdown"]
+    id: ObjectId
+    commit: Commit
+    source: str
+
+
+class _Story:
+    """Goes along a line and says what a reader of it has to run and to know."""
+
+    def __init__(self, repo: Repository, line: Line, *, keep_failed: bool) -> None:
+        self._repo = repo
+        self._line = line
+        self._keep_failed = keep_failed
+        self._told: set[ObjectId] = set(line.places)
+        self._runs: set[str] = set()
+        self.failed = (0, 0)
+
+    def parts(self) -> Iterator[_Part]:
+        if self._line.gone and self._line.commits:
+            first = self._line.commits[0]
+            yield _Part("markdown", *first, "*The store no longer holds what came before this.*")
+        yield from self._tell(self._line.commits)
+
+    def _tell(self, commits: Iterable[tuple[ObjectId, Commit]]) -> Iterator[_Part]:
+        for id, commit in commits:
+            origin = find_origin(self._repo, commit)
+            if commit.cell is not None:
+                yield from self._tell_cell(id, commit, commit.cell.source)
+            elif origin is not None:
+                yield from self._tell_origin(id, commit, origin)
+            elif commit.changed:
+                yield _Part("markdown", id, commit, f"*Changed outside of cells: {_names(commit)}.*")
+
+    def _tell_cell(self, id: ObjectId, commit: Commit, source: str) -> Iterator[_Part]:
+        if commit.status != "ok" and not self._keep_failed:
+            self.failed = (self.failed[0] + 1, self.failed[1] + bool(commit.changed))
+            return
+        header, body = header_of(source)
+        if header and self._is_task(body):
+            if not self._tells_a_run(body):
+                yield _Part("markdown", id, commit, _task_text(commit.author.name, body))
+            return
+        if commit.run and commit.run not in self._runs:
+            self._runs.add(commit.run)
+            yield _Part("markdown", id, commit, _task_text(commit.author.name, self._task_of(commit.run), commit.run))
+        if kept := without_own_lines(source):
+            yield _Part("code", id, commit, kept)
+
+    def _tell_origin(self, id: ObjectId, commit: Commit, origin: Origin) -> Iterator[_Part]:
+        other = origin.commit
+        named = "a commit that the store no longer holds" if other is None else _label(self._repo, other)
+        if origin.how == "taken":
+            yield _Part("markdown", id, commit, f"*Here {_names(commit)} became what they were at {named}.*")
+            return
+        within_step = bool(commit.run)  # a step that was tried on a branch of its own first
+        if not within_step:
+            said = "Merged" if origin.how == "merge" else "Picked"
+            yield _Part("markdown", id, commit, f"## {said}: {named}\n\nIt changed {_names(commit)} here.")
+        if other is None:
+            return
+        beside = line_to(self._repo, other).commits if origin.how == "merge" else [(other, self._repo.commit_at(other))]
+        fresh = [(one, made) for one, made in beside if one not in self._told]
+        self._told.update(one for one, _ in fresh)
+        yield from self._tell(fresh)
+        if origin.how == "merge" and not within_step:
+            yield _Part("markdown", id, commit, f"## After the merge of {named}")
+
+    # -- tasks
+
+    @cached_property
+    def _tasks(self) -> dict[str, str]:
+        """The runs by their tasks, the newest of each."""
+        return {_flat(start.task): start.run for start in EventStore(self._repo.store).starts()}
+
+    def _is_task(self, body: str) -> bool:
+        return _flat(body) in self._tasks or not code_of(body).is_python
+
+    def _tells_a_run(self, body: str) -> bool:
+        """Whether the steps that it led to were told already."""
+        run = self._tasks.get(_flat(body))
+        return run in self._runs or (run is None and bool(self._runs))
+
+    def _task_of(self, run: str) -> str:
+        try:
+            return EventStore(self._repo.store).first(run).task
+        except RunNotFoundError:
+            return ""
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _task_text(agent: str, task: str, run: str = "") -> str:
+    quoted = "\n".join(f"> {line}".rstrip() for line in task.strip().splitlines())
+    of_run = f" (run {short_run(run)})" if run else ""
+    return f"**Task for {_plain(agent)}**{of_run}\n\n{quoted or '> (the task is not known)'}"
+
+
+def _label(repo: Repository, id: ObjectId) -> str:
+    return _plain(label(id, repo.commit_at(id), longest=60))
+
+
+def _names(commit: Commit) -> str:
+    names = [clean(change.name).replace("`", "'") for change in commit.changed]
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(f"`{name}`" for name in names[:_NAMES]) + more or "no variable"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", text)
+
+
+# -- its cells in the form of a file
+
+
+def _shared_ids(parts: Iterable[_Part]) -> frozenset[str]:
+    """Ids of cells that stand for several parts: a cell that ran twice, or in which an agent took several steps."""
+    ids = Counter(part.commit.cell.id for part in parts if part.kind == "code" and part.commit.cell is not None)
+    return frozenset(id for id, times in ids.items() if times > 1)
+
+
+class _Builder:
+    """Makes cells of a file, and remembers what later ones refer to."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+        self.masks = Masks(repo)
+        self.number = 0
+        self._ids: set[str] = set()
+        self._outputs_by_number: dict[int, list[Bundle]] = {}
+        self._displays: dict[str, list[tuple[list[Bundle], int]]] = {}
+
+    def build(self, part: _Part, shared_ids: Collection[str]) -> Bundle:
+        return self._markdown(part) if part.kind == "markdown" else self._code(part, shared_ids)
+
+    def take_id(self, wanted: str, otherwise: str) -> str:
+        """The id of the next cell: what it had, where no other has it."""
+        number, id = 1, wanted if _ID.fullmatch(wanted) else otherwise
+        while id in self._ids:
+            id = otherwise if number == 1 else f"{otherwise}-{number}"
+            number += 1
+        self._ids.add(id)
+        return id
+
+    def text_of_page(self, cell: NotebookCell, at: int) -> Bundle:
+        id = self.take_id(cell.id, f"text-{at + 1}")
+        made: Bundle = {"cell_type": cell.type, "id": id, "metadata": {}}
+        return made | {"source": lines_of(self.masks.text(cell.source))}
+
+    def _markdown(self, part: _Part) -> Bundle:
+        return {
+            "cell_type": "markdown",
+            "id": self.take_id("", f"{short(part.id, _ID_DIGITS)}-text"),
+            "metadata": {"agent_kernel": {"commit": hex_of(part.id)}},
+            "source": lines_of(self.masks.text(part.source)),
+        }
+
+    def _code(self, part: _Part, shared_ids: Collection[str]) -> Bundle:
+        cell = part.commit.cell
+        assert cell is not None
+        self.number += 1
+        source, literals = self.masks.code(part.source)
+        outputs: list[Bundle] = []
+        made: Bundle = {
+            "cell_type": "code",
+            "id": self.take_id("" if cell.id in shared_ids else cell.id, short(part.id, _ID_DIGITS)),
+            "execution_count": self.number,
+            "metadata": {"agent_kernel": _facts(part.id, part.commit)},
+            "outputs": outputs,
+            "source": lines_of(source),
+        }
+        if cell.number is not None:
+            self._outputs_by_number[cell.number] = outputs
+        for output in self._outputs_of(cell.outputs):
+            self._show(output, outputs, literals)
+        return made
+
+    def _outputs_of(self, id: ObjectId | None) -> Sequence[Output]:
+        if id is None:
+            return ()
+        try:
+            return read_outputs(self._repo.objects, id).outputs
+        except (DamagedObjectError, NewerFormatError):
+            return ()
+
+    def _show(self, output: Output, here: list[Bundle], literals: frozenset[str]) -> None:
+        made = output_json(self._repo, output, partial(self.masks.text, literals=literals))
+        if made is None:
+            return
+        if "execution_count" in made:
+            made["execution_count"] = self.number
+        if output.kind == "update_display_data" and output.display in self._displays:
+            for outputs, at in self._displays[output.display]:
+                outputs[at] = {**outputs[at], "data": made["data"], "metadata": made["metadata"]}
+            return
+        there = here if output.under is None else self._outputs_by_number.get(output.under, here)
+        there.append(made)
+        if output.display:
+            self._displays.setdefault(output.display, []).append((there, len(there) - 1))
+
+
+def _facts(id: ObjectId, commit: Commit) -> Bundle:
+    """What the metadata of a cell says of its commit."""
+    cell = commit.cell
+    found: Bundle = {"commit": hex_of(id)}
+    if cell is not None and cell.number is not None:
+        found["number"] = cell.number
+    if commit.status != "ok":
+        found["status"] = commit.status
+    if commit.author.kind == "agent":
+        found["author"] = {"name": commit.author.name, "kind": commit.author.kind}
+    if commit.run:
+        found |= {"run": commit.run, "step": commit.step}
+    return found
+
+
+# -- the text cells of the document
+
+
+def _last_page(repo: Repository, line: Line) -> tuple[str, list[NotebookCell]] | None:
+    """The language and the cells of the last document that had any: a front end may have emptied it since."""
+    for _, commit in reversed(line.commits):
+        if commit.document is not None and commit.document.cells is None:
+            continue
+        try:
+            page = read_notebook(repo.objects, commit)
+        except DamagedObjectError:
+            continue
+        if page is not None and any(cell.source.strip() for cell in page.cells):
+            return page.language, list(page.cells)
+    return None
+
+
+def _with_text_of_page(built: list[tuple[_Part, Bundle]], page: list[NotebookCell], builder: _Builder) -> list[Bundle]:
+    """Put each text cell before the code cell that it stood before; where that never ran, behind the one before it."""
+    first, last = _places_on(page, built)
+    before: dict[int, list[Bundle]] = {}
+    behind: dict[int, list[Bundle]] = {}
+    for at, cell in enumerate(page):
+        if cell.type not in ("markdown", "raw") or not cell.source.strip():
+            continue
+        following = next((first[code] for code in range(at, len(page)) if code in first), None)
+        preceding = next((last[code] for code in range(at, -1, -1) if code in last), None)
+        text = builder.text_of_page(cell, at)
+        if following is not None:
+            before.setdefault(following, []).append(text)
+        elif preceding is not None:
+            behind.setdefault(preceding, []).append(text)
+        else:
+            before.setdefault(0, []).append(text)
+    found = before.get(0, []) if not built else []
+    for at, (_, made) in enumerate(built):
+        found += [*before.get(at, []), made, *behind.get(at, [])]
+    return found
+
+
+def _places_on(
+    page: Sequence[NotebookCell], built: Sequence[tuple[_Part, Bundle]]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By their places on the page, the first and the last places of code cells in the file. Ids tell, or else the code."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    ids = Counter(cell.id for cell in page if cell.id)
+    by_id = {cell.id: at for at, cell in enumerate(page) if cell.type == "code" and ids[cell.id] == 1}
+    by_code = {cell.source: at for at, cell in reversed(list(enumerate(page))) if cell.type == "code"}
+    for place, (part, _) in enumerate(built):
+        cell = part.commit.cell
+        if part.kind != "code" or cell is None:
+            continue
+        at = by_id.get(cell.id, by_code.get(cell.source))
+        if at is not None:
+            first.setdefault(at, place)
+            last[at] = place
+    return first, last
+
+
+# -- the file
+
+
+def notebook_of(
+    repo: Repository, cells: Iterable[tuple[ObjectId, Commit, str]], facts: Bundle, text: str = ""
+) -> NotebookFile:
+    """Make a notebook of some cells, with the code that is given for each, under a text."""
+    builder = _Builder(repo)
+    parts = [_Part("code", id, commit, source) for id, commit, source in cells]
+    shared = _shared_ids(parts)
+    built = [builder.build(part, shared) for part in parts]
+    above: list[Bundle] = []
+    if text:
+        id = builder.take_id("", "about")
+        above = [{"cell_type": "markdown", "id": id, "metadata": {}, "source": lines_of(builder.masks.text(text))}]
+    return NotebookFile(_notebook_bytes([*above, *built], facts), builder.number, masked=builder.masks.count)
+
+
+def _notebook_bytes(cells: list[Bundle], facts: Bundle, language: str = "") -> bytes:
+    language = language or "python"
+    metadata: Bundle = {"agent_kernel": facts, "language_info": {"name": language}}
+    if language == "python":
+        metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    document = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    text = json.dumps(document, ensure_ascii=False, indent=_INDENT, sort_keys=True) + "\n"
+    # Half of a surrogate pair is no UTF-8; spelled out like this, it is JSON's own way to write it.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def first_line(commit: Commit) -> str:
+    """The first line of a cell's code, masked."""
+    cell = mask_commit(commit).cell
+    kept = "" if cell is None else without_own_lines(cell.source)
+    return next((line.strip() for line in kept.splitlines() if line.strip()), "")

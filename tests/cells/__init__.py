@@ -1,0 +1,1 @@
+"""Notebooks and scripts that are written from a history."""
