@@ -1,4 +1,4 @@
-"""The command line: `agent-kernel VERB STORE …`, the commands of `%agent` on a store, without a notebook; and `install`.
+"""The command line: `agent-kernel VERB STORE …`, the commands of `%agent` on a store, without a notebook; `reproduce` and `install`.
 
 One command finds the store, holds its branch where something is written, runs the verb and prints the answer.
 
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 from argparse import Namespace
 from collections.abc import Generator, Sequence
@@ -35,6 +36,7 @@ from agent_kernel.commands.table import (
 )
 from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
 from agent_kernel.queries import row_lines
+from agent_kernel.reproduction import command as reproduction
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -136,8 +138,10 @@ def _dispatch(words: Sequence[str]) -> int:
     try:
         if words[0] == "install":
             return _print(install(words[1:]), as_json=False)
+        if words[0] == "reproduce":
+            return _reproduce(words[1:])
         verb = command_named(
-            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp"]
+            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp", "reproduce"]
         )
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
@@ -155,9 +159,10 @@ def _version() -> str:
 def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
+    reproduce = Command("reproduce", reproduction.HELP, "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, reproduce, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:
@@ -179,6 +184,23 @@ def _run(verb: Command, options: Namespace) -> int:
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
+
+
+def _reproduce(words: Sequence[str]) -> int:
+    options = reproduction.parser().read(words)
+    with progress_bar() as progress, ended_by_sigterm():
+        result = reproduction.reproduce(options, progress)
+    return _print(result, as_json=options.json)
+
+
+@contextmanager
+def ended_by_sigterm() -> Generator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what it started is stopped and cleaned up."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _only_reads(verb: Command, options: Namespace) -> bool:

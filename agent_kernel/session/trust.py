@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SETTING = "secret"
 # Secrets of stores that are trusted as long as this process lives, because the list cannot be written.
 _only_here: set[str] = set()
+# By secret, where stores lie that this process made for itself alone: they are gone before it ends, and nobody lists them.
+_temporary: dict[str, str] = {}
 
 
 def _list() -> Path:
@@ -36,7 +38,7 @@ def register(repo: Repository) -> None:
     if repo.store.url.startswith("memory:"):  # trusted as long as it lives
         return
     line = f"{secret.hex()} {repo.store.url}"
-    if line in _lines():
+    if secret.hex() in _temporary or line in _lines():
         return
     try:
         _add(line)
@@ -44,6 +46,21 @@ def register(repo: Repository) -> None:
         _only_here.add(secret.hex())
     else:
         _only_here.discard(secret.hex())
+
+
+def create_secret(repo: Repository) -> str:
+    """Give a new store a secret that no list has, and return it: `trust_temporarily` trusts the store by it."""
+    secret = secrets.token_bytes(16)
+    repo.set_setting(_SETTING, secret)
+    return secret.hex()
+
+
+def trust_temporarily(secret: str, url: str) -> None:
+    """Trust the store with this secret until the process ends, without a trace in the list.
+
+    For a store that goes away with whoever made it. Every process that is to load its values says so itself.
+    """
+    _temporary[secret] = url
 
 
 def _add(line: str) -> None:
@@ -96,12 +113,12 @@ def require(repo: Repository) -> None:
 
 
 def _read_known() -> set[str]:
-    return {line.partition(" ")[0] for line in _lines()} | _only_here
+    return {line.partition(" ")[0] for line in _lines()} | _only_here | _temporary.keys()
 
 
 def _places() -> set[str]:
     """Where trusted stores were when they were trusted."""
-    return {line.partition(" ")[2] for line in _lines()}
+    return {line.partition(" ")[2] for line in _lines()} | set(_temporary.values())
 
 
 def _lines() -> list[str]:
