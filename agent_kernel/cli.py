@@ -141,7 +141,8 @@ def _dispatch(words: Sequence[str]) -> int:
         if words[0] == "reproduce":
             return _reproduce(words[1:])
         verb = command_named(
-            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp", "reproduce"]
+            words[0],
+            [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp", "reproduce"],
         )
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")

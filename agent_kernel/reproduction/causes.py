@@ -52,7 +52,15 @@ _PROCESS: Final = (
     "threading.get_ident",
 )  # fmt: skip
 _ENTROPY: Final = ("uuid.uuid1", "uuid.uuid4", "os.urandom", "secrets.", "random.SystemRandom")
-_GENERATORS: Final = ("random.", "numpy.random.", "torch.rand", "torch.normal", "torch.multinomial", "tensorflow.random.", "jax.random.")
+_GENERATORS: Final = (
+    "random.",
+    "numpy.random.",
+    "torch.rand",
+    "torch.normal",
+    "torch.multinomial",
+    "tensorflow.random.",
+    "jax.random.",
+)
 _MAKERS: Final = (
     "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.SeedSequence", "numpy.random.PCG64", "numpy.random.MT19937",
     "numpy.random.Philox", "numpy.random.SFC64", "random.Random", "torch.Generator",
@@ -115,7 +123,11 @@ class Code:
                     break  # another language from here on
                 lines.append("")
                 continue
-            timed = re.match(r"(?:time|timeit)\s+(?:-\w+\s*\d*\s+)*(?P<code>.+)", found["rest"]) if found["sign"] == "%" else None
+            timed = (
+                re.match(r"(?:time|timeit)\s+(?:-\w+\s*\d*\s+)*(?P<code>.+)", found["rest"])
+                if found["sign"] == "%"
+                else None
+            )
             lines.append(found["indent"] + (timed["code"] if timed else "pass"))
             assert at < len(rows)
         try:
@@ -197,8 +209,16 @@ def _reads(statement: ast.AST) -> set[str]:
             own.add(node.arg)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             own.add(node.name)
-    stored = {node.id for node in _outside_functions(statement) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    augmented = {node.target.id for node in ast.walk(statement) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+    stored = {
+        node.id
+        for node in _outside_functions(statement)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    augmented = {
+        node.target.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }
     # `x = x + 1` reads what was there before; the variable of a comprehension or of a function never was.
     plain = stored & found if isinstance(statement, (ast.Assign, ast.AnnAssign)) else set[str]()
     return (found - own) | plain | augmented
@@ -227,7 +247,9 @@ class Tracer:
     _seeded: set[str] = field(default_factory=set[str])
     _latent: dict[str, Causes] = field(default_factory=dict[str, Causes])  # of functions: when they are called
     _of: dict[str, Causes] = field(default_factory=dict[str, Causes])  # of variables
-    _sets: set[str] = field(default_factory=set[str])  # variables that are sets, whose order is another one in each process
+    _sets: set[str] = field(
+        default_factory=set[str]
+    )  # variables that are sets, whose order is another one in each process
 
     def look_at(self, cell: LineCell) -> CellCauses:
         """Find what may make this cell come out different, given what differs before it."""
@@ -253,7 +275,9 @@ class Tracer:
                 found.pop(statement.name, None)
                 continue
             for name in _targets(statement):
-                found[name] = {**found.get(name, {}), **causes} if name in reads or not _binds(statement) else dict(causes)
+                found[name] = (
+                    {**found.get(name, {}), **causes} if name in reads or not _binds(statement) else dict(causes)
+                )
             self._note_sets(statement)
             shown |= causes
         self._of |= found
@@ -305,7 +329,9 @@ class Tracer:
     def _note_import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                self._modules[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+                self._modules[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 self._modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
@@ -322,7 +348,13 @@ class Tracer:
 
     def _cause_of_call(self, call: ast.Call, cell: LineCell) -> Cause | None:
         name = self._dotted(call.func)
-        last = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+        last = (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else call.func.id
+            if isinstance(call.func, ast.Name)
+            else ""
+        )
         if name in _SEEDS and (call.args or call.keywords):
             self._seeded.add(_SEEDS[name])
             return None
@@ -341,7 +373,9 @@ class Tracer:
             return Cause("process", f"reads what this machine or process is: {name}()")
         if not name and last in ("id", "hash") and isinstance(call.func, ast.Name):
             return Cause("process", f"{last}() is another number in each process")
-        if last in ("list", "tuple", "enumerate", "next", "iter", "join", "pop") and any(map(self._is_set, [*call.args, *_receiver(call)])):
+        if last in ("list", "tuple", "enumerate", "next", "iter", "join", "pop") and any(
+            map(self._is_set, [*call.args, *_receiver(call)])
+        ):
             return _UNORDERED
         return None
 
@@ -351,17 +385,34 @@ class Tracer:
             seeded = bool(call.args or call.keywords) and not any(_is_none(one) for one in call.args)
             return None if seeded else Cause("random", f"makes a random generator without a seed: {name}()")
         if _begins(name, _GENERATORS) and name not in _NO_DRAW:
-            library = next(kind for kind in ("random", "numpy.random", "torch", "tensorflow.random", "jax.random") if name.startswith(kind))
+            library = next(
+                kind
+                for kind in ("random", "numpy.random", "torch", "tensorflow.random", "jax.random")
+                if name.startswith(kind)
+            )
             if library in self._seeded or library == "jax.random" or "generator" in given:
                 return None
             return Cause("random", f"draws random numbers without a seed: {name}()")
-        takes_a_state = last in _TAKE_A_STATE and (name.startswith("sklearn.") or not name) and isinstance(call.func, ast.Name)
-        if (takes_a_state or (last == "sample" and not name)) and "random_state" not in given and "numpy.random" not in self._seeded:
+        takes_a_state = (
+            last in _TAKE_A_STATE and (name.startswith("sklearn.") or not name) and isinstance(call.func, ast.Name)
+        )
+        if (
+            (takes_a_state or (last == "sample" and not name))
+            and "random_state" not in given
+            and "numpy.random" not in self._seeded
+        ):
             return Cause("random", f"draws random numbers without a seed: {last}() without random_state")
         return None
 
     def _cause_of_reading(self, call: ast.Call, last: str, cell: LineCell) -> Cause | None:
-        path = next((one.value for one in [*call.args, *_receiver_args(call)] if isinstance(one, ast.Constant) and isinstance(one.value, str)), "")
+        path = next(
+            (
+                one.value
+                for one in [*call.args, *_receiver_args(call)]
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ),
+            "",
+        )
         if _URL.match(path):
             return Cause("network", f"reads the network: {path}")
         if not path or (last == "open" and _writes(call)):
@@ -384,7 +435,12 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _begins(name: str, known: Iterable[str]) -> bool:
-    return bool(name) and any(name == one or name.startswith(one if one.endswith(".") else f"{one}.") or (one[-1] != "." and name.startswith(one) and one.startswith("torch.rand")) for one in known)
+    return bool(name) and any(
+        name == one
+        or name.startswith(one if one.endswith(".") else f"{one}.")
+        or (one[-1] != "." and name.startswith(one) and one.startswith("torch.rand"))
+        for one in known
+    )
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -403,7 +459,10 @@ def _receiver_args(call: ast.Call) -> list[ast.expr]:
 
 def _writes(call: ast.Call) -> bool:
     modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
-    return any(isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax") for mode in modes)
+    return any(
+        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")
+        for mode in modes
+    )
 
 
 def _binds(statement: ast.stmt) -> bool:
@@ -427,12 +486,18 @@ def _ordered(causes: Mapping[Cause, None]) -> tuple[Cause, ...]:
 def _cause_of_magic(magic: str) -> Cause | None:
     if _TIMED.match(magic):
         return Cause("clock", f"shows how long it took: {magic.split()[0]}")
-    if magic.startswith("!") or "!" in magic.partition("=")[2][:2] or magic.startswith(("%%bash", "%%sh", "%%script", "%system", "%sx")):
+    if (
+        magic.startswith("!")
+        or "!" in magic.partition("=")[2][:2]
+        or magic.startswith(("%%bash", "%%sh", "%%script", "%system", "%sx"))
+    ):
         return Cause("process", f"shows what a command of the shell says: {magic[:40]}")
     return None
 
 
-def cause_of_failure(ran: Ran, cell: LineCell, known: Collection[str], brought: Mapping[str, str], timeout_s: float) -> Cause:
+def cause_of_failure(
+    ran: Ran, cell: LineCell, known: Collection[str], brought: Mapping[str, str], timeout_s: float
+) -> Cause:
     """Why a cell failed when it was run again.
 
     Args:

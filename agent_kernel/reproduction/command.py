@@ -41,17 +41,39 @@ __all__ = ["HELP", "parser", "reproduce"]
 
 HELP: Final = "run a history again in a fresh kernel, and say which variables and outputs come out the same"
 _TIMEOUT_S: Final = 600.0
-_DISTRIBUTIONS: Final = {"sklearn": "scikit-learn", "cv2": "opencv-python", "PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
+_DISTRIBUTIONS: Final = {
+    "sklearn": "scikit-learn",
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "bs4": "beautifulsoup4",
+}
 
 
 def parser() -> Parser:
     parser = Parser("agent-kernel reproduce", f"{HELP[0].upper()}{HELP[1:]}.")
     parser.takes("place", "place", optional=False, help="a store, or a notebook; one without a store is run twice")
-    parser.value("--ref", metavar="REF", kind="ref", help="the commit to reproduce (default: the head of the branch used last)")
+    parser.value(
+        "--ref", metavar="REF", kind="ref", help="the commit to reproduce (default: the head of the branch used last)"
+    )
     parser.flag("--document", help="run the cells of the notebook's file twice, even if it has a store")
-    parser.value("--timeout", metavar="SECONDS", convert=_seconds, default=_TIMEOUT_S, help="that each cell may take (default: 600)")
-    parser.value("--rtol", metavar="NUMBER", convert=_tolerance, default=1e-9, help="relative tolerance of numbers (default: 1e-9)")
-    parser.value("--atol", metavar="NUMBER", convert=_tolerance, default=0.0, help="absolute tolerance of numbers (default: 0)")
+    parser.value(
+        "--timeout",
+        metavar="SECONDS",
+        convert=_seconds,
+        default=_TIMEOUT_S,
+        help="that each cell may take (default: 600)",
+    )
+    parser.value(
+        "--rtol",
+        metavar="NUMBER",
+        convert=_tolerance,
+        default=1e-9,
+        help="relative tolerance of numbers (default: 1e-9)",
+    )
+    parser.value(
+        "--atol", metavar="NUMBER", convert=_tolerance, default=0.0, help="absolute tolerance of numbers (default: 0)"
+    )
     parser.value("--python", metavar="PATH", kind="place", help="run the cells with this interpreter")
     parser.value("--cwd", metavar="PATH", kind="place", help="run the cells in this folder")
     parser.flag("--only-state", "--no-outputs", help="compare variables, and not what cells showed")
@@ -169,12 +191,18 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
         run = list(line.run)
         cwd = _folder(plan, line.cwd, notebook)
         again = stack.enter_context(
-            rerun(run, cwd=cwd, python=plan.python, timeout_s=plan.timeout_s, progress=plan.report("running cells", len(run)))
+            rerun(
+                run,
+                cwd=cwd,
+                python=plan.python,
+                timeout_s=plan.timeout_s,
+                progress=plan.report("running cells", len(run)),
+            )
         )
         comparison = _Comparison(plan, line, Side(repo, loads=trust.is_trusted(repo)), again, cwd)
         on = f" on {clean(line.branch)}" if line.branch else ""
         assert line.tip is not None
-        what = f"{plural(len(run), 'cell')}{on}, up to {describe.label(line.tip, repo.commit_at(line.tip))}"
+        what = f"{plural(len(run), 'cell')}{on} run again, up to {describe.label(line.tip, repo.commit_at(line.tip))}"
         return comparison.report(what)
 
 
@@ -187,7 +215,11 @@ def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
         first, second = (
             stack.enter_context(
                 rerun(
-                    line.cells, cwd=cwd, python=plan.python, timeout_s=plan.timeout_s, progress=plan.report(doing, len(line.cells))
+                    line.cells,
+                    cwd=cwd,
+                    python=plan.python,
+                    timeout_s=plan.timeout_s,
+                    progress=plan.report(doing, len(line.cells)),
                 )
             )
             for doing in ("running cells", "running cells again")
@@ -215,7 +247,9 @@ class _Comparison:
         self._states = StateComparison(recorded, fresh, plan.tolerance, plan.python, cwd)
         self._tracer = Tracer(cwd)
         self._set_by = _names_set_by(line)
-        self._keeps_outputs = any(cell.record is not None and cell.record.cell is not None and cell.record.cell.outputs for cell in line.cells)
+        self._keeps_outputs = any(
+            cell.record is not None and cell.record.cell is not None and cell.record.cell.outputs for cell in line.cells
+        )
         self._environment = self._find_environment()
         self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
 
@@ -236,7 +270,9 @@ class _Comparison:
         if self._again.ended:
             notes.append(f"{self._again.ended[0].upper()}{self._again.ended[1:]}; the cells after it were not run.")
         if not self._recorded.loads:
-            notes.append("The store is not trusted: none of its values is loaded, and some cannot be compared without that.")
+            notes.append(
+                "The store is not trusted: none of its values is loaded, and some cannot be compared without that."
+            )
         if self._line.brought:
             names = list_names(list(self._line.brought))
             notes.append(f"Not made by a cell of this line, so not made again: {names}.")
@@ -268,7 +304,9 @@ class _Comparison:
             end = self._line.tip, self._again.head
             names.setdefault(end, []).extend(self._names_at(*end))
         found = self._states.compare(names, names)
-        cells = {position: {name: found[pair][name] for name in changed} for position, (pair, changed) in of_cell.items()}
+        cells = {
+            position: {name: found[pair][name] for name in changed} for position, (pair, changed) in of_cell.items()
+        }
         return cells, {} if end is None else {name: found[end][name] for name in self._names_at(*end)}
 
     def _names_at(self, tip: ObjectId, head: ObjectId) -> list[str]:
@@ -285,7 +323,10 @@ class _Comparison:
             self._tracer.differs((change.name for change in cell.record.changed) if cell.record else (), cell.position)
             return replace(told, note=f"not run: {self._again.ended}", is_run=False)
         failure = self._failure(cell, ran)
-        variables = tuple(self._variable(cell, name, verdict, causes, failed=failure is not None) for name, verdict in verdicts.items())
+        variables = tuple(
+            self._variable(cell, name, verdict, causes, failed=failure is not None)
+            for name, verdict in verdicts.items()
+        )
         if failure is not None and cell.record is not None:
             self._tracer.differs((change.name for change in cell.record.changed), cell.position)
         shown, shown_causes = self._outputs(cell, causes) if self._plan.outputs and failure is None else (None, ())
@@ -310,15 +351,21 @@ class _Comparison:
         return self._cause_of(cell, ran)
 
     def _cause_of(self, cell: LineCell, ran: Ran) -> Cause:
-        later = {name for name, positions in self._set_by.items() if any(position > cell.position for position in positions)}
+        later = {
+            name for name, positions in self._set_by.items() if any(position > cell.position for position in positions)
+        }
         cause = cause_of_failure(ran, cell, later, self._line.brought, self._plan.timeout_s)
         if cause.kind == "hidden state":
             name = cause.text.split()[1].rstrip(",")
             if name in self._tracer.differing:
-                return Cause("follows", f"reads {name}, which cell {self._tracer.differing[name]} did not set this time")
+                return Cause(
+                    "follows", f"reads {name}, which cell {self._tracer.differing[name]} did not set this time"
+                )
         return cause
 
-    def _variable(self, cell: LineCell, name: str, verdict: Verdict, causes: CellCauses, *, failed: bool) -> VariableReport:
+    def _variable(
+        self, cell: LineCell, name: str, verdict: Verdict, causes: CellCauses, *, failed: bool
+    ) -> VariableReport:
         if verdict.outcome == "same":
             self._tracer.is_same([name])
             self._causes.pop(name, None)
@@ -342,7 +389,10 @@ class _Comparison:
         modules = {_DISTRIBUTIONS.get(one, one).lower().replace("_", "-") for one in self._tracer.modules_of(cell)}
         changed = [(name, old, new) for _, name, old, new in self._environment if name in modules or name == "python"]
         if changed:
-            return tuple(Cause("environment", f"another version: {name} {old or 'none'} → {new or 'none'}") for name, old, new in changed)
+            return tuple(
+                Cause("environment", f"another version: {name} {old or 'none'} → {new or 'none'}")
+                for name, old, new in changed
+            )
         return (Cause("unknown", "the code does not show why"),)
 
     def _outputs(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
@@ -379,12 +429,20 @@ class _Comparison:
             causes = self._causes.get(name, ()) if verdict.outcome != "same" else ()
             if verdict.outcome == "different" and name in self._line.brought:
                 causes = (Cause("brought", f"it came from {self._line.brought[name]}, and from no cell"),)
-            found.append(VariableReport(name, verdict, causes, self._tracer.differing.get(name, 0) if verdict.outcome != "same" else 0))
+            found.append(
+                VariableReport(
+                    name, verdict, causes, self._tracer.differing.get(name, 0) if verdict.outcome != "same" else 0
+                )
+            )
         return tuple(found)
 
 
 def _changed(old: Commit, new: Commit) -> list[str]:
-    return list(dict.fromkeys(change.name for commit in (old, new) for change in commit.changed if not change.name.startswith("\0")))
+    return list(
+        dict.fromkeys(
+            change.name for commit in (old, new) for change in commit.changed if not change.name.startswith("\0")
+        )
+    )
 
 
 def _names_set_by(line: Line) -> dict[str, list[int]]:

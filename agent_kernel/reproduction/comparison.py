@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.contents import ARRAY, Stored, integers, items_of, read_stored
+from agent_kernel.commands.contents import ARRAY, Stored, items_of, read_stored
 from agent_kernel.commands.diff import details_of
 from agent_kernel.commands.text import clean, clean_lines, cut
 from agent_kernel.errors import StoreError
@@ -177,10 +180,10 @@ class StateComparison:
 
     def _without_loading(self, name: str, old: Entry, new: Entry) -> Verdict | None:
         """None: it has to be loaded."""
-        for repo, entry, where in ((self.recorded.repo, old, "in the history"), (self.fresh.repo, new, "in the second run")):
+        for repo, entry in ((self.recorded.repo, old), (self.fresh.repo, new)):
             missing = describe.not_saved(repo, name, entry)
             if missing is not None:
-                return Verdict("not comparable", reason=f"{where} it is {missing.said}" if missing.is_whole else f"{where} {missing.said}")
+                return Verdict("not comparable", reason=missing.said)
         manifests = self.recorded.repo.read_manifest(old), self.fresh.repo.read_manifest(new)
         if manifests[0] == manifests[1] and old.slot == new.slot and not manifests[0].classes:
             return _SAME
@@ -217,7 +220,7 @@ class StateComparison:
             lines = details_of(self.joined, old, new, said, row_lines)
         except (StoreError, IndexError, ValueError):
             lines = ()
-        return _few((said, *lines))
+        return _few((said, *(line for line in lines if not line.endswith("contents may differ"))))
 
     def _by_loading(
         self, left: Mapping[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]]
@@ -234,14 +237,18 @@ class StateComparison:
             keys = [key for key in keys if key not in found]
         return found
 
-    def _verdict(self, equality: Equality, name: str, _old: ObjectId, _new: ObjectId, old: Entry, new: Entry) -> Verdict:
+    def _verdict(
+        self, equality: Equality, name: str, _old: ObjectId, _new: ObjectId, old: Entry, new: Entry
+    ) -> Verdict:
         if equality.is_equal is None:
             return Verdict("not comparable", self._details(name, old, new), clean(equality.reason))
         if not equality.is_equal:
             return self._different(name, old, new)
         return _SAME if equality.is_exact else self._within(old, new)
 
-    def _ask_child(self, pairs: Sequence[tuple[str, ObjectId, ObjectId, Entry, Entry]]) -> tuple[dict[int, Equality], str]:
+    def _ask_child(
+        self, pairs: Sequence[tuple[str, ObjectId, ObjectId, Entry, Entry]]
+    ) -> tuple[dict[int, Equality], str]:
         """The answers, as far as they came in order, and why no more came."""
         sides = [{"url": side.repo.store.url, "secret": side.secret} for side in (self.recorded, self.fresh)]
         asked = {
@@ -264,11 +271,9 @@ class StateComparison:
         try:
             assert child.stdin is not None
             assert child.stdout is not None
-            try:
+            with suppress(BrokenPipeError):
                 child.stdin.write(json.dumps(asked).encode())
                 child.stdin.close()
-            except BrokenPipeError:
-                pass
             timer.begin()
             for line in child.stdout:
                 timer.begin()
@@ -280,7 +285,12 @@ class StateComparison:
             _kill(child)
         if len(answers) == len(pairs):
             return answers, ""
-        return answers, f"comparing it takes longer than {self.value_s:.0f} s" if late.is_set() else "comparing it ended the process"
+        return (
+            answers,
+            f"comparing it takes longer than {self.value_s:.0f} s"
+            if late.is_set()
+            else "comparing it ended the process",
+        )
 
 
 class _Watchdog:
@@ -306,9 +316,6 @@ class _Watchdog:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    import os
-    import signal
-
     if child.poll() is None:
         if hasattr(os, "killpg"):
             os.killpg(child.pid, signal.SIGKILL)  # it is the first of its group
@@ -366,7 +373,9 @@ class _Description:
                 return self._arrays(old, new)
             return self._items(old.args, new.args) and self._items(old.state, new.state)
         if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
-            return type(old) is type(cast("object", new)) and self._items(items_of(cast("object", old)), items_of(cast("object", new)))
+            return type(old) is type(cast("object", new)) and self._items(
+                items_of(cast("object", old)), items_of(cast("object", new))
+            )
         if isinstance(old, float) and isinstance(new, float):
             if repr(old) == repr(new):
                 return True
@@ -389,7 +398,10 @@ class _Description:
         code = _FLOATS.get(str(old.args[1]))
         if code is None or blobs[0].size != blobs[1].size:
             return False
-        sides = [bytes(read_blob(side.repo.objects, blob)) for side, blob in zip((self._before, self._after), blobs, strict=True)]
+        sides = [
+            bytes(read_blob(side.repo.objects, blob))
+            for side, blob in zip((self._before, self._after), blobs, strict=True)
+        ]
         if sides[0] != sides[1]:
             self._is_exact = False
         return _are_close(sides[0], sides[1], code, self._tolerance)
@@ -406,7 +418,7 @@ def _are_close(old: bytes, new: bytes, code: Literal["d", "f"] | str, tolerance:
 
 
 def _is_array(found: object) -> bool:
-    return isinstance(found, Call) and found.name == ARRAY and len(found.args) > 3 and bool(integers(found.args[2]) or True)
+    return isinstance(found, Call) and found.name == ARRAY and len(found.args) > 3
 
 
 # -- what cells showed
@@ -488,7 +500,9 @@ def _joined(shown: Iterable[Shown]) -> list[Shown]:
     """Text of the same stream in one piece, as it stands on a screen; what is shown of this package and of widgets is left out."""
     found: list[Shown] = []
     for one in shown:
-        forms = {mime: content for mime, content in one.forms.items() if mime != _WIDGETS and not mime.startswith(_OURS)}
+        forms = {
+            mime: content for mime, content in one.forms.items() if mime != _WIDGETS and not mime.startswith(_OURS)
+        }
         if len(forms) < len(one.forms) or (one.kind == "display" and not forms):
             continue
         if found and one.kind in ("stdout", "stderr") and found[-1].kind == one.kind:
@@ -496,7 +510,9 @@ def _joined(shown: Iterable[Shown]) -> list[Shown]:
             found[-1] = Shown(one.kind, {"text/plain": text})
         else:
             found.append(replace(one, forms=forms))
-    return [replace(one, forms={mime: normalise(mime, content) for mime, content in one.forms.items()}) for one in found]
+    return [
+        replace(one, forms={mime: normalise(mime, content) for mime, content in one.forms.items()}) for one in found
+    ]
 
 
 def normalise(mime: str, content: str | bytes) -> str | bytes:
@@ -504,10 +520,8 @@ def normalise(mime: str, content: str | bytes) -> str | bytes:
     if isinstance(content, bytes):
         return content
     if mime.endswith("json"):
-        try:
+        with suppress(ValueError):
             content = json.dumps(json.loads(content), sort_keys=True)
-        except ValueError:
-            pass
     text = "\n".join(_on_screen(line) for line in _ANSI.sub("", content.replace("\r\n", "\n")).split("\n"))
     text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub("0x…", text)))
     return _COUNTED.sub(r"\1…", text).rstrip("\n")
@@ -560,7 +574,9 @@ def _compare_one(old: Shown | None, new: Shown | None, tolerance: Tolerance) -> 
     return worst(outcomes), lines
 
 
-def _compare_form(mime: str, old: str | bytes | None, new: str | bytes | None, tolerance: Tolerance) -> tuple[Outcome, list[str]]:
+def _compare_form(
+    mime: str, old: str | bytes | None, new: str | bytes | None, tolerance: Tolerance
+) -> tuple[Outcome, list[str]]:
     if old == new:
         return "same", []
     if old is None or new is None:

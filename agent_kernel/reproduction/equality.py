@@ -23,7 +23,9 @@ _MOST_STEPS: Final = 2_000_000
 _DEEPEST: Final = 200
 _EXACT: Final = (int, str, bytes, bytearray, bool, type(None), range, slice, type(...), type(NotImplemented))
 _KIND_FLAGS: Final = 0xFFFF  # a generator, a coroutine …; above are the `from __future__` that it was compiled with
-_OWN_OF_CLASS: Final = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"})
+_OWN_OF_CLASS: Final = frozenset(
+    {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,9 @@ class _Comparison:
         return self._tolerance.is_close(old, new)
 
     def sequences(self, old: Sequence[Any], new: Sequence[Any], depth: int) -> bool:
-        return len(old) == len(new) and all(self.are_equal(one, other, depth) for one, other in zip(old, new, strict=True))
+        return len(old) == len(new) and all(
+            self.are_equal(one, other, depth) for one, other in zip(old, new, strict=True)
+        )
 
     def _mappings(self, old: Mapping[Any, Any], new: Mapping[Any, Any], depth: int) -> bool:
         if len(old) != len(new):
@@ -146,7 +150,9 @@ class _Comparison:
             return False
         if all(one in new for one in old):
             return True
-        left, right = (sorted((one for one in side if one not in other), key=repr) for side, other in ((old, new), (new, old)))
+        left, right = (
+            sorted((one for one in side if one not in other), key=repr) for side, other in ((old, new), (new, old))
+        )
         return self.sequences(left, right, depth)
 
     def _attributes(self, old: Any, new: Any, depth: int) -> bool:
@@ -166,7 +172,9 @@ class _Comparison:
 
     def _codes(self, old: CodeType, new: CodeType, depth: int) -> bool:
         names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_argcount", "co_consts")
-        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and all(self.are_equal(getattr(old, name), getattr(new, name), depth) for name in names)
+        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and all(
+            self.are_equal(getattr(old, name), getattr(new, name), depth) for name in names
+        )
 
     def _classes(self, old: type, new: type, depth: int) -> bool:
         if old.__module__ != "__main__":
@@ -180,7 +188,7 @@ class _Comparison:
         try:
             found = old == new
             is_equal = bool(found)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - anyone's code
             raise _Unknown(f"== of {_name(type(old))} raised {type(error).__name__}") from None
         if is_equal or type(old).__module__ != "__main__":
             return is_equal
@@ -193,7 +201,7 @@ class _Comparison:
             return True
         try:
             sides = [one.__reduce_ex__(4) for one in (old, new)]
-        except Exception:
+        except Exception:  # noqa: BLE001 - anyone's code
             raise _Unknown(f"{_name(type(old))} defines no equality, and its content cannot be read") from None
         if any(isinstance(side, str) for side in sides):
             return bool(sides[0] == sides[1])
@@ -222,7 +230,9 @@ class _Comparison:
         if old.dtype == object:
             return self.sequences(old.ravel().tolist(), new.ravel().tolist(), depth)
         if old.dtype.kind not in "fc":
-            return bool(np.array_equal(old, new) if old.dtype.kind not in "mM" else np.array_equal(old, new, equal_nan=True))
+            return bool(
+                np.array_equal(old, new) if old.dtype.kind not in "mM" else np.array_equal(old, new, equal_nan=True)
+            )
         if np.array_equal(old, new, equal_nan=True):
             return True
         self.is_exact = False
@@ -247,7 +257,9 @@ class _Comparison:
     def _columns(self, old: Any, new: Any, depth: int) -> bool:
         if len(old) != len(new) or str(old.dtype) != str(new.dtype):
             return False
-        if str(old.dtype) == "category" and not self.are_equal(old.astype(object).to_numpy(), new.astype(object).to_numpy(), depth):
+        if str(old.dtype) == "category" and not self.are_equal(
+            old.astype(object).to_numpy(), new.astype(object).to_numpy(), depth
+        ):
             return False
         return self.are_equal(old.to_numpy(), new.to_numpy(), depth) or bool(old.equals(new))
 
@@ -255,9 +267,7 @@ class _Comparison:
         import polars as pl
 
         if isinstance(old, pl.DataFrame):
-            return old.schema == new.schema and all(
-                self.are_equal(old[name], new[name], depth) for name in old.columns
-            )
+            return old.schema == new.schema and all(self.are_equal(old[name], new[name], depth) for name in old.columns)
         if isinstance(old, pl.Series):
             if old.equals(new, check_dtypes=True, check_names=True):
                 return True

@@ -45,7 +45,12 @@ class VariableReport:
     position: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        return {"name": self.name, "cell": self.position or None, **_verdict_json(self.verdict), "why": _causes_json(self.causes)}
+        return {
+            "name": self.name,
+            "cell": self.position or None,
+            **_verdict_json(self.verdict),
+            "why": _causes_json(self.causes),
+        }
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ class CellReport:
 
     @property
     def label(self) -> str:
-        return f"[{self.number}]" if self.number is not None else "[ ]"
+        """Its place on the line, by which causes name it, and the prompt that it had."""
+        return f"cell {self.position}" + (f" [{self.number}]" if self.number is not None else "")
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -93,7 +99,9 @@ class CellReport:
             "failure": None if self.failure is None else _cause_json(self.failure),
             "variables": [one.to_json() for one in self.variables],
             "outputs": None if self.shown is None else {**_verdict_json(self.shown), "why": _causes_json(self.causes)},
-            "saved_outputs": None if self.saved is None else {**_verdict_json(self.saved), "why": _causes_json(self.saved_causes)},
+            "saved_outputs": None
+            if self.saved is None
+            else {**_verdict_json(self.saved), "why": _causes_json(self.saved_causes)},
             "duration_s": round(self.duration_s, 3),
         }
 
@@ -158,7 +166,8 @@ class Reproduction(Result):
 
     def to_json(self) -> Json:
         environment: list[Json] = [
-            {"name": name, "how": how, "old": old or None, "new": new or None} for how, name, old, new in self.environment
+            {"name": name, "how": how, "old": old or None, "new": new or None}
+            for how, name, old, new in self.environment
         ]
         return {
             "place": self.place,
@@ -175,7 +184,10 @@ class Reproduction(Result):
 
     def blocks(self) -> Sequence[Block]:
         head = f"{clean(self.place)}: {self.headline}"
-        found: list[Block] = [Line(head, strong=True), Line(f"{self.what}, run again in {duration(self.took_s)} with {self.python}")]
+        found: list[Block] = [
+            Line(head, strong=True),
+            Line(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
+        ]
         found += [Line(note) for note in self.notes]
         found += [*self._environment_blocks(), Line(""), self._table()]
         for cell in self.cells:
@@ -197,16 +209,25 @@ class Reproduction(Result):
 
     def _table(self) -> Table:
         rows = tuple(
-            (cell.label, _first_line(cell.source), cell.outcome if cell.is_run else "not run", _changed_names(cell))
+            (
+                str(cell.position),
+                _first_line(cell.source),
+                cell.outcome if cell.is_run else "not run",
+                _changed_names(cell),
+            )
             for cell in self.cells
         )
-        return Table(("", "Cell", "Outcome", ""), rows, flexible=1)
+        return Table(("Cell", "", "Outcome", ""), rows, right=frozenset([0]), flexible=1)
 
     def _variable_blocks(self) -> list[Block]:
         """Of the last state what no cell above has told."""
         told = {one.name for cell in self.cells for one in cell.variables if one.verdict.outcome != "same"}
-        left = [one for one in self.variables if one.verdict.outcome not in ("same",) and one.name not in told]
-        return [Line(""), Line("At the end", strong=True), *(block for one in left for block in _variable(one))] if left else []
+        left = [one for one in self.variables if one.verdict.outcome != "same" and one.name not in told]
+        return (
+            [Line(""), Line("At the end", strong=True), *(block for one in left for block in _variable(one))]
+            if left
+            else []
+        )
 
     # -- a page of its own
 
@@ -220,7 +241,7 @@ class Reproduction(Result):
             place=escape(self.place),
             state=state,
             headline=escape(self.headline),
-            what=escape(f"{self.what}, run again in {duration(self.took_s)} with {self.python}"),
+            what=escape(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
             notes=notes,
             counts=counts,
             environment=self._environment_html(),
@@ -280,10 +301,13 @@ def _cell_blocks(cell: CellReport) -> list[Block]:
     for one in cell.variables:
         if one.verdict.outcome != "same":
             found += _variable(one)
-    for what, verdict, causes in (("the output", cell.shown, cell.causes), ("the output saved in the file", cell.saved, cell.saved_causes)):
+    for what, verdict, causes in (
+        ("the output", cell.shown, cell.causes),
+        ("the output saved in the file", cell.saved, cell.saved_causes),
+    ):
         if verdict is not None and verdict.outcome != "same":
             found += _verdict(what, verdict, causes)
-    head = f"{cell.label} {_first_line(cell.source)}"
+    head = f"{cell.label}: {_first_line(cell.source)}"
     return [Line(""), Line(head, strong=True), *found] if found else []
 
 
@@ -306,8 +330,13 @@ def _cell_html(cell: CellReport) -> str:
         body += f"<p class='why'>failed: {escape(clean(cell.failure.text))}</p>"
     if cell.note:
         body += f"<p class='why'>{escape(clean(cell.note))}</p>"
-    body += "".join(_told_html(one.name, one.verdict, one.causes) for one in cell.variables if one.verdict.outcome != "same")
-    for what, verdict, causes in (("output", cell.shown, cell.causes), ("output saved in the file", cell.saved, cell.saved_causes)):
+    body += "".join(
+        _told_html(one.name, one.verdict, one.causes) for one in cell.variables if one.verdict.outcome != "same"
+    )
+    for what, verdict, causes in (
+        ("output", cell.shown, cell.causes),
+        ("output saved in the file", cell.saved, cell.saved_causes),
+    ):
         if verdict is not None and verdict.outcome != "same":
             body += _told_html(what, verdict, causes)
     is_open = " open" if outcome in ("different", "failed") and cell.is_run else ""

@@ -96,7 +96,9 @@ def rerun(
         KernelStartError: no kernel starts with this interpreter.
     """
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True))
+        )
         place = folder / "store"
         with closing(BareRepository.open(place)) as bare:
             secret, url = trust.create_secret(bare), bare.store.url
