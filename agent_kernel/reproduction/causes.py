@@ -7,21 +7,22 @@ of what the statement calls and reads; a name that differs already is a cause by
 from __future__ import annotations
 
 import ast
-import builtins
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from agent_kernel.reproduction.code import TIMED, Code, names_set, reads, statements, targets
 
 if TYPE_CHECKING:
     from agent_kernel.reproduction.line import LineCell
     from agent_kernel.reproduction.runner import Ran
 
-__all__ = ["Cause", "CellCauses", "Code", "Tracer", "cause_of_failure", "names_read", "names_set", "parse"]
+__all__ = ["Cause", "CellCauses", "Tracer", "cause_of_failure"]
 
 Kind: TypeAlias = Literal[
-    "follows", "clock", "random", "network", "process", "file", "order", "hidden state", "environment", "brought",
+    "follows", "clock", "random", "network", "process", "file", "order", "hidden state", "environment", "brought", "code",
     "missing file", "missing package", "error", "limit", "unknown",
 ]  # fmt: skip
 
@@ -90,138 +91,9 @@ _READERS: Final = frozenset({"open", "read_csv", "read_parquet", "read_excel", "
     "read_sql", "read_html", "read_xml", "read_hdf", "loadtxt", "genfromtxt", "imread", "fromfile", "scan_csv", "scan_parquet", "read_text", "read_bytes",
 })  # fmt: skip
 _NUMPY_LOADS: Final = ("numpy.load", "joblib.load", "pickle.load")
-_MAGIC: Final = re.compile(r"^(?P<indent>\s*)(?P<target>[\w, ]+=\s*)?(?P<sign>%%?|!!?|\?)(?P<rest>.*)$")
-_TIMED: Final = re.compile(r"^\s*%%?(?:time|timeit|prun)\b")
 _MISSING_NAME: Final = re.compile(r"name '(?P<name>\w+)' is not defined")
 _MISSING_MODULE: Final = re.compile(r"No module named '(?P<name>[\w.]+)'")
 _URL: Final = re.compile(r"^(?:https?|ftp|s3|gs)://")
-
-
-class Code:
-    """One cell's code as Python, with the lines of magics apart."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.magics: list[str] = []
-        self.tree = self._parse(source)
-
-    def _parse(self, source: str) -> ast.Module:
-        try:
-            return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError):
-            pass
-        lines: list[str] = []
-        rows = source.split("\n")
-        for at, line in enumerate(rows):
-            found = _MAGIC.match(line)
-            if found is None:
-                lines.append(line)
-                continue
-            self.magics.append(line.strip())
-            if found["sign"] == "%%" and not _TIMED.match(line) and not found["rest"].startswith("capture"):
-                if found["rest"].split(" ")[0] != "agent":
-                    break  # another language from here on
-                lines.append("")
-                continue
-            timed = (
-                re.match(r"(?:time|timeit)\s+(?:-\w+\s*\d*\s+)*(?P<code>.+)", found["rest"])
-                if found["sign"] == "%"
-                else None
-            )
-            lines.append(found["indent"] + (timed["code"] if timed else "pass"))
-            assert at < len(rows)
-        try:
-            return ast.parse("\n".join(lines))
-        except (SyntaxError, ValueError, RecursionError):
-            return ast.Module([], [])
-
-
-def parse(source: str) -> Code:
-    return Code(source)
-
-
-def names_set(tree: ast.AST) -> set[str]:
-    """Names that code binds at the level of the notebook."""
-    return {name for statement in _statements(tree) for name in _targets(statement)}
-
-
-def names_read(tree: ast.AST) -> set[str]:
-    """Names that code reads before it has set them itself, those within functions among them."""
-    known: set[str] = set()
-    found: set[str] = set()
-    for statement in _statements(tree):
-        found |= _reads(statement) - known
-        known |= _targets(statement)
-    return found - set(dir(builtins))
-
-
-def _statements(tree: ast.AST) -> Sequence[ast.stmt]:
-    return tree.body if isinstance(tree, ast.Module) else []
-
-
-def _targets(statement: ast.stmt) -> set[str]:
-    """Names that it sets, or whose values it may change."""
-    found: set[str] = set()
-    for node in _outside_functions(statement):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                found.add(node.name)
-            case ast.Import() | ast.ImportFrom():
-                found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                found.add(node.id)
-            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
-                found.add(_root(node))
-            case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
-                found.add(_root(called))  # `items.append(x)`
-            case ast.ExceptHandler(name=str(name)):
-                found.add(name)
-            case _:
-                pass
-    return found - {""}
-
-
-def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and what is in it, without what runs only when a function is called."""
-    yield node
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return
-    if isinstance(node, (ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        return  # their names are their own
-    for child in ast.iter_child_nodes(node):
-        yield from _outside_functions(child)
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _reads(statement: ast.AST) -> set[str]:
-    """Names that it reads; those that its functions and comprehensions bind for themselves are not among them."""
-    found: set[str] = set()
-    own: set[str] = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name):
-            (found if isinstance(node.ctx, ast.Load) else own).add(node.id)
-        elif isinstance(node, ast.arg):
-            own.add(node.arg)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            own.add(node.name)
-    stored = {
-        node.id
-        for node in _outside_functions(statement)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    augmented = {
-        node.target.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    }
-    # `x = x + 1` reads what was there before; the variable of a comprehension or of a function never was.
-    plain = stored & found if isinstance(statement, (ast.Assign, ast.AnnAssign)) else set[str]()
-    return (found - own) | plain | augmented
 
 
 @dataclass(frozen=True)
@@ -253,16 +125,16 @@ class Tracer:
 
     def look_at(self, cell: LineCell) -> CellCauses:
         """Find what may make this cell come out different, given what differs before it."""
-        code = parse(cell.source)
+        code = Code(cell.source)
         found: dict[str, Causes] = {}
         shown: Causes = {}
         for magic in code.magics:
             if (cause := _cause_of_magic(magic)) is not None:
                 shown[cause] = None
-        for statement in _statements(code.tree):
+        for statement in statements(code.tree):
             causes = self._causes_of(statement, cell, found)
-            reads = _reads(statement)
-            for name in reads:
+            read = reads(statement)
+            for name in read:
                 if name in found:
                     causes |= found[name]
                 elif name in self.differing:
@@ -274,9 +146,9 @@ class Tracer:
                 self._latent[statement.name] = causes  # the function is the same: what it does is not
                 found.pop(statement.name, None)
                 continue
-            for name in _targets(statement):
+            for name in targets(statement):
                 found[name] = (
-                    {**found.get(name, {}), **causes} if name in reads or not _binds(statement) else dict(causes)
+                    {**found.get(name, {}), **causes} if name in read or not _binds(statement) else dict(causes)
                 )
             self._note_sets(statement)
             shown |= causes
@@ -296,7 +168,7 @@ class Tracer:
 
     def modules_of(self, cell: LineCell) -> set[str]:
         """The top-level modules that a cell uses by the names that they were imported under."""
-        names = _reads(parse(cell.source).tree) | names_set(parse(cell.source).tree)
+        names = reads(Code(cell.source).tree) | names_set(Code(cell.source).tree)
         return {self._modules[name].partition(".")[0] for name in names if name in self._modules}
 
     def _note_sets(self, statement: ast.stmt) -> None:
@@ -484,13 +356,9 @@ def _ordered(causes: Mapping[Cause, None]) -> tuple[Cause, ...]:
 
 
 def _cause_of_magic(magic: str) -> Cause | None:
-    if _TIMED.match(magic):
-        return Cause("clock", f"shows how long it took: {magic.split()[0]}")
-    if (
-        magic.startswith("!")
-        or "!" in magic.partition("=")[2][:2]
-        or magic.startswith(("%%bash", "%%sh", "%%script", "%system", "%sx"))
-    ):
+    if TIMED.match(magic):
+        return Cause("clock", f"shows how long it took: {magic.split(maxsplit=1)[0]}")
+    if magic.startswith(("!", "%%bash", "%%sh", "%%script", "%system", "%sx")) or "!" in magic.partition("=")[2][:2]:
         return Cause("process", f"shows what a command of the shell says: {magic[:40]}")
     return None
 

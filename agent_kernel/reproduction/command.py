@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from agent_kernel.commands.diff import environment_changes, environment_of
 from agent_kernel.commands.places import find_store, store_beside
 from agent_kernel.commands.scope import Parser, UsageProblem, amount
 from agent_kernel.commands.text import clean, list_names, plural
-from agent_kernel.errors import AgentKernelError, NotAStoreError, StoreReadOnlyError
-from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure, names_set, parse
+from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
+from agent_kernel.repository import hex_of
+from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure
+from agent_kernel.reproduction.code import Code, names_set
 from agent_kernel.reproduction.comparison import (
     Side,
     StateComparison,
@@ -28,7 +30,7 @@ from agent_kernel.reproduction.comparison import (
     shown_in_file,
 )
 from agent_kernel.reproduction.equality import Tolerance
-from agent_kernel.reproduction.line import Line, LineCell, read_document, read_line
+from agent_kernel.reproduction.line import Line, LineCell, read_changed, read_document, read_line
 from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
 from agent_kernel.reproduction.runner import Ran, Rerun, rerun
 from agent_kernel.session import Repository, trust
@@ -56,7 +58,11 @@ def parser() -> Parser:
     parser.value(
         "--ref", metavar="REF", kind="ref", help="the commit to reproduce (default: the head of the branch used last)"
     )
-    parser.flag("--document", help="run the cells of the notebook's file twice, even if it has a store")
+    what = parser.one_of()
+    parser.flag("--document", help="run the cells of the notebook's file twice, even if it has a store", group=what)
+    parser.flag(
+        "--changed", help="run only cells that you edited since they ran, and those that use what they set", group=what
+    )
     parser.value(
         "--timeout",
         metavar="SECONDS",
@@ -111,9 +117,15 @@ def reproduce(options: Namespace, progress: Progress | None = None) -> Reproduct
     is_notebook = notebook.suffix == ".ipynb"
     place = None if is_notebook and options.document else _find_history(options.place, notebook, is_notebook)
     if place is None:
+        if options.changed:
+            raise UsageProblem("--changed compares a notebook's file with its history, and there is no history")
         if options.ref:
             raise UsageProblem("--ref needs a history, and the cells of a document have none")
         found = _of_document(plan, notebook)
+    elif options.changed:
+        if not is_notebook:
+            raise UsageProblem("--changed compares a notebook's file with its history: name the notebook")
+        found = _of_changed(plan, place, notebook, options.ref)
     else:
         found = _of_history(plan, place, notebook if is_notebook else None, options.ref)
     found = replace(found, place=options.place, took_s=time.monotonic() - began_s)
@@ -206,6 +218,40 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
         return comparison.report(what)
 
 
+def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Reproduction:
+    with closing(Repository.open(place, create=False)) as repo, ExitStack() as stack:
+        whole, document = read_line(repo, ref), read_document(notebook)
+        line = read_changed(whole, document)
+        what = f"{len(line.cells)} of {plural(len(document.cells), 'cell')}, whose code or inputs changed, run again"
+        if not line.cells:
+            return Reproduction("", "no cell of the file was edited since it ran", "nothing", (), ())
+        trust.require(repo)
+        cwd = _folder(plan, line.cwd, notebook)
+        report = plan.report("running cells", len(line.cells))
+        again = stack.enter_context(
+            rerun(
+                line.cells,
+                cwd=cwd,
+                python=plan.python,
+                timeout_s=plan.timeout_s,
+                origin=repo,
+                commands=_commands_to_start(repo, line),
+                progress=report,
+            )
+        )
+        return _Comparison(plan, line, Side(repo), again, cwd).report(what)
+
+
+def _commands_to_start(repo: Repository, line: Line) -> list[str]:
+    """Load the state before the first cell, and then what the cells that are not run have set since."""
+    assert line.tip is not None
+    found = [] if line.start is None else [f"rollback {hex_of(line.start)}"]
+    tree = repo.tree_at(line.tip)
+    since = (name for name, _, _ in tree.diff(repo.tree_at(line.start)))
+    names = [name for name in since if name.isidentifier() and name not in line.moved and name in tree]
+    return [*found, f"checkout {hex_of(line.tip)} -- {' '.join(names)}"] if names else found
+
+
 def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
     line = read_document(notebook)
     if not line.cells:
@@ -233,6 +279,9 @@ def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
 def _as_recorded(cell: LineCell, first: Rerun) -> LineCell:
     id, commit = first.commits.get(cell.position, (None, None))
     return replace(cell, commit=id, record=commit)
+
+
+_EDITED: Final = (Cause("code", "its code was edited since it ran"),)
 
 
 class _Comparison:
@@ -323,6 +372,13 @@ class _Comparison:
             self._tracer.differs((change.name for change in cell.record.changed) if cell.record else (), cell.position)
             return replace(told, note=f"not run: {self._again.ended}", is_run=False)
         failure = self._failure(cell, ran)
+        if cell.commit is None and self._first is None:
+            self._causes |= dict.fromkeys(
+                names_set(Code(cell.source).tree), (Cause("code", f"cell {cell.position} is new"),)
+            )
+            return replace(
+                told, failure=failure, note="it is new: the history has no run of it", duration_s=ran.duration_s
+            )
         variables = tuple(
             self._variable(cell, name, verdict, causes, failed=failure is not None)
             for name, verdict in verdicts.items()
@@ -375,7 +431,7 @@ class _Comparison:
             if failed:
                 found = (Cause("follows", f"cell {cell.position} failed"),)
             else:
-                found = causes.of_names.get(name) or self._without_evidence(cell, causes)
+                found = _EDITED if cell.is_edited else causes.of_names.get(name) or self._without_evidence(cell, causes)
         if verdict.outcome == "different":
             self._tracer.differing.pop(name, None)
             self._tracer.differs([name], cell.position)
@@ -408,7 +464,7 @@ class _Comparison:
     def _causes_of_outputs(self, cell: LineCell, verdict: Verdict, causes: CellCauses) -> tuple[Cause, ...]:
         if verdict.outcome != "different":
             return ()
-        return causes.of_outputs or self._without_evidence(cell, causes)
+        return _EDITED if cell.is_edited else causes.of_outputs or self._without_evidence(cell, causes)
 
     def _saved(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
         """What the file has, against what the first run showed."""
@@ -448,7 +504,7 @@ def _changed(old: Commit, new: Commit) -> list[str]:
 def _names_set_by(line: Line) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for cell in line.cells:
-        names = names_set(parse(cell.source).tree)
+        names = names_set(Code(cell.source).tree)
         if cell.record is not None:
             names |= {change.name for change in cell.record.changed if change.how != "-"}
         for name in names:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, items_of, read_stored
@@ -71,7 +71,11 @@ _SAME: Final = Verdict("same")
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """What to say of several things at once."""
-    return max(outcomes, key=_ORDER.index, default="same")
+    found = set(outcomes)
+    for one in reversed(_ORDER):
+        if one in found:
+            return one
+    return "same"
 
 
 # -- two stores read as one
@@ -156,7 +160,7 @@ class StateComparison:
                 if old is None or new is None:
                     of_pair[name] = self._one_sided(name, old, new)
                     continue
-                key = (name, old.value, old.manifest, old.slot, new.value, new.manifest, new.slot)
+                key: tuple[object, ...] = (name, old.value, old.manifest, old.slot, new.value, new.manifest, new.slot)
                 keys.append((pair, name, key))
                 if key not in self._known and key not in left:
                     verdict = self._without_loading(name, old, new)
@@ -373,15 +377,14 @@ class _Description:
                 return self._arrays(old, new)
             return self._items(old.args, new.args) and self._items(old.state, new.state)
         if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
-            return type(old) is type(cast("object", new)) and self._items(
-                items_of(cast("object", old)), items_of(cast("object", new))
-            )
+            one, other = cast("object", old), cast("object", new)
+            return _kind(one) is _kind(other) and self._items(items_of(one), items_of(other))
         if isinstance(old, float) and isinstance(new, float):
             if repr(old) == repr(new):
                 return True
             self._is_exact = False
             return self._tolerance.is_close(old, new)
-        return type(old) is type(new) and old == new
+        return _kind(old) is _kind(new) and bool(old == new)
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))
@@ -407,14 +410,18 @@ class _Description:
         return _are_close(sides[0], sides[1], code, self._tolerance)
 
 
-def _are_close(old: bytes, new: bytes, code: Literal["d", "f"] | str, tolerance: Tolerance) -> bool:
+def _are_close(old: bytes, new: bytes, code: str, tolerance: Tolerance) -> bool:
     try:
         import numpy as np
     except ImportError:
-        sides = [memoryview(side).cast(cast("Any", code)) for side in (old, new)]
-        return all(map(tolerance.is_close, *sides))
+        one, other = (memoryview(side).cast("d") if code == "d" else memoryview(side).cast("f") for side in (old, new))
+        return all(map(tolerance.is_close, one, other))
     arrays = [np.frombuffer(side, dtype=f"<{'f8' if code == 'd' else 'f4'}") for side in (old, new)]
     return bool(np.isclose(arrays[1], arrays[0], rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True).all())
+
+
+def _kind(found: object) -> object:
+    return type(found)
 
 
 def _is_array(found: object) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 __all__ = ["Equality", "Tolerance", "compare_values", "main"]
 
@@ -63,11 +63,12 @@ def compare_values(old: object, new: object, tolerance: Tolerance) -> Equality:
     except RecursionError:
         return Equality(None, reason="it is nested too deeply to compare")
     except Exception as error:  # noqa: BLE001 - anyone's code
-        return Equality(None, reason=f"comparing {_name(type(old))} raised {type(error).__name__}")
+        return Equality(None, reason=f"comparing {_name(old)} raised {type(error).__name__}")
     return Equality(is_equal, comparison.is_exact)
 
 
-def _name(kind: type) -> str:
+def _name(value: object) -> str:
+    kind: type = type(value)
     return kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
 
 
@@ -85,11 +86,11 @@ class _Comparison:
         self._steps += 1
         if self._steps > _MOST_STEPS or depth > _DEEPEST:
             raise _Unknown("it is too large to compare")
-        if not _same_type(type(old), type(new)):
+        if not _same_type(old, new):
             return False
-        if isinstance(old, float):
+        if _is(old, float):
             return self._floats(old, float(new))
-        if isinstance(old, complex):
+        if _is(old, complex):
             return self._floats(old.real, new.real) and self._floats(old.imag, new.imag)
         if type(old) in _EXACT:
             return bool(old == new)
@@ -106,23 +107,24 @@ class _Comparison:
         return self._by_kind(old, new, depth + 1)
 
     def _by_kind(self, old: Any, new: Any, depth: int) -> bool:
-        if isinstance(old, (list, tuple, deque)) and type(old).__eq__ in _SEQUENCES:
-            return self.sequences(cast("Sequence[Any]", old), new, depth) and self._attributes(old, new, depth)
-        if isinstance(old, Mapping) and type(old).__eq__ in _MAPPINGS:
-            return self._mappings(cast("Mapping[Any, Any]", old), new, depth) and self._attributes(old, new, depth)
-        if isinstance(old, AbstractSet) and type(old).__eq__ in _SETS:
-            return self._sets(cast("AbstractSet[Any]", old), new, depth)
-        if isinstance(old, ModuleType):
+        equality = _equality_of(type(old))
+        if _is(old, list, tuple, deque) and equality in _SEQUENCES:
+            return self.sequences(old, new, depth) and self._attributes(old, new, depth)
+        if _is(old, Mapping) and equality in _MAPPINGS:
+            return self._mappings(old, new, depth) and self._attributes(old, new, depth)
+        if _is(old, AbstractSet) and equality in _SETS:
+            return self._sets(old, new, depth)
+        if _is(old, ModuleType):
             return bool(old.__name__ == new.__name__)
-        if isinstance(old, FunctionType):
+        if _is(old, FunctionType):
             return self._functions(old, new, depth)
-        if isinstance(old, CodeType):
+        if _is(old, CodeType):
             return self._codes(old, new, depth)
-        if isinstance(old, type):
+        if _is(old, type):
             return self._classes(old, new, depth)
-        if isinstance(old, BuiltinFunctionType):
-            return old.__qualname__ == new.__qualname__ and old.__module__ == new.__module__
-        if type(old).__eq__ is not object.__eq__:
+        if _is(old, BuiltinFunctionType):
+            return bool(old.__qualname__ == new.__qualname__ and old.__module__ == new.__module__)
+        if equality is not _equality_of(object):
             return self._by_equality(old, new, depth)
         return self._by_content(old, new, depth)
 
@@ -189,7 +191,7 @@ class _Comparison:
             found = old == new
             is_equal = bool(found)
         except Exception as error:  # noqa: BLE001 - anyone's code
-            raise _Unknown(f"== of {_name(type(old))} raised {type(error).__name__}") from None
+            raise _Unknown(f"== of {_name(old)} raised {type(error).__name__}") from None
         if is_equal or type(old).__module__ != "__main__":
             return is_equal
         # A class of the notebook is another class in each run, and its == may ask for its own instances.
@@ -202,8 +204,8 @@ class _Comparison:
         try:
             sides = [one.__reduce_ex__(4) for one in (old, new)]
         except Exception:  # noqa: BLE001 - anyone's code
-            raise _Unknown(f"{_name(type(old))} defines no equality, and its content cannot be read") from None
-        if any(isinstance(side, str) for side in sides):
+            raise _Unknown(f"{_name(old)} defines no equality, and its content cannot be read") from None
+        if any(_is(side, str) for side in sides):
             return bool(sides[0] == sides[1])
         parts = [[list(part) if hasattr(part, "__next__") else part for part in side] for side in sides]
         self._alive += parts
@@ -214,11 +216,11 @@ class _Comparison:
     def of_numpy(self, old: Any, new: Any, depth: int) -> bool | None:
         import numpy as np
 
-        if isinstance(old, np.ndarray):
+        if _is(old, np.ndarray):
             return self._arrays(np.asarray(old), np.asarray(new), depth)
-        if isinstance(old, np.inexact):
+        if _is(old, np.inexact):
             return self._arrays(np.asarray(old), np.asarray(new), depth)
-        return bool(old == new) if isinstance(old, (np.generic, np.dtype)) else None
+        return bool(old == new) if _is(old, np.generic, np.dtype) else None
 
     def _arrays(self, old: Any, new: Any, depth: int) -> bool:
         import numpy as np
@@ -309,13 +311,26 @@ _BY_LIBRARY: Final[dict[str, Callable[[_Comparison, Any, Any, int], bool | None]
     "scipy": _Comparison.of_scipy,
     "pyarrow": _Comparison.of_pyarrow,
 }
-_SEQUENCES: Final = (list.__eq__, tuple.__eq__, deque.__eq__)
-_MAPPINGS: Final = (dict.__eq__, Mapping.__eq__, OrderedDict.__eq__, Counter.__eq__)
-_SETS: Final = (set.__eq__, frozenset.__eq__)
 
 
-def _same_type(old: type, new: type) -> bool:
-    return old is new or (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+def _is(value: object, *kinds: type) -> bool:
+    """`isinstance`, after which a type checker knows as much as before."""
+    return isinstance(value, kinds)
+
+
+def _equality_of(kind: Any) -> object:
+    return kind.__eq__
+
+
+_SEQUENCES: Final = tuple(map(_equality_of, (list, tuple, deque)))
+_MAPPINGS: Final = tuple(map(_equality_of, (dict, Mapping, OrderedDict, Counter)))
+_SETS: Final = tuple(map(_equality_of, (set, frozenset)))
+
+
+def _same_type(old: object, new: object) -> bool:
+    one: type = type(old)
+    other: type = type(new)
+    return one is other or (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
 def _content(cell: Any) -> object:

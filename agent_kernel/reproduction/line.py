@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_kernel.agents.agent_undo import goes_on_from
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.repository import short
+from agent_kernel.reproduction.code import Code, names_read, names_set
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Repository
 
-__all__ = ["Line", "LineCell", "SavedOutput", "read_document", "read_line"]
+__all__ = ["Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
 
 _HEADER: Final = re.compile(r"\s*%%agent\b[^\n]*\n?")
 
@@ -47,6 +48,7 @@ class LineCell:
         commit: the state after it; None in a document.
         skipped: why it is not run; "" if it is.
         saved: what the document says that it showed; None in a history.
+        is_edited: its code is not that of its last run.
     """
 
     position: int
@@ -57,6 +59,7 @@ class LineCell:
     record: Commit | None = None
     skipped: str = ""
     saved: tuple[SavedOutput, ...] | None = None
+    is_edited: bool = False
 
     @property
     def key(self) -> str:
@@ -71,6 +74,8 @@ class Line:
     Attributes:
         tip: the commit that is reproduced; None of a document.
         brought: by name, what gave a variable its value that is no cell: a merge, a cherry-pick.
+        start: the commit whose variables are there before the first cell; None: none are.
+        moved: variables that the cells set, now or when they ran last.
     """
 
     cells: tuple[LineCell, ...]
@@ -78,6 +83,8 @@ class Line:
     branch: str = ""
     brought: dict[str, str] = field(default_factory=dict[str, str])
     cwd: str = ""
+    start: ObjectId | None = None
+    moved: frozenset[str] = frozenset()
 
     @property
     def run(self) -> Iterator[LineCell]:
@@ -172,6 +179,35 @@ def read_document(path: Path) -> Line:
             )
         )
     return Line(tuple(cells), cwd=str(path.absolute().parent))
+
+
+def read_changed(line: Line, document: Line) -> Line:
+    """Those cells of a document whose code is not that of their last run, or that read what these set.
+
+    They start from the state before the first of them, and from what all other cells have set since.
+    """
+    last = {cell.id: cell for cell in line.cells if cell.id}
+    moved: set[str] = set()
+    cells: list[LineCell] = []
+    before: ObjectId | None = None
+    start: ObjectId | None = None
+    for cell in document.cells:
+        known = last.get(cell.id) if cell.id else None
+        is_edited = known is None or known.source.strip() != cell.source.strip()
+        tree = Code(cell.source).tree
+        if is_edited or names_read(tree) & moved:
+            if not cells:
+                start = (
+                    before if known is None or known.record is None else next(iter(goes_on_from(known.record)), None)
+                )
+            moved |= names_set(tree)
+            record = None if known is None else known.record
+            moved |= {change.name for change in record.changed} if record is not None else set()
+            commit = None if known is None else known.commit
+            cells.append(replace(cell, commit=commit, record=record, saved=None, is_edited=is_edited))
+        elif not cells and known is not None:
+            before = known.commit
+    return replace(line, cells=tuple(cells), start=start, moved=frozenset(moved))
 
 
 def _saved(found: object) -> SavedOutput:

@@ -80,9 +80,8 @@ class CellReport:
     def outcome(self) -> Outcome:
         if self.failure is not None:
             return "failed"
-        found = [one.verdict.outcome for one in self.variables]
-        found += [one.outcome for one in (self.shown, self.saved) if one is not None]
-        return worst(found) if self.is_run else "not comparable"
+        verdicts = [*(one.verdict for one in self.variables), *filter(None, (self.shown, self.saved))]
+        return worst(one.outcome for one in verdicts) if not self.note else "not comparable"
 
     @property
     def label(self) -> str:
@@ -270,7 +269,7 @@ class Reproduction(Result):
         )  # fmt: skip
 
 
-def _count(noun: str, outcomes: Sequence[Outcome]) -> str:
+def _count(noun: str, outcomes: Sequence[str]) -> str:
     counted = Counter(outcomes)
     parts = ", ".join(f"{counted[one]} {one}" for one in _OUTCOMES if counted[one])
     return f"{plural(len(outcomes), noun)}: {parts}" if outcomes else ""

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,15 +81,16 @@ def rerun(
     cwd: Path,
     python: str = sys.executable,
     timeout_s: float = 600.0,
-    before: str = "",
+    origin: Repository | None = None,
+    commands: Sequence[str] = (),
     progress: Callable[[int], None] = lambda _done: None,
-    fill: Callable[[BareRepository], None] | None = None,
 ) -> Generator[Rerun]:
     """Run the cells and yield what came of them; kernel and store are gone when the block has ended.
 
     Args:
         timeout_s: seconds that each cell may take.
-        before: code that runs first, and is no cell.
+        origin: the history that the kernel's store begins as a copy of.
+        commands: lines of `%agent` that come before the first cell.
         progress: told how many cells have been run.
 
     Raises:
@@ -100,11 +101,9 @@ def rerun(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True))
         )
         place = folder / "store"
-        with closing(BareRepository.open(place)) as bare:
-            secret, url = trust.create_secret(bare), bare.store.url
-        trust.trust_temporarily(secret, url)
+        secret, url = _make_store(place, origin)
         kernel = stack.enter_context(_kernel(python, cwd, folder, place))
-        kernel.begin(secret, url, before)
+        kernel.begin(secret, url, commands)
         found = Rerun(stack.enter_context(closing(Repository.open(place, create=False))), secret)
         for done, cell in enumerate(cells):
             progress(done)
@@ -119,6 +118,20 @@ def rerun(
         yield found
 
 
+def _make_store(place: Path, origin: Repository | None) -> tuple[str, str]:
+    """Make the store, empty or as a copy, trust it, and return its secret and URL."""
+    from agent_kernel.commands.places import copy_store
+    from agent_kernel.storage import open_store
+
+    if origin is not None:
+        with closing(open_store(place)) as store:
+            copy_store(origin.store.url, store)
+    with closing(BareRepository.open(place)) as bare:
+        secret, url = trust.create_secret(bare), bare.store.url
+    trust.trust_temporarily(secret, url)
+    return secret, url
+
+
 def _find_commits(found: Rerun, cells: Sequence[LineCell]) -> None:
     found.repo.objects.forget_cached()
     found.head = found.repo.head().commit
@@ -130,10 +143,12 @@ def _find_commits(found: Rerun, cells: Sequence[LineCell]) -> None:
             found.commits.setdefault(position, (id, commit))  # newest first
 
 
-def begin(shell: Any, secret: str, url: str) -> None:
-    """In the fresh kernel: trust its store, and make cells commits from the first one on."""
+def begin(shell: Any, secret: str, url: str, commands: Sequence[str]) -> None:
+    """In the fresh kernel: trust its store, make cells commits from the first one on, and use these commands."""
     trust.trust_temporarily(secret, url)
     shell.extension_manager.load_extension("agent_kernel")
+    for command in commands:
+        shell.run_line_magic("agent", command)
 
 
 class _Kernel:
@@ -144,13 +159,15 @@ class _Kernel:
         self._group: int | None = manager.provisioner.pgid
         self._stopped = False
 
-    def begin(self, secret: str, url: str, before: str) -> None:
+    def begin(self, secret: str, url: str, commands: Sequence[str]) -> None:
+        """Bind it to its store, and use these commands there."""
         self._wait_until_ready()
-        call = f"__import__('agent_kernel.reproduction.runner', fromlist=['begin']).begin(get_ipython(), {secret!r}, {url!r})"
-        for code in filter(None, (call, before)):
-            ran = self._execute(code, {}, _START_S, silent=True)
-            if ran.status != "ok":
-                raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
+        begin = "__import__('agent_kernel.reproduction.runner', fromlist=['begin']).begin"
+        ran = self._execute(
+            f"{begin}(get_ipython(), {secret!r}, {url!r}, {list(commands)!r})", {}, _START_S, silent=True
+        )
+        if ran.status != "ok":
+            raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
 
     def _wait_until_ready(self) -> None:
         self._client.kernel_info()
@@ -170,7 +187,7 @@ class _Kernel:
         return self._execute(source, {"cellId": cell_id}, timeout_s)
 
     def _execute(self, source: str, metadata: Mapping[str, str], timeout_s: float, *, silent: bool = False) -> Ran:
-        content = {
+        content: dict[str, object] = {
             "code": source,
             "silent": silent,
             "store_history": not silent,
@@ -225,7 +242,7 @@ class _Kernel:
 
 
 @contextmanager
-def _kernel(python: str, cwd: Path, folder: Path, place: Path) -> Iterator[_Kernel]:
+def _kernel(python: str, cwd: Path, folder: Path, place: Path) -> Generator[_Kernel]:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
     from jupyter_client.manager import KernelManager
 

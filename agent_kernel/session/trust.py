@@ -49,7 +49,7 @@ def register(repo: Repository) -> None:
 
 
 def create_secret(repo: Repository) -> str:
-    """Give a new store a secret that no list has, and return it: `trust_temporarily` trusts the store by it."""
+    """Give a store that was just made a secret that no list has, and return it: `trust_temporarily` trusts it by that."""
     secret = secrets.token_bytes(16)
     repo.set_setting(_SETTING, secret)
     return secret.hex()
