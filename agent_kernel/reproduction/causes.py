@@ -39,7 +39,8 @@ Causes: TypeAlias = dict[Cause, None]  # in the order in which they were found
 
 # What differs from run to run, by how its full name begins.
 _CLOCK: Final = (
-    "time.time", "time.monotonic", "time.perf_counter", "time.process_time", "time.localtime", "time.gmtime", "time.ctime",
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.process_time", "time.localtime", "time.gmtime", "time.ctime",
     "time.asctime", "time.strftime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today",
     "datetime.date.today", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.Timestamp.utcnow", "timeit.",
 )  # fmt: skip

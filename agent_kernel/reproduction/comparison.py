@@ -378,13 +378,13 @@ class _Description:
             return self._items(old.args, new.args) and self._items(old.state, new.state)
         if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
             one, other = cast("object", old), cast("object", new)
-            return _kind(one) is _kind(other) and self._items(items_of(one), items_of(other))
+            return isinstance(one, list) is isinstance(other, list) and self._items(items_of(one), items_of(other))
         if isinstance(old, float) and isinstance(new, float):
             if repr(old) == repr(new):
                 return True
             self._is_exact = False
             return self._tolerance.is_close(old, new)
-        return _kind(old) is _kind(new) and bool(old == new)
+        return _is_same_plain(cast("object", old), cast("object", new))
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))
@@ -422,6 +422,10 @@ def _are_close(old: bytes, new: bytes, code: str, tolerance: Tolerance) -> bool:
 
 def _kind(found: object) -> object:
     return type(found)
+
+
+def _is_same_plain(old: object, new: object) -> bool:
+    return _kind(old) is _kind(new) and bool(old == new)
 
 
 def _is_array(found: object) -> bool:

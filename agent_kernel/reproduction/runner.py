@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.reproduction.line import LineCell
 
-__all__ = ["KernelStartError", "Ran", "Rerun", "begin", "rerun"]
+__all__ = ["KernelStartError", "Ran", "Rerun", "begin", "find_commits", "rerun"]
 
 _START_S: Final = 60.0
 _INTERRUPT_S: Final = 5.0  # that a cell has to end after it was interrupted
@@ -114,7 +114,7 @@ def rerun(
                     found.ended = f"cell {cell.position} did not stop when it was interrupted, so its kernel was killed"
                 break
         kernel.stop()
-        _find_commits(found, cells)
+        find_commits(found, cells)
         yield found
 
 
@@ -132,7 +132,8 @@ def _make_store(place: Path, origin: Repository | None) -> tuple[str, str]:
     return secret, url
 
 
-def _find_commits(found: Rerun, cells: Sequence[LineCell]) -> None:
+def find_commits(found: Rerun, cells: Sequence[LineCell]) -> None:
+    """Note the state after each cell, and at the end."""
     found.repo.objects.forget_cached()
     found.head = found.repo.head().commit
     branches = list(found.repo.branches().values())
