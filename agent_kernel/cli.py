@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
@@ -36,7 +37,6 @@ from agent_kernel.commands.table import (
 )
 from agent_kernel.errors import AgentKernelError, BranchInUseError, StoreReadOnlyError
 from agent_kernel.queries import row_lines
-from agent_kernel.reproduction import command as reproduction
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -160,7 +160,7 @@ def _version() -> str:
 def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
-    reproduce = Command("reproduce", reproduction.HELP, "")
+    reproduce = Command("reproduce", "run a history again in a fresh kernel, and say what comes out the same", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
     return Overview(_COMMAND, [*commands, reproduce, install, mcp], alone=True)
@@ -188,6 +188,8 @@ def _run(verb: Command, options: Namespace) -> int:
 
 
 def _reproduce(words: Sequence[str]) -> int:
+    from agent_kernel.reproduction import command as reproduction
+
     options = reproduction.parser().read(words)
     with progress_bar() as progress, ended_by_sigterm():
         result = reproduction.reproduce(options, progress)
@@ -197,6 +199,9 @@ def _reproduce(words: Sequence[str]) -> int:
 @contextmanager
 def ended_by_sigterm() -> Generator[None]:
     """Let SIGTERM end the block as Ctrl-C does, so that what it started is stopped and cleaned up."""
+    if threading.current_thread() is not threading.main_thread():  # no other one may say what a signal does
+        yield
+        return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -21,6 +21,7 @@ from agent_kernel.reproduction.comparison import (
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +147,7 @@ class _Assessment:
         return sorted({name for tree in trees for name in tree.names() if not name.startswith("\0")})
 
     def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
-        told = CellReport(cell.position, cell.number, cell.source)
+        told = CellReport(cell.position, cell.number, summaries.mask_code(cell.source)[0])
         if cell.skipped:
             return replace(told, note=f"not run: {cell.skipped}", is_run=False)
         ran = self._again.ran.get(cell.position)
@@ -155,6 +156,8 @@ class _Assessment:
             self._tracer.differs((change.name for change in cell.record.changed) if cell.record else (), cell.position)
             return replace(told, note=f"not run: {self._again.ended}", is_run=False)
         failure = self._failure(cell, ran)
+        if failure is not None:
+            failure = replace(failure, text=summaries.mask_text(failure.text, summaries.mask_code(cell.source)[1]))
         if cell.commit is None and self._first is None:
             self._causes |= dict.fromkeys(
                 names_set(Code(cell.source).tree), (Cause("code", f"cell {cell.position} is new"),)

@@ -29,14 +29,14 @@ from agent_kernel.session import Repository, trust
 if TYPE_CHECKING:
     from agent_kernel.commands.scope import Progress
 
-__all__ = ["HELP", "parser", "reproduce"]
+__all__ = ["parser", "reproduce"]
 
-HELP: Final = "run a history again in a fresh kernel, and say which variables and outputs come out the same"
+_HELP: Final = "Run a history again in a fresh kernel, and say which variables and outputs come out the same."
 _TIMEOUT_S: Final = 600.0
 
 
 def parser() -> Parser:
-    parser = Parser("agent-kernel reproduce", f"{HELP[0].upper()}{HELP[1:]}.")
+    parser = Parser("agent-kernel reproduce", _HELP)
     parser.takes("place", "place", optional=False, help="a store, or a notebook; one without a store is run twice")
     parser.value(
         "--ref", metavar="REF", kind="ref", help="the commit to reproduce (default: the head of the branch used last)"

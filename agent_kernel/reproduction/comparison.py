@@ -384,7 +384,7 @@ class _Description:
                 return True
             self._is_exact = False
             return self._tolerance.is_close(old, new)
-        return _is_same_plain(cast("object", old), cast("object", new))
+        return _is_same_plain(cast("object", old), new)
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))

@@ -376,6 +376,7 @@ pre, code { font: .85rem/1.45 ui-monospace, monospace; } pre { background: var(-
   padding: .5rem .7rem; border-radius: 4px; max-height: 24rem; }
 details.cell { border-top: 1px solid var(--line); padding: .4rem 0; } summary { cursor: pointer; }
 .told { border-left: 3px solid var(--line); margin: .6rem 0 .6rem .2rem; padding-left: .7rem; }
+.told pre { white-space: pre-wrap; }
 .tag { border: 1px solid currentColor; border-radius: 4px; font-size: .8rem; padding: 0 .4rem; white-space: nowrap; }
 .same, .equal { color: var(--same); } .different { color: var(--different); } .failed { color: var(--failed); }
 .unknown, .skipped { color: var(--unknown); } .ok { color: var(--same); } .bad { color: var(--failed); }

@@ -1,1 +1,1 @@
-"""The command line, in this process and in one of its own."""
+"""A history is run again: which cells, what is the same, and why something is not."""
