@@ -108,7 +108,8 @@ class _Assessment:
             )
         if self._line.brought:
             names = list_names(list(self._line.brought))
-            notes.append(f"Not made by a cell of this line, so not made again: {names}.")
+            said = "taken from the history" if self._recorded.loads else "missing in the second run"
+            notes.append(f"No cell of this line makes these, so they are {said}: {names}.")
         if self._settings.outputs and not self._keeps_outputs and self._first is None:
             notes.append("The history keeps no outputs, so they are not compared.")
         return notes
@@ -270,6 +271,7 @@ class _Assessment:
         for name, verdict in last.items():
             causes = self._causes.get(name, ()) if verdict.outcome != "same" else ()
             if verdict.outcome == "different" and name in self._line.brought:
+                verdict = Verdict("not comparable", (), "no cell of the line makes it")
                 causes = (Cause("brought", f"it came from {self._line.brought[name]}, and from no cell"),)
             found.append(
                 VariableReport(

@@ -21,7 +21,7 @@ from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.assessment import Settings, assess
 from agent_kernel.reproduction.comparison import Side
 from agent_kernel.reproduction.equality import Tolerance
-from agent_kernel.reproduction.line import Line, LineCell, read_changed, read_document, read_line
+from agent_kernel.reproduction.line import Brought, Line, LineCell, read_changed, read_document, read_line
 from agent_kernel.reproduction.report import Reproduction
 from agent_kernel.reproduction.runner import Rerun, rerun
 from agent_kernel.session import Repository, trust
@@ -158,6 +158,8 @@ class _Plan:
         doing: str = "running cells",
         origin: Repository | None = None,
         commands: Sequence[str] = (),
+        history: str = "",
+        brought: Sequence[Brought] = (),
     ) -> AbstractContextManager[Rerun]:
         progress = self.progress
         return rerun(
@@ -167,6 +169,8 @@ class _Plan:
             timeout_s=self.settings.timeout_s,
             origin=origin,
             commands=commands,
+            history=history,
+            brought=brought,
             progress=(lambda _done: None) if progress is None else (lambda done: progress(doing, done, len(cells))),
         )
 
@@ -199,8 +203,9 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
         on = f" on {clean(line.branch)}" if line.branch else ""
         what = f"{plural(len(run), 'cell')}{on} run again, up to {describe.label(line.tip, repo.commit_at(line.tip))}"
         cwd = _folder(plan, line.cwd, notebook)
-        with plan.rerun(run, cwd) as again:
-            return assess(line, Side(repo, loads=trust.is_trusted(repo)), again, cwd, plan.settings, what)
+        is_trusted = trust.is_trusted(repo)
+        with plan.rerun(run, cwd, history=repo.store.url, brought=line.all_brought if is_trusted else ()) as again:
+            return assess(line, Side(repo, loads=is_trusted), again, cwd, plan.settings, what)
 
 
 def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Reproduction:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from agent_kernel.agents.execution import TaskEnd
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, items_of, read_stored
 from agent_kernel.commands.diff import details_of
@@ -468,7 +469,8 @@ def shown_by(repo: Repository, commit: Commit) -> list[Shown] | None:
         if output.kind == "stream":
             shown.append(Shown(output.name or "stdout", {"text/plain": output.text}))
         elif output.kind == "error":
-            shown.append(Shown("error", {"text/plain": f"{output.name}: {output.text}"}))
+            if output.name != TaskEnd.__name__:  # a step of an agent ended its run
+                shown.append(Shown("error", {"text/plain": f"{output.name}: {output.text}"}))
         elif output.kind == "gap":
             shown.append(Shown("gap"))
         else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Repository
 
-__all__ = ["Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
+__all__ = ["Brought", "Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
 
 _HEADER: Final = re.compile(r"\s*%%agent\b[^\n]*\n?")
 
@@ -68,12 +68,22 @@ class LineCell:
 
 
 @dataclass(frozen=True)
+class Brought:
+    """Variables that no cell of the line set: a merge did, or they were there before. `position`: of the cell after that."""
+
+    position: int
+    commit: ObjectId
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Line:
     """The cells in the order in which they are run, and what else made the state that they lead to.
 
     Attributes:
         tip: the commit that is reproduced; None of a document.
         brought: by name, what gave a variable its value that is no cell: a merge, a cherry-pick.
+        all_brought: what was brought at any time, also where a cell has set it since.
         start: the commit whose variables are there before the first cell; None: none are.
         moved: variables that the cells set, now or when they ran last.
     """
@@ -82,6 +92,7 @@ class Line:
     tip: ObjectId | None = None
     branch: str = ""
     brought: dict[str, str] = field(default_factory=dict[str, str])
+    all_brought: tuple[Brought, ...] = ()
     cwd: str = ""
     start: ObjectId | None = None
     moved: frozenset[str] = frozenset()
@@ -105,16 +116,21 @@ def read_line(repo: Repository, ref: str | None) -> Line:
     commits = list(_walk(repo, tip))[::-1]
     cells: list[LineCell] = []
     brought: dict[str, str] = {}
+    all_brought: list[Brought] = []
     for id, commit in commits:
         if commit.cell is not None and commit.kind == "cell":
             cells.append(_cell(len(cells) + 1, id, commit))
             for change in commit.changed:
                 brought.pop(change.name, None)
         elif commit.changed and _brings(commit):
-            brought |= dict.fromkeys((one.name for one in commit.changed if one.how != "-"), _name(id, commit))
+            names = tuple(one.name for one in commit.changed if one.how != "-" and not one.name.startswith("\0"))
+            brought |= dict.fromkeys(names, _name(id, commit))
+            all_brought.append(Brought(len(cells) + 1, id, names))
     head = repo.head()
     cwd = commits[-1][1].cwd
-    return Line(tuple(cells), tip, (head.branch or "") if tip == head.commit else ref or "", brought, cwd)
+    return Line(
+        tuple(cells), tip, (head.branch or "") if tip == head.commit else ref or "", brought, tuple(all_brought), cwd
+    )
 
 
 def _walk(repo: Repository, tip: ObjectId) -> Iterator[tuple[ObjectId, Commit]]:

@@ -6,6 +6,7 @@ itself where this process is killed. Its store is trusted by the processes that 
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import subprocess
@@ -21,19 +22,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Repository as BareRepository
+from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_kernel.repository import Commit, ObjectId
-    from agent_kernel.reproduction.line import LineCell
+    from agent_kernel.reproduction.line import Brought, LineCell
 
-__all__ = ["KernelStartError", "Ran", "Rerun", "begin", "find_commits", "rerun"]
+__all__ = ["KernelStartError", "Ran", "Rerun", "begin", "find_commits", "rerun", "take"]
 
 _START_S: Final = 60.0
 _INTERRUPT_S: Final = 5.0  # that a cell has to end after it was interrupted
 _TICK_S: Final = 0.2
+_TASK_END: Final = "TaskEnd"  # what ends a step of an agent is raised, and is no error
 
 
 class KernelStartError(AgentKernelError):
@@ -83,6 +86,8 @@ def rerun(
     timeout_s: float = 600.0,
     origin: Repository | None = None,
     commands: Sequence[str] = (),
+    history: str = "",
+    brought: Sequence[Brought] = (),
     progress: Callable[[int], None] = lambda _done: None,
 ) -> Generator[Rerun]:
     """Run the cells and yield what came of them; kernel and store are gone when the block has ended.
@@ -91,6 +96,7 @@ def rerun(
         timeout_s: seconds that each cell may take.
         origin: the history that the kernel's store begins as a copy of.
         commands: lines of `%agent` that come before the first cell.
+        brought: what is loaded from the store `history` between the cells, for no cell makes it.
         progress: told how many cells have been run.
 
     Raises:
@@ -103,10 +109,14 @@ def rerun(
         place = folder / "store"
         secret, url = _make_store(place, origin)
         kernel = stack.enter_context(_kernel(python, cwd, folder, place))
-        kernel.begin(secret, url, commands)
+        has_steps = any(cell.record is not None and cell.record.run for cell in cells)
+        kernel.begin(secret, url, commands, has_steps=has_steps)
         found = Rerun(stack.enter_context(closing(Repository.open(place, create=False))), secret)
         for done, cell in enumerate(cells):
             progress(done)
+            for one in brought:
+                if one.position == cell.position:
+                    kernel.take(history, one)
             found.ran[cell.position] = ran = kernel.run(cell.source, cell.key, timeout_s)
             if not kernel.is_alive():
                 found.ended = f"the kernel died in cell {cell.position}"
@@ -144,12 +154,30 @@ def find_commits(found: Rerun, cells: Sequence[LineCell]) -> None:
             found.commits.setdefault(position, (id, commit))  # newest first
 
 
-def begin(shell: Any, secret: str, url: str, commands: Sequence[str]) -> None:
+def begin(shell: Any, secret: str, url: str, commands: Sequence[str], *, has_steps: bool) -> None:
     """In the fresh kernel: trust its store, make cells commits from the first one on, and use these commands."""
     trust.trust_temporarily(secret, url)
     shell.extension_manager.load_extension("agent_kernel")
+    if (
+        has_steps
+    ):  # they end with `task.success(…)`, which an executor gives them; a variable of this name is found first
+        from agent_kernel.agents.arguments import Inputs
+        from agent_kernel.agents.execution import NAMES, TaskHandle
+
+        vars(builtins).update(dict.fromkeys(NAMES, TaskHandle(Inputs({}))))
     for command in commands:
         shell.run_line_magic("agent", command)
+
+
+def take(shell: Any, url: str, commit: str, names: Sequence[str]) -> None:
+    """In the fresh kernel: load variables of a commit into the namespace, as far as they can be loaded."""
+    from agent_kernel.session import Snapshot
+
+    with closing(Repository.open(url, create=False)) as repo:
+        snapshot = Snapshot(repo, repo.resolve(commit), shell.user_ns)
+        for name in names:
+            with suppress(AgentKernelError):
+                shell.user_ns[name] = snapshot[name]
 
 
 class _Kernel:
@@ -160,15 +188,21 @@ class _Kernel:
         self._group: int | None = manager.provisioner.pgid
         self._stopped = False
 
-    def begin(self, secret: str, url: str, commands: Sequence[str]) -> None:
+    def begin(self, secret: str, url: str, commands: Sequence[str], *, has_steps: bool) -> None:
         """Bind it to its store, and use these commands there."""
         self._wait_until_ready()
         begin = "__import__('agent_kernel.reproduction.runner', fromlist=['begin']).begin"
-        ran = self._execute(
-            f"{begin}(get_ipython(), {secret!r}, {url!r}, {list(commands)!r})", {}, _START_S, silent=True
-        )
+        given = f"{secret!r}, {url!r}, {list(commands)!r}, has_steps={has_steps}"
+        ran = self._execute(f"{begin}(get_ipython(), {given})", {}, _START_S, silent=True)
         if ran.status != "ok":
             raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
+
+    def take(self, url: str, one: Brought) -> None:
+        """Load what no cell makes."""
+        take = "__import__('agent_kernel.reproduction.runner', fromlist=['take']).take"
+        self._execute(
+            f"{take}(get_ipython(), {url!r}, {hex_of(one.commit)!r}, {one.names!r})", {}, _START_S, silent=True
+        )
 
     def _wait_until_ready(self) -> None:
         self._client.kernel_info()
@@ -208,7 +242,7 @@ class _Kernel:
         took_s = time.monotonic() - began_s
         if reply is None:
             return Ran("died", duration_s=took_s)
-        if reply.get("status") == "ok":
+        if reply.get("status") == "ok" or reply.get("ename") == _TASK_END:
             return Ran("ok", duration_s=took_s)
         return Ran("error", str(reply.get("ename", "")), str(reply.get("evalue", "")), took_s)
 

@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 
 from agent_kernel.cli import main
+from agent_kernel.repository import Author, Commit, ObjectId
+from agent_kernel.reproduction.comparison import shown_by
+from agent_kernel.reproduction.line import LineCell
+from agent_kernel.reproduction.runner import rerun
 from tests.reproduction.histories import make_history, write_notebook
 
 Run = Callable[..., tuple[int, Any]]
@@ -148,3 +152,22 @@ def test_a_run_that_is_stopped_leaves_neither_a_process_nor_a_file(tmp_path: Pat
     assert list(rest.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(kernel, 0)
+
+
+def test_what_a_merge_brought_is_taken_from_the_history(tmp_path: Path, run: Run) -> None:
+    make_history(
+        tmp_path / "s", "x = 1", "%agent switch --create side", "made = 2", "%agent switch main", "y = 1", "%agent merge side", "z = made"
+    )  # fmt: skip
+    status, found = run(tmp_path / "s")
+    assert status == 0
+    assert outcomes(found) == ["same", "same", "same"]
+    assert found["notes"][0] == "No cell of this line makes these, so they are taken from the history: made."
+
+
+def test_a_step_of_an_agent_ends_as_it_did(tmp_path: Path) -> None:
+    step = Commit(tree=ObjectId(b""), author=Author("helper", "agent"), time_ns=0, run="run-1")
+    with rerun([LineCell(1, "x = 1\ntask.success(x)\nx = 2", record=step)], cwd=tmp_path) as again:
+        assert again.ran[1].status == "ok"
+        assert again.head is not None
+        assert again.repo.at(again.head[:-1].hex())["x"] == 1
+        assert shown_by(again.repo, again.commits[1][1]) == []
