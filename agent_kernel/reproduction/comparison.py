@@ -364,6 +364,7 @@ class _Description:
         return None  # the order of a set, or of a dict's keys, may be all that differs
 
     def _are_equal(self, old: object, new: object) -> bool:
+        both: tuple[object, object] = (old, new)
         if isinstance(old, (Call, tuple, list)):
             pair = id(cast("object", old)), id(new)
             if pair in self._seen:
@@ -385,7 +386,7 @@ class _Description:
                 return True
             self._is_exact = False
             return self._tolerance.is_close(old, new)
-        return _is_same_plain(cast("object", old), new)
+        return _is_same_plain(*both)
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))

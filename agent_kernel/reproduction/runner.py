@@ -164,7 +164,8 @@ def begin(shell: Any, secret: str, url: str, commands: Sequence[str], *, has_ste
         from agent_kernel.agents.arguments import Inputs
         from agent_kernel.agents.execution import NAMES, TaskHandle
 
-        vars(builtins).update(dict.fromkeys(NAMES, TaskHandle(Inputs({}))))
+        for name in NAMES:
+            setattr(builtins, name, TaskHandle(Inputs({})))
     for command in commands:
         shell.run_line_magic("agent", command)
 
