@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
+    from agent_kernel.errors import KernelStartError as KernelStartError
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
     from agent_kernel.errors import MergeChoiceError as MergeChoiceError
@@ -118,6 +119,7 @@ __all__ = [
     "Events",
     "FunctionModel",
     "InvalidRefNameError",
+    "KernelStartError",
     "Limits",
     "Live",
     "LoadError",

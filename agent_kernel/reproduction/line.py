@@ -82,7 +82,7 @@ class Line:
 
     Attributes:
         tip: the commit that is reproduced; None of a document.
-        brought: by name, what gave a variable its value that is no cell: a merge, a cherry-pick.
+        brought: by name, what gave a variable its value instead of a cell: a merge, a cherry-pick.
         all_brought: what was brought at any time, also where a cell has set it since.
         start: the commit whose variables are there before the first cell; None: none are.
         moved: variables that the cells set, now or when they ran last.

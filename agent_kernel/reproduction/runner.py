@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from agent_kernel.errors import AgentKernelError
+from agent_kernel.errors import AgentKernelError, KernelStartError
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository, trust
@@ -31,24 +31,12 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.reproduction.line import Brought, LineCell
 
-__all__ = ["KernelStartError", "Ran", "Rerun", "begin", "find_commits", "rerun", "take"]
+__all__ = ["Ran", "Rerun", "begin", "find_commits", "rerun", "take"]
 
 _START_S: Final = 60.0
 _INTERRUPT_S: Final = 5.0  # that a cell has to end after it was interrupted
 _TICK_S: Final = 0.2
 _TASK_END: Final = "TaskEnd"  # what ends a step of an agent is raised, and is no error
-
-
-class KernelStartError(AgentKernelError):
-    """The fresh kernel does not start, so nothing can be run in it."""
-
-    def __init__(self, python: str = "", reason: str = "") -> None:
-        super().__init__(python, reason)
-        self.python, self.reason = python, reason
-
-    def __str__(self) -> str:
-        need = "it needs ipykernel and agent-kernel of this release"
-        return f"no kernel starts with {self.python}: {self.reason or need}"
 
 
 @dataclass(frozen=True)
