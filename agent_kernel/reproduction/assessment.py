@@ -83,6 +83,7 @@ class _Assessment:
         self._keeps_outputs = any(
             cell.record is not None and cell.record.cell is not None and cell.record.cell.outputs for cell in line.cells
         )
+        self._has_saved_outputs = any(cell.saved for cell in line.cells)  # else they were cleared
         self._environment = self._find_environment()
         self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
 
@@ -255,7 +256,9 @@ class _Assessment:
 
     def _saved(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
         """What the file has, against what the first run showed."""
-        if cell.saved is None or cell.record is None or (cell.number is None and not cell.saved):
+        if not self._has_saved_outputs or cell.saved is None or cell.record is None:
+            return None, ()
+        if cell.number is None and not cell.saved:
             return None, ()
         old, new = shown_in_file(cell.saved), shown_by(self._recorded.repo, cell.record)
         if not old and not new:

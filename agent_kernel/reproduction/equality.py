@@ -299,6 +299,15 @@ class _Comparison:
             self.are_equal(getattr(sides[0], part), getattr(sides[1], part), depth) for part in ("row", "col", "data")
         )
 
+    def of_ipywidgets(self, old: Any, new: Any, depth: int) -> bool | None:
+        """By what a front end shows of them; the ids of their models are others in each run."""
+        if not hasattr(old, "get_state"):
+            return None
+        names = sorted(old.keys)
+        return names == sorted(new.keys) and all(
+            self.are_equal(getattr(old, name), getattr(new, name), depth + 1) for name in names
+        )
+
     def of_pyarrow(self, old: Any, new: Any, depth: int) -> bool | None:
         return bool(old.equals(new)) if hasattr(old, "equals") else None
 
@@ -310,6 +319,7 @@ _BY_LIBRARY: Final[dict[str, Callable[[_Comparison, Any, Any, int], bool | None]
     "torch": _Comparison.of_torch,
     "scipy": _Comparison.of_scipy,
     "pyarrow": _Comparison.of_pyarrow,
+    "ipywidgets": _Comparison.of_ipywidgets,
 }
 
 

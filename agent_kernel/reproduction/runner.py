@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Ran", "Rerun", "begin", "find_commits", "rerun", "take"]
 
 _START_S: Final = 60.0
+_LOAD_S: Final = 600.0  # to load variables of a history, which may be large
 _INTERRUPT_S: Final = 5.0  # that a cell has to end after it was interrupted
 _TICK_S: Final = 0.2
 _TASK_END: Final = "TaskEnd"  # what ends a step of an agent is raised, and is no error
@@ -182,7 +183,7 @@ class _Kernel:
         self._wait_until_ready()
         begin = "__import__('agent_kernel.reproduction.runner', fromlist=['begin']).begin"
         given = f"{secret!r}, {url!r}, {list(commands)!r}, has_steps={has_steps}"
-        ran = self._execute(f"{begin}(get_ipython(), {given})", {}, _START_S, silent=True)
+        ran = self._execute(f"{begin}(get_ipython(), {given})", {}, _LOAD_S, silent=True)
         if ran.status != "ok":
             raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
 
@@ -190,7 +191,7 @@ class _Kernel:
         """Load what no cell makes."""
         take = "__import__('agent_kernel.reproduction.runner', fromlist=['take']).take"
         self._execute(
-            f"{take}(get_ipython(), {url!r}, {hex_of(one.commit)!r}, {one.names!r})", {}, _START_S, silent=True
+            f"{take}(get_ipython(), {url!r}, {hex_of(one.commit)!r}, {one.names!r})", {}, _LOAD_S, silent=True
         )
 
     def _wait_until_ready(self) -> None:
