@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
     from agent_kernel.errors import BranchInUseError as BranchInUseError
     from agent_kernel.errors import BranchMovedError as BranchMovedError
+    from agent_kernel.errors import BundleError as BundleError
     from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
+    from agent_kernel.errors import UntrustedValueError as UntrustedValueError
     from agent_kernel.errors import WithinStepError as WithinStepError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.panels import Panels
@@ -112,6 +114,7 @@ __all__ = [
     "Author",
     "BranchInUseError",
     "BranchMovedError",
+    "BundleError",
     "Candidate",
     "CellThreadError",
     "Commit",
@@ -174,6 +177,7 @@ __all__ = [
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
+    "UntrustedValueError",
     "Versioned",
     "WithinStepError",
     "bind",

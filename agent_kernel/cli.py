@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_kernel.bundle.commands import open_command
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import find_store
@@ -140,10 +141,12 @@ def _dispatch(words: Sequence[str]) -> int:
             return _print(install(words[1:]), as_json=False)
         if words[0] == "reproduce":
             return _reproduce(words[1:])
-        verb = command_named(
-            words[0],
-            [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "install", "mcp", "reproduce"],
-        )
+        if words[0] == "open":
+            with progress_bar() as progress:
+                opened = open_command(words[1:], progress)
+            return _print(opened, as_json=wants_json(words))
+        others = ["open", "reproduce", "install", "mcp"]
+        verb = command_named(words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), *others])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])
@@ -159,11 +162,12 @@ def _version() -> str:
 
 def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
+    opening = Command("open", "verify a bundle, and make its notebook and its store", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
     reproduce = Command("reproduce", "run a history again in a fresh kernel, and say what comes out the same", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, reproduce, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, opening, reproduce, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:

@@ -47,6 +47,7 @@ __all__ = [
 
 HIDDEN = ".agent-kernel"
 REDIRECT = "bound.json"
+BUNDLE = ".agentnb"
 _NOTE_VERSION = 1
 _NOTE_BYTES = 64 << 10  # a longer one is none
 _VSCODE = "__vsc_ipynb_file__"  # the variable in which VS Code tells a kernel its notebook's path
@@ -188,6 +189,8 @@ def find_store(text: str, *, create: bool = False) -> str:
     if "://" in text or text.startswith("memory:"):
         return text
     path = Path(text).expanduser()
+    if path.suffix == BUNDLE and path.is_file():
+        return f"bundle://{path.absolute().as_posix()}"
     if path.suffix == ".ipynb":
         own = store_beside(path.absolute())
         path = find_redirect(own) or own

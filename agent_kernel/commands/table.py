@@ -11,6 +11,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from keyword import iskeyword
+from types import ModuleType
 from typing import cast
 
 from agent_kernel.commands.output import Json, Line, Lines, Result, Table
@@ -68,6 +70,10 @@ _ALL = (
     Command("gc", "delete what no branch, tag or session can reach", "upkeep"),
     Command("prune", "thin out old history by a retention policy", "upkeep"),
     Command("forget", "erase a variable or a commit from the whole history", "upkeep"),
+    Command(
+        "export", "write one file with notebook, state and history, for somebody else", "agent_kernel.bundle.commands"
+    ),
+    Command("import", "bring the branches of a bundle into this store", "agent_kernel.bundle.commands"),
     Command("ignore", "never store a variable", "binding"),
     Command("model", "choose the model that takes tasks, or say which it is", "agents", needs="notebook"),
     Command("runs", "what agents did here, and which of it waits for you", "agents"),
@@ -140,10 +146,19 @@ def parser_of(verb: Command, command: str = "%agent", *, names_store: bool = Fal
         parser.takes(
             "store", "place", help="a store's folder or URL, a notebook, or a notebook's folder", optional=False
         )
-    module = import_module(f"agent_kernel.commands.{verb.home}")
+    module = _home(verb)
     cast("Callable[[Parser], None]", getattr(module, f"{verb.name}_arguments"))(parser)
     parser.flag("--json", help="print JSON, for programs")
     return parser
+
+
+def _home(verb: Command) -> ModuleType:
+    # Some commands are those of packages above this one, which may be named here and not imported.
+    return import_module(verb.home if "." in verb.home else f"agent_kernel.commands.{verb.home}")
+
+
+def _function(verb: Command) -> str:
+    return f"{verb.name}_" if iskeyword(verb.name) else verb.name
 
 
 def run(verb: Command, scope: Scope, options: Namespace) -> Result:
@@ -153,8 +168,8 @@ def run(verb: Command, scope: Scope, options: Namespace) -> Result:
         AgentKernelError: it could not be done; nothing was changed.
         UsageProblem: the arguments do not go together.
     """
-    module = import_module(f"agent_kernel.commands.{verb.home}")
-    return cast("Callable[[Scope, Namespace], Result]", getattr(module, verb.name))(scope, options)
+    module = _home(verb)
+    return cast("Callable[[Scope, Namespace], Result]", getattr(module, _function(verb)))(scope, options)
 
 
 def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:

@@ -38,6 +38,7 @@ __all__ = [
     "AmbiguousRefError",
     "BranchInUseError",
     "BranchMovedError",
+    "BundleError",
     "CellThreadError",
     "DamagedObjectError",
     "InvalidRefNameError",
@@ -83,6 +84,7 @@ __all__ = [
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
+    "UntrustedValueError",
     "WithinStepError",
 ]
 
@@ -169,6 +171,16 @@ class NotAStoreError(StoreError):
 
     def __str__(self) -> str:
         return f"{self.url} is not an agent_kernel store: {self.reason}"
+
+
+class BundleError(StoreError):
+    """The file is not a bundle, or not as its maker wrote it. Nothing of it was taken."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is not a sound bundle: {self.reason}"
 
 
 class NewerFormatError(StoreError):
@@ -326,6 +338,18 @@ class UntrustedStoreError(AgentKernelError):
         return (
             f"{self.url} was made by someone else, and loading its values can run their code; "
             "look through it with log, show and diff, then run %agent trust (from Python: Session.trust or Repository.trust)"
+        )
+
+
+class UntrustedValueError(AgentKernelError):
+    """The value is more than plain data, and its maker is not trusted."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return (
+            f"it needs {self.what}, and building that can run code of whoever made it; "
+            "look through the history with log, show and diff, then run %agent trust"
         )
 
 

@@ -196,6 +196,15 @@ def unwrap(key: bytes, stored: Buffer, base: bytes = b"") -> bytes:
     return payload
 
 
+def check(key: bytes, stored: Buffer) -> None:
+    """Raise as `unwrap` does, without making the payload where it is stored as it is."""
+    codec, seal, body = _parts(key, stored)
+    if codec & (ZSTD | BASED) or seal is None:
+        unwrap(key, stored)
+    elif seal != key[1:17] + xxh3_128_digest(body):
+        raise make_damaged_error(key)
+
+
 def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
     """Put the payload into `target`, which has its exact size, with one copy and one hash. Returns its xxh3-128."""
     codec, seal, body = _parts(key, stored)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.errors import DamagedObjectError, NewerFormatError, UntrustedValueError
 from agent_kernel.repository import (
     AtHand,
     Blob,
@@ -25,7 +25,7 @@ from agent_kernel.repository import (
     read_blob,
     read_blob_into,
 )
-from agent_kernel.session import saving
+from agent_kernel.session import saving, trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.load_failures import Failed
 from agent_kernel.session.not_loaded import class_groups, find_needed_classes
@@ -288,6 +288,7 @@ def build(
     *,
     sets_back: bool = False,
     sets_pinned: bool = False,
+    plain: bool = False,
 ) -> Built:
     """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
 
@@ -295,6 +296,7 @@ def build(
         live: groups that are in memory under the same names: of large arrays, only what differs is read from the store.
         sets_back: whether `contents` will be set back into what the person's own modules hold.
         sets_pinned: and into what objects that cannot be saved have hold of.
+        plain: whether to build plain data alone. So it is where the store's maker is not trusted.
 
     Raises:
         KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
@@ -305,7 +307,9 @@ def build(
     options = {"sets_back": sets_back, "sets_pinned": sets_pinned}
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, **options)
     with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
-        loaded = loader.load([read_group(repo, plan, members, entries, at_hand) for members, entries in planned])
+        is_plain = plain or not trust.is_trusted(repo)
+        groups = [read_group(repo, plan, members, entries, at_hand, is_plain=is_plain) for members, entries in planned]
+        loaded = loader.load(groups)
     built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
     built.set_back, built.pinned = loader.held_ids, loader.pinned_anew
     for (members, entries), found in zip(planned, loaded, strict=True):
@@ -440,9 +444,17 @@ def read_group(
     members: tuple[str, ...],
     entries: Mapping[str, Entry],
     at_hand: Mapping[ObjectId, AtHand],
+    *,
+    is_plain: bool = False,
 ) -> StoredGroup:
-    """Read a group as a loader wants it; one that has no readable manifest raises when it is read."""
-    unreadable = next((plan.unreadable[name] for name in members if name in plan.unreadable), None)
+    """Read a group as a loader wants it; one that has no readable manifest raises when it is read.
+
+    Args:
+        is_plain: whether only plain data of it may be built, because its maker is not trusted.
+    """
+    unreadable: Exception | None = next((plan.unreadable[name] for name in members if name in plan.unreadable), None)
+    if unreadable is None and is_plain:
+        unreadable = _more_than_data(plan.manifests[members[0]])
     if unreadable is not None:
         return _unreadable(members, unreadable)
     manifest = plan.manifests[members[0]]
@@ -461,7 +473,21 @@ def read_group(
         stream,
         buffer,
         _classes_needed(manifest),
+        is_plain,
     )
+
+
+def _more_than_data(manifest: Manifest) -> UntrustedValueError | None:
+    """Why a value is more than plain data, where that can be told without reading it."""
+    layout = decode_layout(manifest.layout)
+    if manifest.classes or layout.skeletons:
+        named = sorted(
+            {uid.removeprefix(CLASS_PREFIX).partition("#")[0] for uid in (*manifest.classes, *layout.skeletons)}
+        )
+        return UntrustedValueError(f"the class {named[0]}")
+    if manifest.definitions:
+        return UntrustedValueError("a function of the notebook")
+    return UntrustedValueError("objects that live outside of it") if layout.pins else None
 
 
 def _classes_needed(manifest: Manifest) -> frozenset[str]:

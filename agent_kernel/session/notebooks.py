@@ -26,7 +26,17 @@ from agent_kernel.values.redacted_values import Reader, RedactedNumbers, Redacte
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell, Objects, Outputs, Writer
 
-__all__ = ["Forgotten", "NotebookCell", "NotebookSnapshot", "NotebookWatch", "page_of", "read_notebook"]
+__all__ = [
+    "Forgotten",
+    "NotebookCell",
+    "NotebookSnapshot",
+    "NotebookWatch",
+    "decode_cell",
+    "document_of",
+    "page_of",
+    "read_notebook",
+    "store_cell",
+]
 
 
 _LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell; and of a page
@@ -134,9 +144,9 @@ class NotebookWatch:
         self._chunks = {}
         for cell in page.cells:
             if cell not in self._chunks:
-                self._chunks[cell] = known.get(cell) or _store_cell(writer, cell)
-        root = store_list(writer, [self._chunks[cell] for cell in page.cells]) if page.cells else None
-        self._document = Document(page.name, page.saved_ns, page.language, root)
+                self._chunks[cell] = known.get(cell) or store_cell(writer, cell)
+        empty = Document(page.name, page.saved_ns, page.language)
+        self._document = document_of(writer, empty, [self._chunks[cell] for cell in page.cells])
         self._stored, self._epoch = page, writer.epoch
         return self._document
 
@@ -147,9 +157,21 @@ class NotebookWatch:
             self._snapshot = read
 
 
-def _store_cell(writer: Writer, cell: NotebookCell) -> tuple[ObjectId, int]:
+def store_cell(writer: Writer, cell: NotebookCell) -> tuple[ObjectId, int]:
+    """Store one cell of a page; returns its id, and how many bytes it has."""
     payload = encode(cell)
     return writer.add(Kind.CHUNK, payload), len(payload)
+
+
+def document_of(writer: Writer, like: Document, cells: Sequence[tuple[ObjectId, int]]) -> Document:
+    """The same page with these cells, which are stored already."""
+    root = store_list(writer, cells) if cells else None
+    return Document(like.name, like.saved_ns, like.language, root)
+
+
+def decode_cell(payload: bytes) -> NotebookCell:
+    """A cell of a page that was stored."""
+    return _CELL.decode(payload)
 
 
 def _without(page: NotebookSnapshot, forgotten: Forgotten | None) -> NotebookSnapshot:

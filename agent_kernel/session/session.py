@@ -545,13 +545,17 @@ class Session(Committing):
             stay: what is not to be in memory there. By default what is not now and was not at that commit, if it is one
                 of this session: its variables are then as they were.
         """
-        trust.require(self.repo)
+        restarted = then is None and bool(self._carried)
+        if (
+            not restarted
+        ):  # after a restart plain data comes back from a store of any maker, and placeholders for the rest
+            trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
         to = self._as_it_is_now(to)
         before = self._position
         target = self.repo.tree_at(to.commit)
-        loaded = self._load(target, to.commit, stay, partial=partial, restarted=then is None and bool(self._carried))
+        loaded = self._load(target, to.commit, stay, partial=partial, restarted=restarted)
         generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         carried = loaded.find_not_loaded(target)
         changed = not_loaded.live_changes(self.repo, self._tree, target, self._carried, carried)
@@ -673,7 +677,6 @@ class Session(Committing):
         return report
 
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
-        trust.require(self.repo)
         commit = self.repo.resolve(rev, self.id)
         target = self.repo.tree_at(commit)
         for name in names:

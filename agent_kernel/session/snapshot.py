@@ -81,6 +81,8 @@ class Snapshot(Mapping[str, object]):
     Args:
         namespace: what restored functions see as their globals; by default the snapshot's own variables.
         classes: by id, live classes that are the same at that commit, to make instances of.
+        plain: whether nothing but plain data is loaded, whoever made the store. It is so in any case where that is someone
+            who is not trusted.
     """
 
     def __init__(
@@ -89,8 +91,11 @@ class Snapshot(Mapping[str, object]):
         commit: ObjectId,
         namespace: dict[str, object] | None = None,
         classes: Mapping[str, type] | None = None,
+        *,
+        plain: bool = False,
     ) -> None:
         self.repo = repo
+        self._plain = plain
         self.commit = commit
         self._tree = repo.tree_at(commit)
         self._living = Living()
@@ -103,13 +108,12 @@ class Snapshot(Mapping[str, object]):
 
         Raises:
             NameNotFoundError: the commit has no such variable.
-            UntrustedStoreError: the store was made by someone else.
-            LoadError: it cannot be rebuilt; the other variables can still be had.
+            LoadError: it cannot be rebuilt, or is more than plain data in a store that someone else made; the other
+                variables can still be had.
         """
         if name not in self._loaded:
             if name.startswith("\0") or name not in self._tree:
                 raise NameNotFoundError(name, short(self.commit), close_names(name, self))
-            trust.require(self.repo)
             self._load(name)
         return self._loaded[name]
 
@@ -121,7 +125,7 @@ class Snapshot(Mapping[str, object]):
         for uid, kind in self._classes.items():
             if plan.entries.pop(CLASS_PREFIX + uid, None) is not None:
                 plan.reusable[uid] = kind
-        built = loading.build(self.repo, self._living, self._namespace, plan)
+        built = loading.build(self.repo, self._living, self._namespace, plan, plain=self._plain)
         failed = [one for one in built.failed if name in one.members]
         if failed:
             raise load_failures.load_error(failed)

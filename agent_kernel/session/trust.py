@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
 _SETTING = "secret"
+
+
+def _mark(repo: Repository) -> bytes | None:
+    """By what a store is known: its secret; a bundle, which never changes, by what it holds."""
+    secret = repo.setting(_SETTING)
+    return secret if secret is not None else getattr(repo.store, "fingerprint", None)
+
+
 # Secrets of stores that are trusted as long as this process lives, because the list cannot be written.
 _only_here: set[str] = set()
 # By secret, where stores lie that this process made for itself alone: they are gone before it ends, and nobody lists them.
@@ -31,7 +39,7 @@ def _list() -> Path:
 
 def register(repo: Repository) -> None:
     """Trust a store: give it a secret if it has none, and list it; where that is impossible, until this process ends."""
-    secret = repo.setting(_SETTING)
+    secret = _mark(repo)
     if secret is None:
         secret = secrets.token_bytes(16)
         repo.set_setting(_SETTING, secret)
@@ -73,7 +81,7 @@ def _add(line: str) -> None:
 
 def notice(repo: Repository) -> str:
     """What to tell a person of a store whose trust ends with this process; nothing of any other."""
-    secret = repo.setting(_SETTING) if _only_here else None
+    secret = _mark(repo) if _only_here else None
     if secret is None or secret.hex() not in _only_here:
         return ""
     return f"{_list()} cannot be written: after a restart, run %agent trust before you load values of this store"
@@ -83,7 +91,7 @@ def is_trusted(repo: Repository) -> bool:
     """Whether this user made the store or trusted it. What lives in memory was made by this process."""
     if repo.store.url.startswith("memory:"):
         return True
-    secret = repo.setting(_SETTING)
+    secret = _mark(repo)
     return secret is not None and secret.hex() in _read_known()
 
 

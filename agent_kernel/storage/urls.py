@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from agent_kernel.storage.protocol import Durability, Store
 
 
+_BUNDLE = ".agentnb"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 
 def open_store(
     url: str | os.PathLike[str], *, create: bool = True, readonly: bool = False, durability: Durability = "default"
 ) -> Store:
-    """Open the store at `lmdb:///folder`, a plain path, or `memory:` (a new, empty one).
+    """Open the store at `lmdb:///folder`, a plain path, in a bundle (`bundle:///file`, only to read), or `memory:` (a new one).
 
     Args:
         create: make the store if it does not exist.
@@ -33,12 +34,15 @@ def open_store(
 
     Raises:
         NotAStoreError: the store does not exist, or the folder holds something else.
+        BundleError: the file is not a bundle.
         StoreUnavailableError: it cannot be opened just now, or no engine has this URL.
         ValueError: an option that this engine cannot honour.
     """
     if not os.fspath(url):
         raise NotAStoreError(repr(url), "an empty text names no place")  # as a path it would be the working directory
     match = _SCHEME.fullmatch(url) if isinstance(url, str) else None
+    if match is None and os.fspath(url).endswith(_BUNDLE) and Path(url).expanduser().is_file():
+        return _open_bundle(os.fspath(url))
     if match is None:
         return _open_lmdb(os.fspath(url), create, readonly, durability)
     engine, rest = match[1].lower(), match[2]
@@ -46,13 +50,22 @@ def open_store(
         return _open_lmdb(rest.removeprefix("//"), create, readonly, durability)
     if engine == "memory" and rest in ("", "//"):
         return _open_memory(readonly, durability)
-    raise StoreUnavailableError(str(url), "no engine has such URLs (known: lmdb:///folder, memory:, or a plain path)")
+    if engine == "bundle" and rest.strip("/"):
+        return _open_bundle(rest.removeprefix("//"))
+    known = "lmdb:///folder, bundle:///file, memory:, or a plain path"
+    raise StoreUnavailableError(str(url), f"no engine has such URLs (known: {known})")
 
 
 def _open_lmdb(path: str, create: bool, readonly: bool, durability: Durability) -> Store:
     from agent_kernel.storage.lmdb import LmdbStore
 
     return LmdbStore(Path(path).expanduser(), create=create, readonly=readonly, durability=durability)
+
+
+def _open_bundle(path: str) -> Store:
+    from agent_kernel.storage.archive import ArchiveStore
+
+    return ArchiveStore(Path(path).expanduser())
 
 
 def _open_memory(readonly: bool, durability: Durability) -> Store:

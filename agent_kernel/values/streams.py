@@ -32,6 +32,7 @@ class StoredGroup(msgspec.Struct, frozen=True):
     stream: Callable[[int], bytes]
     buffer: Callable[[int], restore.StoredBytes]
     needs: frozenset[str] = frozenset()
+    is_plain: bool = False  # its maker is not trusted: only plain data of it is built
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Streams:
         self._lost: tuple[object, ...] = ()
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, Any] = {}
-        self._kind: Any = Unpickler
+        self._kind: Any = _plain_unpickler() if group.is_plain else Unpickler
         self._anchors: list[object] = []
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
@@ -111,7 +112,7 @@ class Streams:
 
     def load_rest(self, namespace: dict[str, object]) -> None:
         """Load what does not lead to the object that fails, where several names share the group."""
-        if self.failure is None or len(self.group.slots) < 2 or self.group.layout.skeletons:
+        if self.failure is None or len(self.group.slots) < 2 or self.group.layout.skeletons or self.group.is_plain:
             return
         from agent_kernel.values.loader import TolerantUnpickler
 
@@ -207,6 +208,12 @@ class Finding:
             if module not in _MOVED:
                 raise
             return found.find_class(_MOVED[module], name)
+
+
+def _plain_unpickler() -> type:
+    from agent_kernel.values.plain_streams import PlainUnpickler
+
+    return PlainUnpickler
 
 
 class Unpickler(Finding, pickle.Unpickler):

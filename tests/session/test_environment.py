@@ -230,7 +230,7 @@ class TestNotebook:
                 patch.setattr(notebooks, "store_list", None)
                 assert run(session, "1").document == first.document is not None
             write_notebook(path, *map(str, range(100)), "more")
-            monkeypatch.setattr(notebooks, "_store_cell", (made := Counted(notebooks._store_cell)))
+            monkeypatch.setattr(notebooks, "store_cell", (made := Counted(notebooks.store_cell)))
             assert run(session, "2").document != first.document
             assert made.calls == 1
             session.close()

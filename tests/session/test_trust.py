@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.errors import AgentKernelError, StoreUnavailableError, UntrustedStoreError
+from agent_kernel.errors import (
+    AgentKernelError,
+    LoadError,
+    LostValueError,
+    StoreUnavailableError,
+    UntrustedStoreError,
+)
 from agent_kernel.session import Repository, bind
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import LmdbStore
@@ -25,6 +31,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with pytest.MonkeyPatch.context() as other:
         other.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
         with Notebook(Repository.open(store)) as nb:
+            nb.run("def double(x):\n    return 2 * x")
             for number in range(20):
                 nb.run(f"x{number} = list(range({number * 100}))\nlast = [{number}]")
             repo = nb.repo
@@ -41,20 +48,25 @@ def test_one_that_i_made_is_loaded_without_asking(tmp_path: Path) -> None:
 
 def test_one_that_somebody_else_made_is_browsed_but_not_loaded(foreign: Path) -> None:
     with Repository.open(foreign, create=False) as repo:
-        assert len(list(repo.log(repo.resolve("main")))) == 20
+        assert len(list(repo.log(repo.resolve("main")))) == 21
         assert repo.at("main").summary("last") == "list of 1 int, [19]"
-        with pytest.raises(UntrustedStoreError):
-            _ = repo.at("main")["last"]
+        assert repo.at("main")["last"] == [19]  # plain data, which no code is needed for
+        with pytest.raises(LoadError, match="it needs a function of the notebook"):
+            _ = repo.at("main")["double"]
         session = bind({}, repo)
         with pytest.raises(UntrustedStoreError):
-            session.checkout()
-        with pytest.raises(UntrustedStoreError):
             session.rollback("HEAD~1")
-        with pytest.raises(UntrustedStoreError):
-            session.checkout("main", ["last"])
-        session.trust()
+        with pytest.raises(LoadError, match="run %agent trust"):
+            session.checkout("main", ["double"])
         session.checkout()
         assert session.namespace["last"] == [19]
+        with pytest.raises(LostValueError, match="run %agent trust"):
+            session.namespace["double"](1)  # type: ignore[operator]
+        with pytest.raises(UntrustedStoreError):
+            session.checkout("HEAD~1")
+        session.trust()
+        session.checkout()
+        assert session.namespace["double"](1) == 2  # type: ignore[operator]
         session.close()
 
 

@@ -45,7 +45,7 @@ def test_each_memory_store_is_new() -> None:
 
 @pytest.mark.parametrize("url", ["redis://host", "memory:name", "lmdb:", "lmdb://", "s3://bucket/x"])
 def test_a_url_of_no_engine_is_refused(url: str) -> None:
-    with pytest.raises(StoreUnavailableError, match="known: lmdb:///folder, memory:"):
+    with pytest.raises(StoreUnavailableError, match="known: lmdb:///folder, bundle:///file, memory:"):
         open_store(url)
 
 

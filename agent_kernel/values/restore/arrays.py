@@ -103,9 +103,15 @@ def records_state(made: Any, state: tuple[list[Any], bool]) -> None:
 
 def object_column(codes: StoredBytes, atoms: StoredBytes, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
     """An array of objects from the distinct ones, pickled, and the codes of which stands where: none if all are distinct."""
+    return object_column_of(pickle.loads(bytes_of(atoms)), codes, shape, order, writeable)
+
+
+def object_column_of(
+    items: list[object], codes: StoredBytes, shape: tuple[int, ...], order: str, writeable: bool
+) -> Any:
+    """The same from the distinct objects themselves."""
     import numpy as np
 
-    items: list[object] = pickle.loads(bytes_of(atoms))
     distinct = np.fromiter(items, object, len(items))
     del items
     made = np.empty(shape, object, order=order)  # type: ignore[call-overload]

@@ -1,0 +1,209 @@
+"""`export` and `import`, which act on a store, and `open`, which makes one: bundles from `%agent` and the command line."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_kernel.bundle import exporting, opening
+from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
+from agent_kernel.commands.text import clean, plural, size_text
+from agent_kernel.errors import UntrustedStoreError
+from agent_kernel.repository import hex_of, short
+
+if TYPE_CHECKING:
+    from agent_kernel.bundle.exporting import Contents
+
+__all__ = ["export", "export_arguments", "import_", "import_arguments", "open_command"]
+
+_SUFFIX = ".agentnb"
+_LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says so
+
+
+# -- export
+
+
+def export_arguments(parser: Parser) -> None:
+    parser.takes("file", "place", help="the file to write, STUDY.agentnb", optional=False)
+    parser.takes_all("ref", "ref", help="branches and tags (default: this branch, and the tags on the way to it)")
+    parser.flag("--all", help="all branches and tags")
+    parser.several("--exclude", metavar="NAME", help="leave these variables out of the whole history", kind="name")
+    parser.several("--keep", metavar="NAME", help="take these along although they look like secrets", kind="name")
+    parser.flag("--keep-secrets", help="take along all that looks like a secret")
+    parser.flag("--dry-run", help="only say what the file would hold, and how large it would be")
+    parser.flag("--force", help="write over a file that is there")
+    parser.flag("--yes", help="write it although it is large")
+    parser.explains(
+        "Variables that look like secrets, by their names or by what they held, are left out of the whole history, and keys and\n"
+        "tokens are masked in code, outputs and agents' runs. Look through the file with show before you send it."
+    )
+
+
+def export(scope: Scope, options: Namespace) -> Result:
+    path = _path_of(options.file)
+    if options.all and options.words:
+        raise UsageProblem("--all takes every branch and tag: name none beside it")
+    if path.exists() and not (options.force or options.dry_run):
+        raise UsageProblem(f"{path} is there already; --force writes over it")
+    if not path.absolute().parent.is_dir():
+        raise UsageProblem(f"there is no folder {path.absolute().parent}")
+    notes: tuple[str, ...] = ()
+    if scope.session is not None:
+        scope.session.commit("")  # what no cell committed yet goes along
+    wanted = [*scope.repo.branches(), *scope.repo.tags()] if options.all else options.words
+    chosen = exporting.choose(scope.repo, wanted, scope.session_id)
+    contents = exporting.gather(
+        scope.repo,
+        chosen,
+        exclude=options.exclude,
+        keep=options.keep,
+        keeps_secrets=options.keep_secrets,
+    )
+    if options.dry_run:
+        return Exported(contents, path, None, notes)
+    if contents.size > _LARGE and not options.yes:
+        words = [options.file, *options.words, *(["--all"] if options.all else [])]
+        for option, names in (("--exclude", options.exclude), ("--keep", options.keep)):
+            words += [option, *names] if names else []
+        words += ["--keep-secrets"] if options.keep_secrets else []
+        again = scope.spell_command("export", *words, "--yes")
+        raise Question(
+            f"The file would have {size_text(contents.size)}, most of it {_largest(contents)}; to write it: {again}"
+        )
+    written = exporting.write(contents, path, scope.step("writing"))
+    return Exported(contents, path, written, notes)
+
+
+def _largest(contents: Contents) -> str:
+    names = sorted(contents.sizes, key=lambda name: contents.sizes[name], reverse=True)[:3]
+    return clean(", ".join(f"{name} ({size_text(contents.sizes[name])})" for name in names)) or "its history"
+
+
+def _path_of(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.suffix != _SUFFIX:
+        raise UsageProblem(f"a bundle's name ends in {_SUFFIX}: {path.with_suffix(_SUFFIX)}")
+    return path
+
+
+@dataclass(frozen=True)
+class Exported(Result):
+    """What a bundle holds, and where it was written."""
+
+    contents: Contents
+    path: Path
+    written: exporting.Written | None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        contents = self.contents
+        return {
+            "file": None if self.written is None else str(self.path),
+            "fingerprint": None if self.written is None else self.written.fingerprint,
+            "size": contents.size if self.written is None else self.written.size,
+            "branches": {name: hex_of(at) for name, at in contents.chosen.branches.items()},
+            "tags": {name: hex_of(at) for name, at in contents.chosen.tags.items()},
+            "head": contents.chosen.head,
+            "variables": dict(contents.sizes),
+            "left_out": list(contents.left_out),
+            "masked": [hex_of(one) for one in contents.masked],
+            "looks_secret": dict(contents.suspects),
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        contents = self.contents
+        size = size_text(contents.size if self.written is None else self.written.size)
+        done = f"Would write {self.path}" if self.written is None else f"Wrote {self.path}"
+        held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
+        said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
+        lines: list[Block] = [Line(said, strong=True)]
+        if contents.left_out:
+            lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
+        if contents.masked:
+            places = " ".join(map(short, contents.masked[:5]))
+            lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
+        lines += [Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items())]
+        names = sorted(contents.sizes, key=lambda name: (-contents.sizes[name], name))
+        rows = tuple((clean(name), size_text(contents.sizes[name])) for name in names[:10])
+        if rows:
+            lines.append(Table(("Variable", "Size"), rows))
+        if len(names) > len(rows):
+            lines.append(Line(f"… and {plural(len(names) - len(rows), 'more variable')}"))
+        lines += [Line(note) for note in self.notes]
+        return lines
+
+
+# -- import
+
+
+def import_arguments(parser: Parser) -> None:
+    parser.takes("file", "place", help="a bundle, STUDY.agentnb", optional=False)
+    parser.value("--prefix", metavar="TEXT", help="stands before the names of its branches and tags", default="")
+    parser.flag("--trust", help="let values of the bundle be loaded, which can run its maker's code")
+
+
+def import_(scope: Scope, options: Namespace) -> Result:
+    path = Path(options.file).expanduser()
+    try:
+        done = opening.import_bundle(
+            path, scope.repo, trusts=options.trust, prefix=options.prefix, progress=scope.step("checking")
+        )
+    except UntrustedStoreError:
+        trusting = scope.spell_command("import", options.file, "--trust")
+        raise Question(
+            f"Loading values of {path} can run its maker's code, and this store is yours; look through it with "
+            f"agent-kernel show {path}, then: {trusting}"
+        ) from None
+    lines = [
+        f"{kind} {clean(name)} is here as {clean(new)}" if new != name else f"{kind} {clean(name)} is here"
+        for kind, named in (("Branch", done.branches), ("Tag", done.tags))
+        for name, new in named.items()
+    ]
+    return Lines(tuple(lines), {"branches": dict(done.branches), "tags": dict(done.tags)})
+
+
+# -- open: there is no store yet
+
+
+def open_command(words: Sequence[str], progress: Progress | None = None) -> Result:
+    """`agent-kernel open FILE`.
+
+    Raises:
+        UsageProblem, Helped: the words do not fit, or ask for help.
+    """
+    parser = Parser("agent-kernel open", "Verify a bundle, then make its notebook and its store side by side.")
+    parser.takes("file", "place", help="a bundle, STUDY.agentnb", optional=False)
+    parser.flag("--trust", help="let its values be loaded, which can run its maker's code")
+    parser.value("--as", metavar="NAME", help="what to call the notebook (default: as the bundle)", default="")
+    parser.value("--folder", metavar="PATH", help="where to put it (default: here)", kind="place", default=".")
+    parser.flag("--json", help="print JSON, for programs")
+    options = parser.read(words)
+    name = str(vars(options)["as"]).removesuffix(".ipynb")
+    if "/" in name or "\\" in name:
+        raise UsageProblem("--as takes a name; --folder says where")
+    folder = Path(options.folder).expanduser()
+    if not folder.is_dir():
+        raise UsageProblem(f"there is no folder {folder}")
+    step = partial(progress, "checking") if progress is not None else None
+    found = opening.open_bundle(Path(options.file).expanduser(), folder, name=name, trusts=options.trust, progress=step)
+    many = plural(found.variables, "variable")
+    lines = [f"Opened {found.notebook}; its history is beside it, and every digest matches"]
+    if found.is_trusted:
+        lines.append(f"In the notebook, %agent checkout brings its {many} back without running a cell")
+    else:
+        lines.append(
+            f"In the notebook, %agent checkout brings plain data of its {many} back; what needs code of its maker waits "
+            f"for %agent trust: look through it first, with agent-kernel log {found.notebook}"
+        )
+    facts: dict[str, Json] = {
+        "notebook": str(found.notebook),
+        "store": str(found.store),
+        "trusted": found.is_trusted,
+        "variables": found.variables,
+    }
+    return Lines(tuple(lines), facts)

@@ -1,0 +1,466 @@
+"""Write a bundle: choose branches and tags, leave out what is secret, and put all that they reach into one file.
+
+The same state gives the same bytes: objects stand in the order of their keys and are stored in one way, and nothing says when
+or where the file was made. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent_kernel.bundle.data import Plain, plain_data
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import (
+    Commit,
+    Document,
+    Entry,
+    Kind,
+    ObjectId,
+    hex_of,
+    load_list,
+    read_blob,
+    read_outputs,
+    store_outputs,
+)
+from agent_kernel.repository.commits import id_of, kind_of
+from agent_kernel.repository.objects import base_of, check, wrap
+from agent_kernel.repository.refs import (
+    FORMAT,
+    FORMAT_VERSION,
+    HEADS,
+    HeadRecord,
+    Ref,
+    Stamp,
+    branch_key,
+    encode_record,
+    tag_key,
+)
+from agent_kernel.repository.rewrite import Plan, rewrite
+from agent_kernel.repository.runs import EVENTS
+from agent_kernel.repository.upkeep import Reach, commit_keys
+from agent_kernel.session import Repository
+from agent_kernel.session.environment import decode_environment
+from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
+from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, Packer
+from agent_kernel.storage.overlay import OverlayStore
+from agent_kernel.values import CLASS_PREFIX, summaries
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Store
+
+__all__ = ["BUNDLE_VERSION", "Chosen", "Contents", "Written", "choose", "gather", "write"]
+
+BUNDLE_VERSION: Final = 1
+_BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
+_MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
+_MOST_SEARCHED: Final = 1 << 20  # bytes of a piece of a value that is searched for secrets
+
+Progress = Callable[[int, int], None]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What a bundle is to hold: branches and tags with their commits, and the branch that whoever opens it is on."""
+
+    branches: dict[str, ObjectId]
+    tags: dict[str, ObjectId]
+    head: str
+
+    @property
+    def tips(self) -> list[ObjectId]:
+        return list(dict.fromkeys([*self.branches.values(), *self.tags.values()]))
+
+
+def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen:
+    """The branches and tags of these names; without names the branch of HEAD, and the tags on the way to it.
+
+    Raises:
+        RefNotFoundError: there is no such branch or tag, or nothing was committed yet.
+    """
+    branches, tags = repo.branches(), repo.tags()
+    if not refs:
+        head = repo.head(session)
+        if head.commit is None or head.branch not in branches:
+            reason = "HEAD is on no branch: name the branches and tags that go into the bundle" if branches else ""
+            raise RefNotFoundError(str(head.branch or "HEAD"), repo.refs.list_refs(), reason)
+        return Chosen({head.branch: head.commit}, _on_the_way(repo, tags, head.commit), head.branch)
+    chosen: dict[str, ObjectId] = {}
+    marked: dict[str, ObjectId] = {}
+    for name in refs:
+        if name in branches:
+            chosen[name] = branches[name]
+        elif name in tags:
+            marked[name] = tags[name]
+        else:
+            raise RefNotFoundError(
+                name, repo.refs.list_refs(), "a bundle holds branches and tags: make one of it first"
+            )
+    for tip in chosen.values():
+        marked = _on_the_way(repo, tags, tip) | marked
+    if not chosen:
+        # A bundle has a branch to be on: that of the first tag, under its name.
+        first = next(iter(marked))
+        chosen = {first: marked[first]}
+    return Chosen(chosen, marked, next(iter(chosen)))
+
+
+def _on_the_way(repo: Repository, tags: Mapping[str, ObjectId], tip: ObjectId) -> dict[str, ObjectId]:
+    return {name: at for name, at in tags.items() if at == tip or repo.is_ancestor(at, tip)}
+
+
+class Contents(msgspec.Struct):
+    """What goes into a bundle: a repository that holds no more than that, and what was left out of it."""
+
+    repo: Repository
+    chosen: Chosen
+    keys: list[bytes]  # of all objects, in order
+    size: int  # bytes of them
+    commits: int
+    sizes: dict[str, int]  # of the variables at its HEAD, by name
+    left_out: tuple[str, ...]  # variables
+    masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
+    suspects: dict[str, str]  # variables that go along although they look secret, and why
+
+
+def gather(
+    source: Repository,
+    chosen: Chosen,
+    *,
+    exclude: Collection[str] = (),
+    keep: Collection[str] = (),
+    keeps_secrets: bool = False,
+) -> Contents:
+    """Find out what a bundle holds. The store that it is made from stays as it is.
+
+    Args:
+        exclude: variables to leave out of the whole history.
+        keep: variables that go along although they look like secrets; `keeps_secrets`: all of these.
+
+    Raises:
+        NameNotFoundError: no commit has one of the excluded variables.
+    """
+    above = OverlayStore(source.store)
+    _narrow(above, chosen)
+    repo = Repository(above)
+    found = {} if keeps_secrets else find_secrets(repo, chosen.tips)
+    hidden = sorted((found.keys() - set(keep)) | set(exclude))
+    if hidden:
+        repo.forget(hidden, mask=summaries.mask_code)
+    masked = () if keeps_secrets else _mask_code(repo)
+    now = Chosen(repo.branches(), repo.tags(), chosen.head)
+    reach = Reach(repo.objects)
+    reach.extend([Kind.TREE + repo.tree(None).id, *commit_keys(now.tips)])
+    keys = sorted(reach.seen)
+    return Contents(
+        repo,
+        now,
+        keys,
+        _size_of(above, keys),
+        sum(kind_of(key) == Kind.COMMIT for key in keys),
+        _sizes_of_variables(repo, now),
+        tuple(hidden),
+        masked,
+        {name: why for name, why in found.items() if name in keep},
+    )
+
+
+def _narrow(above: OverlayStore, chosen: Chosen) -> None:
+    """Let the chosen branches and tags be all that there is: no other branch, no session, no reflog, no lease."""
+    doomed = [key for prefix in (b"r/", b"h/", b"g/", b"k/", b"a/", b"w", b"x/") for key in _all(above, prefix)]
+    above.delete_many(doomed)
+    stamped = {branch_key(name): Ref(0, at) for name, at in chosen.branches.items()}
+    stamped |= {tag_key(name): Ref(0, at) for name, at in chosen.tags.items()}
+    records: dict[bytes, bytes | None] = {key: encode_record(ref) for key, ref in stamped.items()}
+    records[HEADS] = encode_record(HeadRecord(0, chosen.head, chosen.branches[chosen.head]))
+    records[FORMAT] = encode_record(Stamp(0, FORMAT_VERSION))
+    above.swap({}, records)
+
+
+def _all(store: Store, prefix: bytes) -> Iterator[bytes]:
+    after = b""
+    while page := store.keys(prefix, after):
+        yield from page
+        after = page[-1]
+
+
+def find_secrets(repo: Repository, tips: Iterable[ObjectId]) -> dict[str, str]:
+    """The variables of a history that look like secrets, by their names or by what they held once, and why."""
+    found: dict[str, str] = {}
+    for _, commit in repo.history.walk(tips):
+        tree = repo.tree(commit.tree)
+        for change in commit.changed:
+            if change.name in found or change.how == "-":
+                continue
+            if summaries.names_a_secret(change.name):
+                found[change.name] = "its name is that of a secret"
+            elif (entry := tree.get(change.name)) is not None and (why := _holds_a_secret(repo, entry)):
+                found[change.name] = why
+    return found
+
+
+def _holds_a_secret(repo: Repository, entry: Entry) -> str:
+    """Why the value should not travel; "" where nothing is seen of a secret."""
+    summary = repo.read_summary(entry)
+    with contextlib.suppress(msgspec.MsgspecError):
+        if summaries.decode(summary).masked:
+            return "it held what looks like a secret"
+    manifest = repo.read_manifest(entry)
+    codes = (repo.objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
+    if any(_looks_secret(code) for code in codes):
+        return "its code holds what looks like a secret"
+    texts = (read_blob(repo.objects, blob) for blob in manifest.blobs if blob.size <= _MOST_SEARCHED)
+    return "it held what looks like a secret" if any(_looks_secret(bytes(text)) for text in texts) else ""
+
+
+def _looks_secret(stored: bytes) -> bool:
+    return summaries.holds_a_secret(stored.decode("utf-8", "replace"))
+
+
+class _Mask:
+    """What a history says without what looks like a secret: in code, errors, messages, outputs, pages and agents' runs."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._objects, self._writer = repo.objects, repo.writer()
+        self._outputs = cache(self._outputs_of)
+        self._page_cell = cache(self._page_cell_of)
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def fields(self, commit: Commit) -> dict[str, object]:
+        """The fields of a commit that are to be other ones."""
+        found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
+        if commit.notebook is not None and _looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
+            found["notebook"] = None
+        hidden = frozenset[str]()
+        if commit.cell is not None:
+            source, hidden = summaries.mask_code(commit.cell.source)
+            error = summaries.mask_text(commit.cell.error, hidden)
+            outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
+            found["cell"] = msgspec.structs.replace(commit.cell, source=source, error=error, outputs=outputs)
+        found["message"] = summaries.mask_text(commit.message, hidden)
+        return {name: value for name, value in found.items() if value != getattr(commit, name)}
+
+    def event(self, kind: str, fields: dict[str, Any]) -> None:
+        """Mask what an event of a run says."""
+        del kind
+        for name, value in fields.items():
+            fields[name] = _masked(value)
+
+    def _outputs_of(self, id: ObjectId, hidden: frozenset[str]) -> ObjectId:
+        outputs = read_outputs(self._objects, id)
+        shown = outputs.with_texts(lambda text: summaries.mask_text(text, hidden))
+        return id if shown == outputs else store_outputs(self._writer, shown)
+
+    def _document(self, document: Document) -> Document:
+        if document.cells is None:
+            return document
+        before = load_list(self._objects, document.cells)
+        after = [self._page_cell(id, length) for id, length in before]
+        return document if after == before else document_of(self._writer, document, after)
+
+    def _page_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
+        cell = decode_cell(self._objects.get(Kind.CHUNK, id))
+        source = summaries.mask_code(cell.source)[0] if cell.type == "code" else summaries.mask_text(cell.source)
+        if source == cell.source:
+            return id, length
+        return store_cell(self._writer, msgspec.structs.replace(cell, source=source))
+
+
+def _masked(value: Any) -> Any:
+    """Plain data without what looks like a secret in its texts."""
+    if isinstance(value, str):
+        return summaries.mask_code(value)[0]
+    if isinstance(value, list | tuple):
+        return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # of an event: anything
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _mask_code(repo: Repository) -> tuple[ObjectId, ...]:
+    """Mask all that looks like a secret in what the history says; returns the commits that had some, by their new ids."""
+    mask = _Mask(repo)
+    telling = [found for found, commit in repo.history.walk(chosen_tips(repo)) if mask.fields(commit)]
+    mask.flush()
+    moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
+    return tuple(sorted(moved.get(one, one) for one in telling))
+
+
+def chosen_tips(repo: Repository) -> list[ObjectId]:
+    return list(dict.fromkeys([*repo.branches().values(), *repo.tags().values()]))
+
+
+def _size_of(store: Store, keys: list[bytes]) -> int:
+    from agent_kernel.repository.upkeep import measure_stored
+
+    return sum(sum(measure_stored(store, part).values()) for part in _batches(keys))
+
+
+def _sizes_of_variables(repo: Repository, chosen: Chosen) -> dict[str, int]:
+    tree = repo.tree_at(chosen.branches[chosen.head])
+    manifests = {name: repo.read_manifest(entry) for name, entry in tree.items() if not name.startswith("\0")}
+    return {name: manifest.size // max(manifest.slots, 1) for name, manifest in manifests.items()}
+
+
+def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
+    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A bundle that was written."""
+
+    path: Path
+    size: int
+    fingerprint: str
+    plain: Plain
+
+
+def write(contents: Contents, path: Path, progress: Progress | None = None) -> Written:
+    """Write the bundle. A file that is there is replaced once the new one is whole.
+
+    Raises:
+        DamagedObjectError: an object in the store is not what was stored.
+        StoreFullError, StoreUnavailableError: the file cannot be written.
+    """
+    from agent_kernel.errors import StoreFullError, StoreUnavailableError
+
+    try:
+        with Packer(path) as packer:
+            plain = plain_data(contents)
+            extra = plain.members
+            for name in sorted(extra):
+                packer.add(name, [extra[name]], packed=len(extra[name]) <= _MOST_PACKED)
+            rows: list[bytes] = []
+            packer.add(OBJECTS, _stored(contents, rows, progress))
+            packer.add(INDEX, [b"".join(rows)])
+            packer.add(RECORDS, [msgspec.msgpack.encode(sorted(_records(contents).items()))])
+            manifest = encode_json(describe(contents, plain) | {"members": _members(packer)})
+            packer.add(MANIFEST, [manifest])
+    except OSError as error:
+        import errno
+
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFullError(str(path), str(error)) from error
+        raise StoreUnavailableError(str(path), error.strerror or str(error)) from error
+    import hashlib
+
+    return Written(path, path.stat().st_size, hashlib.sha256(manifest).hexdigest(), plain)
+
+
+def encode_json(value: object) -> bytes:
+    """JSON in one way: sorted, indented, UTF-8."""
+    return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _members(packer: Packer) -> dict[str, dict[str, object]]:
+    return {name: {"sha256": digest, "size": size} for name, (digest, size) in packer.digests.items()}
+
+
+def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) -> Iterator[bytes]:
+    """The objects as they are stored, checked, several at once; `rows` gets where each lies."""
+    place = done = 0
+    for part in _batches(contents.keys):
+        found = contents.repo.store.get_many(part)
+        joined: list[bytes] = []
+        for key in part:
+            stored = _standing_alone(contents.repo, key, found.get(key))
+            rows.append(ROW.pack(key, place, len(stored)))
+            place += len(stored)
+            joined.append(stored)
+        yield b"".join(joined)
+        done += len(part)
+        if progress is not None:
+            progress(done, len(contents.keys))
+
+
+def _standing_alone(repo: Repository, key: bytes, stored: bytes | None) -> bytes:
+    """Nodes of trees are stored as differences from others of one store: here each stands alone."""
+    if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
+        payload = repo.objects.get(kind_of(key), id_of(key))
+        return b"".join(wrap(id_of(key), payload, compress=False))
+    check(key, stored)
+    return stored
+
+
+def _records(contents: Contents) -> dict[bytes, bytes]:
+    """What would change in a store that can be written, in one form: without times."""
+    chosen = contents.chosen
+    records = {branch_key(name): encode_record(Ref(0, at)) for name, at in chosen.branches.items()}
+    records |= {tag_key(name): encode_record(Ref(0, at)) for name, at in chosen.tags.items()}
+    records[HEADS] = encode_record(HeadRecord(0, chosen.head, chosen.branches[chosen.head]))
+    records[FORMAT] = encode_record(Stamp(0, FORMAT_VERSION))
+    store = contents.repo.store
+    for run in sorted(_runs(contents)):
+        events = list(_all(store, EVENTS + run.encode() + b"\0"))
+        records |= store.get_many(events)
+    return records
+
+
+def _runs(contents: Contents) -> set[str]:
+    return {commit.run for _, commit in contents.repo.history.walk(contents.chosen.tips) if commit.run}
+
+
+def describe(contents: Contents, plain: Plain) -> dict[str, object]:
+    """What a bundle says of itself, for people and programs that read no store."""
+    repo, chosen = contents.repo, contents.chosen
+    tip = chosen.branches[chosen.head]
+    commits = [commit for _, commit in repo.history.walk(chosen.tips)]
+    last = repo.commit_at(tip)
+    times = [commit.time_ns for commit in commits]
+    return {
+        "bundle": BUNDLE_VERSION,
+        "store_format": FORMAT_VERSION,
+        "head": {"branch": chosen.head, "commit": hex_of(tip)},
+        "branches": {name: hex_of(at) for name, at in chosen.branches.items()},
+        "tags": {name: hex_of(at) for name, at in chosen.tags.items()},
+        "commits": len(commits),
+        "first_ns": min(times),
+        "last_ns": max(times),
+        "authors": sorted({commit.author.name for commit in commits}),
+        "notebook": last.document.name if last.document is not None else "",
+        "environment": environment_of(repo, last),
+        "left_out": list(contents.left_out),
+        "masked": [hex_of(one) for one in contents.masked],
+        "variables": {
+            name: _variable(repo, entry) | _form(name, plain)
+            for name, entry in sorted(repo.tree_at(tip).items())
+            if not name.startswith("\0")
+        },
+    }
+
+
+def _form(name: str, plain: Plain) -> dict[str, object]:
+    """Where other programs find the variable, or what has to be trusted before it can be built."""
+    if name in plain.names:
+        return {"data": plain.names[name]}
+    return {"needs_trust": plain.needs_trust[name]} if name in plain.needs_trust else {}
+
+
+def environment_of(repo: Repository, commit: Commit) -> dict[str, object]:
+    if commit.environment is None:
+        return {}
+    found = decode_environment(repo.objects.get(Kind.SMALL, commit.environment))
+    return {
+        "python": found.python,
+        "implementation": found.implementation,
+        "platform": found.platform,
+        "packages": list(found.packages),
+    }
+
+
+def _variable(repo: Repository, entry: Entry) -> dict[str, object]:
+    summary = summaries.decode(repo.read_summary(entry))
+    manifest = repo.read_manifest(entry)
+    return {
+        "type": summary.type,
+        "line": summaries.line(summary),
+        "size": manifest.size // max(manifest.slots, 1),
+        "classes": sorted(needed.removeprefix(CLASS_PREFIX).partition("#")[0] for needed in manifest.classes),
+    }

@@ -1,0 +1,378 @@
+"""Verify a bundle from end to end, and make a store of it, or bring its branches into one.
+
+A bundle may come from anyone. Every digest is checked before any ref moves, nothing is unpickled, and what fails leaves nothing
+behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+import zstandard
+
+from agent_kernel.bundle.exporting import BUNDLE_VERSION
+from agent_kernel.errors import (
+    AgentKernelError,
+    BundleError,
+    DamagedObjectError,
+    NewerFormatError,
+    StoreUnavailableError,
+    UntrustedStoreError,
+)
+from agent_kernel.repository import Kind, ObjectId, check_ref_name
+from agent_kernel.repository import Repository as BareRepository
+from agent_kernel.repository.commits import KIND_NAMES, kind_of
+from agent_kernel.repository.objects import HEADER, SEAL, SEALED, ZSTD, base_of, is_genuine, unwrap
+from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, decode_record
+from agent_kernel.repository.upkeep import Reach, commit_keys
+from agent_kernel.session import Repository, trust
+from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ArchiveStore
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Store
+
+__all__ = ["Imported", "OpenBundle", "Opened", "import_bundle", "open_bundle", "opened", "verify"]
+
+SIGNATURE: Final = "signature.json"
+NOTEBOOK: Final = "notebook.ipynb"
+_BATCH: Final = 256
+_MOST_OF_AN_OBJECT: Final = 64 << 20  # bytes
+_MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
+_LEAST_ALLOWED: Final = 1 << 30  # bytes that all objects may have in any case
+
+Progress = Callable[[int, int], None]
+_NEEDED: Final = frozenset({OBJECTS, INDEX, RECORDS, MANIFEST})
+
+
+class OpenBundle:
+    """A bundle's file that is open: what it says of itself, and its history, to be read."""
+
+    def __init__(self, store: ArchiveStore) -> None:
+        self.store = store
+        self.path = store.archive.path
+        self.manifest = read_manifest(store)
+        self.repo = Repository.open(store, create=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of its manifest, which holds the digests of all else."""
+        return self.store.fingerprint.hex()
+
+    def notebook(self) -> bytes:
+        """The notebook as it was at HEAD."""
+        return self.store.archive.read(NOTEBOOK)
+
+
+@contextmanager
+def opened(path: Path) -> Generator[OpenBundle]:
+    """Open a bundle to look at it. What is read of it is checked as it is read.
+
+    Raises:
+        BundleError: it is not a bundle. NewerFormatError: a newer release made it.
+    """
+    store = ArchiveStore(path)
+    try:
+        with _as_bundle_errors(path):
+            bundle = OpenBundle(store)
+        yield bundle
+    finally:
+        store.close()
+
+
+@contextmanager
+def _as_bundle_errors(path: Path) -> Generator[None]:
+    """What is damaged below is said of the bundle: its reader knows no objects."""
+    try:
+        yield
+    except (BundleError, NewerFormatError, StoreUnavailableError, UntrustedStoreError):
+        raise
+    except DamagedObjectError as error:
+        raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, AgentKernelError) as error:
+        raise BundleError(str(path), str(error)) from error
+
+
+def read_manifest(store: ArchiveStore) -> dict[str, Any]:
+    """What the bundle says of itself.
+
+    Raises:
+        BundleError: it cannot be read. NewerFormatError: a newer release made the bundle.
+    """
+    archive = store.archive
+    try:
+        found: object = json.loads(archive.read(MANIFEST))
+    except (ValueError, RecursionError) as error:
+        raise archive.refuse(f"its manifest cannot be read ({error})") from error
+    manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    version = manifest.get("bundle")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise archive.refuse("its manifest does not say which format it has")
+    if version > BUNDLE_VERSION:
+        raise NewerFormatError(str(archive.path), version, BUNDLE_VERSION)
+    members = manifest.get("members")
+    if not isinstance(members, dict):
+        raise archive.refuse("its manifest names no members")
+    return manifest
+
+
+def verify(bundle: OpenBundle, progress: Progress | None = None) -> None:
+    """Check all of a bundle: each member against the manifest, each object against its id, and that none is missing.
+
+    Raises:
+        BundleError: something does not match; the text says what.
+    """
+    with _as_bundle_errors(bundle.path):
+        _check_members(bundle)
+        bundle.store.check_index()
+        keys = _check_objects(bundle.store, progress)
+        _check_history(bundle, keys)
+
+
+def _check_members(bundle: OpenBundle) -> None:
+    archive, listed = bundle.store.archive, cast("dict[str, Any]", bundle.manifest["members"])
+    there = archive.members.keys() - {MANIFEST, SIGNATURE}
+    if listed.keys() != there or not there >= _NEEDED - {MANIFEST}:
+        odd = sorted(listed.keys() ^ there) or sorted(_NEEDED - there)
+        raise archive.refuse(f"its manifest and its members differ: {', '.join(map(repr, odd[:5]))}")
+    for name in sorted(there):
+        said = listed[name]
+        if not isinstance(said, dict) or said != {"sha256": archive.digest(name), "size": archive.members[name].size}:
+            raise archive.refuse(f"{name!r} in it does not match its digest")
+
+
+def _check_objects(store: ArchiveStore, progress: Progress | None) -> set[bytes]:
+    """Compare each object with its id; returns the keys of all."""
+    seen: set[bytes] = set()
+    room = max(_LEAST_ALLOWED, _MOST_EXPANSION * len(store.archive.memory))
+
+    def visit(key: bytes, view: memoryview) -> None:
+        nonlocal room
+        room -= _claimed_size(key, view)
+        if room < 0:
+            raise store.archive.refuse("its objects would unpack to far more than it holds")
+        if base_of(key, view) is not None or not is_genuine(key, unwrap(key, view)):
+            raise store.archive.refuse(f"a {KIND_NAMES[kind_of(key)]} in it does not match its id")
+        seen.add(key)
+
+    total = store.size().entries
+    for keys in pages(store):
+        store.view_many(keys, visit)
+        if progress is not None:
+            progress(len(seen), total)
+    return seen
+
+
+def _claimed_size(key: bytes, stored: memoryview) -> int:
+    """How many bytes an object says that it unpacks to, before any memory is taken for it."""
+    if len(stored) < HEADER:
+        raise DamagedObjectError(KIND_NAMES[kind_of(key)], key[1:].hex(), "its header is cut off")
+    if not stored[1] & ZSTD:
+        return len(stored)
+    body = stored[HEADER + (SEAL if stored[1] & SEALED else 0) :]
+    try:
+        size = zstandard.frame_content_size(bytes(body[:18]))
+    except zstandard.ZstdError as error:
+        raise DamagedObjectError(
+            KIND_NAMES[kind_of(key)], key[1:].hex(), f"it does not decompress ({error})"
+        ) from error
+    if not 0 <= size <= _MOST_OF_AN_OBJECT:
+        raise DamagedObjectError(KIND_NAMES[kind_of(key)], key[1:].hex(), f"it would unpack to {size:,} bytes")
+    return size
+
+
+def pages(store: Store) -> Iterable[list[bytes]]:
+    """The keys of all objects, in order."""
+    for kind in sorted(KIND_NAMES):
+        after = b""
+        while keys := store.keys(kind, after, _BATCH):
+            yield keys
+            after = keys[-1]
+
+
+def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
+    refs = _refs(bundle.store)
+    if not any(key.startswith(BRANCHES) for key in refs):
+        raise bundle.store.archive.refuse("it has no branch")
+    for key, at in refs.items():
+        check_ref_name(key.partition(b"/")[2].partition(b"/")[2].decode("utf-8", "replace"))
+        if Kind.COMMIT + at not in there:
+            raise bundle.store.archive.refuse(f"{key.decode('utf-8', 'replace')} names a commit that it does not hold")
+    head = bundle.repo.refs.head_record("")
+    if head is None or head.branch is None or bundle.repo.branches().get(head.branch) != head.commit or head.session:
+        raise bundle.store.archive.refuse("its HEAD is on no branch of it")
+    missing: list[bytes] = []
+    reach = Reach(bundle.repo.objects, missing=missing)
+    reach.extend(commit_keys(refs.values()))
+    lacking = missing or [key for key in reach.seen if key not in there]
+    if lacking:
+        raise bundle.store.archive.refuse(f"a {KIND_NAMES[kind_of(lacking[0])]} of its history is missing")
+    if extra := there - reach.seen - {Kind.TREE + bundle.repo.tree(None).id}:
+        raise bundle.store.archive.refuse(f"{len(extra):,} objects in it belong to no commit")
+    said = {f"refs/{kind}/{name}": at for kind in ("heads", "tags") for name, at in _said(bundle, kind).items()}
+    if said != {f"refs{key.decode('utf-8', 'replace')[1:]}": at[:-1].hex() for key, at in refs.items()}:
+        raise bundle.store.archive.refuse("its manifest names other branches or tags than its history has")
+
+
+def _said(bundle: OpenBundle, kind: str) -> dict[str, str]:
+    said = bundle.manifest.get("branches" if kind == "heads" else kind)
+    return cast("dict[str, str]", said) if isinstance(said, dict) else {}
+
+
+def _refs(store: Store) -> dict[bytes, ObjectId]:
+    keys = [key for prefix in (BRANCHES, TAGS) for key in _all(store, prefix)]
+    return {key: decode_record(raw, Ref).commit for key, raw in store.get_many(keys).items()}
+
+
+def _all(store: Store, prefix: bytes) -> Iterable[bytes]:
+    after = b""
+    while page := store.keys(prefix, after):
+        yield from page
+        after = page[-1]
+
+
+# -- a store and a notebook, side by side
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """What opening a bundle made."""
+
+    notebook: Path
+    store: Path
+    is_trusted: bool
+    variables: int
+
+
+def open_bundle(
+    path: Path, folder: Path, *, name: str = "", trusts: bool = False, progress: Progress | None = None
+) -> Opened:
+    """Verify a bundle, then make its notebook and its store in a folder.
+
+    Args:
+        name: of the notebook without `.ipynb`; by default the bundle's.
+        trusts: whether values may be loaded from it from now on, which can run its maker's code.
+
+    Raises:
+        BundleError: it is not as its maker wrote it. StoreUnavailableError: the notebook, or its store, is there already.
+    """
+    from agent_kernel.commands.places import store_beside
+
+    notebook = folder / f"{name or path.name.removesuffix('.agentnb')}.ipynb"
+    place = store_beside(notebook.absolute())
+    for there in (notebook, place):
+        if os.path.lexists(there):
+            raise StoreUnavailableError(
+                str(there), "it is there already; --as NAME opens the bundle under another name"
+            )
+    with opened(path) as bundle:
+        verify(bundle, progress)
+        trusted = trusts or trust.is_trusted(bundle.repo)
+        variables = sum(not one.startswith("\0") for one in bundle.repo.tree_at(bundle.repo.head().commit).names())
+        made = [parent for parent in (place.parent, folder) if not parent.exists()]
+        aside = place.with_name(f".opening-{os.getpid()}-{place.name}")
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _as_bundle_errors(path):
+                _fill(bundle.store, aside)
+            _write(notebook, bundle.notebook() if NOTEBOOK in bundle.store.archive.members else _EMPTY)
+            aside.rename(place)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            notebook.unlink(missing_ok=True)
+            for parent in made:
+                if parent.is_dir() and not any(parent.iterdir()):
+                    parent.rmdir()
+            raise
+    if trusted:
+        with Repository.open(place, create=False) as repo:
+            repo.trust()
+    return Opened(notebook, place, trusted, variables)
+
+
+_EMPTY: Final = b'{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+
+
+def _fill(source: ArchiveStore, place: Path) -> None:
+    """Make a store that holds what the bundle holds. `place` is not where it stays."""
+    from agent_kernel.storage import open_store
+
+    store = open_store(str(place))
+    try:
+        BareRepository.open(store)
+        copy_objects(source, store)
+        records = {key: value for prefix in (b"r/", b"h/", b"e/") for key, value in _found(source, prefix).items()}
+        if not store.swap(dict.fromkeys(records), records):
+            raise StoreUnavailableError(str(place), "somebody else writes there")
+    finally:
+        store.close()
+
+
+def _found(source: Store, prefix: bytes) -> Mapping[bytes, bytes]:
+    return source.get_many(list(_all(source, prefix)))
+
+
+def copy_objects(source: ArchiveStore, target: Store) -> None:
+    """Put all objects of a verified bundle into a store."""
+    for keys in pages(source):
+        target.put_many(source.get_many(keys))
+
+
+# -- the branches of a bundle in a store that has a history of its own
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """Under which names the branches and tags of a bundle are in the store now."""
+
+    branches: dict[str, str]
+    tags: dict[str, str]
+
+
+def import_bundle(
+    path: Path, repo: Repository, *, trusts: bool = False, prefix: str = "", progress: Progress | None = None
+) -> Imported:
+    """Verify a bundle, then bring its branches and tags into a store. None that is there is moved.
+
+    Args:
+        trusts: whether values of the bundle may be loaded, which can run its maker's code. A store that may be loaded
+            takes in nothing else.
+        prefix: stands before the names of branches and tags.
+
+    Raises:
+        BundleError: it is not as its maker wrote it. UntrustedStoreError: its maker is not trusted, and the store is.
+    """
+    with opened(path) as bundle:
+        if trust.is_trusted(repo) and not (trusts or trust.is_trusted(bundle.repo)):
+            raise UntrustedStoreError(str(path))
+        verify(bundle, progress)
+        branches, tags = bundle.repo.branches(), bundle.repo.tags()
+        copy_objects(bundle.store, repo.store)
+        events = _found(bundle.store, b"e/")
+        repo.store.swap({}, {key: value for key, value in events.items() if not repo.store.get_many([key])})
+        named = {name: _free(repo.branches(), prefix + name, at) for name, at in branches.items()}
+        for name, new in named.items():
+            if new not in repo.branches():
+                repo.create_branch(new, branches[name])
+        marked = {name: _free(repo.tags(), prefix + name, at) for name, at in tags.items()}
+        for name, new in marked.items():
+            if new not in repo.tags():
+                repo.create_tag(new, tags[name])
+        return Imported(named, marked)
+
+
+def _free(known: Mapping[str, ObjectId], name: str, at: ObjectId) -> str:
+    """The name, or where it is taken the next one that is not; one that names the same commit already is kept."""
+    found, number = name, 2
+    while found in known and known[found] != at:
+        found, number = f"{name}-{number}", number + 1
+    return found

@@ -1,0 +1,430 @@
+"""A bundle's file: a zip whose members can be read in place, and the store in it, which cannot be written.
+
+Three members are the store. `store/objects` holds all objects one after the other, `store/index` says where each lies, and
+`store/records` is what would change in a store that can be written: branches, tags, HEAD, events. Nothing is unpacked: the
+file is mapped into memory, and the objects that somebody asks for are read where they lie.
+
+A file may come from anywhere, so its directory is checked before anything else: names that lead out of a folder, two members
+in one place, links, members that unpack to far more than they are, more members than any bundle has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from agent_kernel.errors import BundleError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize
+
+SUFFIX: Final = ".agentnb"
+MANIFEST: Final = "manifest.json"
+OBJECTS: Final = "store/objects"
+INDEX: Final = "store/index"
+RECORDS: Final = "store/records"
+
+OBJECT_KINDS: Final = b"bcdlmost"  # how keys of objects begin; those of records begin with other letters
+KEY_SIZE: Final = 34  # of an object: its kind, its digest, the digest's algorithm
+ROW: Final = struct.Struct(f">{KEY_SIZE}sQQ")  # its key, where it begins within `store/objects`, and its length
+
+MOST_MEMBERS: Final = 20_000
+_MOST_DIRECTORY: Final = 8 << 20  # bytes
+_MOST_EXPANSION: Final = 1100  # times its size in the file: no member can have more
+_MOST_UNPACKED: Final = 1 << 30  # bytes of all members that are packed
+MOST_TEXT: Final = 64 << 20  # bytes of a member that is read as a whole
+_MOST_RECORDS: Final = 1_000_000
+# What a bundle may say of itself as a store. A secret, say, is what tells stores apart that the reader trusts.
+_RECORDS_OF_A_BUNDLE: Final = (b"r/heads/", b"r/tags/", b"e/")
+_SINGLE_RECORDS: Final = frozenset({b"h/", b"x/format"})
+
+_END: Final = struct.Struct("<4s4H2LH")
+_END_64: Final = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR: Final = struct.Struct("<4sLQL")
+_LOCAL: Final = struct.Struct("<4s5H3L2H")
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One file within the zip."""
+
+    name: str
+    start: int  # of its bytes in the zip
+    packed: int  # its bytes in the zip
+    size: int
+    is_packed: bool
+    crc: int
+
+
+class Archive:
+    """A zip that was checked, and whose members are read in place.
+
+    Raises:
+        BundleError: it is not a zip, or one that no bundle is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                if not stat.S_ISREG(path.stat().st_mode):
+                    raise BundleError(str(path), "it is not a regular file")
+                self.memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise BundleError(str(path), "there is no such file") from None
+        except (OSError, ValueError) as error:  # ValueError: it is empty
+            raise BundleError(str(path), f"it cannot be read ({error})") from error
+        try:
+            self.members = self._read_directory()
+        except BaseException:
+            self.memory.close()
+            raise
+
+    def close(self) -> None:
+        with contextlib.suppress(BufferError):  # somebody still looks at a part of it
+            self.memory.close()
+
+    def refuse(self, reason: str) -> BundleError:
+        return BundleError(str(self.path), reason)
+
+    def _read_directory(self) -> dict[str, Member]:
+        self._check_directory()
+        try:
+            with zipfile.ZipFile(self.path) as opened:
+                infos = opened.infolist()
+        except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError, UnicodeError) as error:
+            raise self.refuse(f"it is not a whole zip file ({error})") from error
+        members: dict[str, Member] = {}
+        folded: set[str] = set()
+        for info in infos:
+            self._check_name(info)
+            if info.filename.casefold() in folded:
+                raise self.refuse(f"it holds {info.filename!r} twice")
+            folded.add(info.filename.casefold())
+            members[info.filename] = self._locate(info)
+        self._check_places(list(members.values()))
+        return members
+
+    def _check_directory(self) -> None:
+        """Look at the end of the file: the directory is read as a whole, so it must not be large."""
+        size = len(self.memory)
+        at = self.memory.rfind(b"PK\x05\x06", max(0, size - _END.size - 0xFFFF))
+        if at < 0 or at + _END.size > size:
+            raise self.refuse("it is not a zip file")
+        _, _, _, _, count, length, _, _ = _END.unpack_from(self.memory, at)
+        if (count == 0xFFFF or length == 0xFFFFFFFF) and at >= _LOCATOR.size:
+            mark, _, where, _ = _LOCATOR.unpack_from(self.memory, at - _LOCATOR.size)
+            if mark == b"PK\x06\x07" and where + _END_64.size <= size:
+                *_, count, length, _ = _END_64.unpack_from(self.memory, where)
+        if count > MOST_MEMBERS or length > _MOST_DIRECTORY:
+            raise self.refuse(f"it claims {count:,} members, and a bundle has at most {MOST_MEMBERS:,}")
+
+    def _check_name(self, info: zipfile.ZipInfo) -> None:
+        name = info.filename
+        parts = name.split("/")
+        if (
+            not name
+            or name != info.orig_filename
+            or "\\" in name
+            or name.startswith("/")
+            or _DRIVE.match(name)
+            or any(part in ("", ".", "..") for part in parts)
+            or not name.isprintable()
+        ):
+            raise self.refuse(f"it holds a member called {name!r}, which does not stay in its folder")
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise self.refuse(f"{name!r} in it is a link or no regular file")
+        if info.flag_bits & 0x1:
+            raise self.refuse(f"{name!r} in it is encrypted")
+
+    def _locate(self, info: zipfile.ZipInfo) -> Member:
+        is_packed = info.compress_type != zipfile.ZIP_STORED
+        if is_packed and info.compress_type != zipfile.ZIP_DEFLATED:
+            raise self.refuse(f"{info.filename!r} in it is compressed in a way that bundles do not use")
+        if not is_packed and info.compress_size != info.file_size:
+            raise self.refuse(f"{info.filename!r} in it has two sizes")
+        if info.file_size > max(info.compress_size, 1024) * _MOST_EXPANSION:
+            raise self.refuse(f"{info.filename!r} in it would unpack to {info.file_size:,} bytes")
+        at = info.header_offset
+        if at < 0 or at + _LOCAL.size > len(self.memory):
+            raise self.refuse(f"{info.filename!r} lies outside of it")
+        mark, *_, name_size, extra_size = _LOCAL.unpack_from(self.memory, at)
+        start = at + _LOCAL.size + name_size + extra_size
+        name = self.memory[at + _LOCAL.size : at + _LOCAL.size + name_size]
+        if mark != b"PK\x03\x04" or name != info.filename.encode() or start + info.compress_size > len(self.memory):
+            raise self.refuse(f"{info.filename!r} does not lie where its directory says")
+        return Member(info.filename, start, info.compress_size, info.file_size, is_packed, info.CRC)
+
+    def _check_places(self, members: Sequence[Member]) -> None:
+        unpacked = sum(member.size for member in members if member.is_packed)
+        if unpacked > _MOST_UNPACKED:
+            raise self.refuse(f"its members would unpack to {unpacked:,} bytes")
+        end, before = 0, ""
+        for member in sorted(members, key=lambda member: (member.start, member.packed)):
+            if member.start < end:
+                raise self.refuse(f"{before!r} and {member.name!r} in it lie in one place")
+            end, before = member.start + member.packed, member.name
+
+    def view(self, name: str) -> memoryview:
+        """The bytes of a member that is not packed, where they lie."""
+        member = self._member(name)
+        if member.is_packed:
+            raise self.refuse(f"{name!r} in it is packed, and must not be")
+        return memoryview(self.memory)[member.start : member.start + member.size]
+
+    def read(self, name: str, most: int = MOST_TEXT) -> bytes:
+        """The bytes of a member.
+
+        Raises:
+            BundleError: there is no such member, or it is damaged, or larger than `most`.
+        """
+        member = self._member(name)
+        if member.size > most:
+            raise self.refuse(f"{name!r} in it has {member.size:,} bytes, and at most {most:,} are read")
+        return b"".join(self.pieces(name))
+
+    def pieces(self, name: str) -> Iterable[bytes | memoryview]:
+        """The bytes of a member, piece by piece, checked against its size and its checksum at the end."""
+        member = self._member(name)
+        raw = memoryview(self.memory)[member.start : member.start + member.packed]
+        inflate = zlib.decompressobj(-15) if member.is_packed else None
+        done = crc = 0
+        for start in range(0, len(raw), 1 << 20):
+            piece: bytes | memoryview = raw[start : start + (1 << 20)]
+            if inflate is not None:
+                try:
+                    piece = inflate.decompress(piece, max(member.size - done + 1, 1))
+                except zlib.error as error:
+                    raise self.refuse(f"{name!r} in it does not unpack ({error})") from error
+            done, crc = done + len(piece), zlib.crc32(piece, crc)
+            if done > member.size:
+                raise self.refuse(f"{name!r} in it is longer than its directory says")
+            yield piece
+        if done != member.size or crc != member.crc or (inflate is not None and not inflate.eof):
+            raise self.refuse(f"{name!r} in it is damaged: its checksum does not match")
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a member."""
+        found = hashlib.sha256()
+        for piece in self.pieces(name):
+            found.update(piece)
+        return found.hexdigest()
+
+    def _member(self, name: str) -> Member:
+        if name not in self.members:
+            raise self.refuse(f"it holds no {name}")
+        return self.members[name]
+
+
+class ArchiveStore:
+    """The store in a bundle. It can be read and not written.
+
+    Raises:
+        BundleError: the file is not a bundle, or its index does not fit.
+    """
+
+    is_readonly: Final = True
+
+    def __init__(self, path: Path) -> None:
+        self.archive = Archive(Path(path))
+        try:
+            self._take_up()
+        except BaseException:
+            self.archive.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<ArchiveStore {self.archive.path}>"
+
+    def _take_up(self) -> None:
+        archive = self.archive
+        self._objects, self._index = archive.view(OBJECTS), archive.view(INDEX)
+        if len(self._index) % ROW.size:
+            raise archive.refuse("its index is cut off")
+        self._count = len(self._index) // ROW.size
+        self._records = self._read_records()
+        self._names = sorted(self._records)
+        self.fingerprint = hashlib.sha256(archive.read(MANIFEST)).digest()
+        self._closed = False
+
+    def _read_records(self) -> dict[bytes, bytes]:
+        try:
+            found = msgspec.msgpack.decode(self.archive.read(RECORDS), type=list[tuple[bytes, bytes]])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self.archive.refuse(f"its records cannot be read ({error})") from error
+        records = dict(found)
+        if len(records) != len(found) or len(found) > _MOST_RECORDS:
+            raise self.archive.refuse("it holds a record twice, or too many of them")
+        for key in records:
+            if key not in _SINGLE_RECORDS and not key.startswith(_RECORDS_OF_A_BUNDLE):
+                raise self.archive.refuse(f"it holds a record {key[:40]!r}, which no bundle has")
+        return records
+
+    @property
+    def url(self) -> str:
+        return f"bundle://{self.archive.path.absolute().as_posix()}"
+
+    def check_index(self) -> None:
+        """Raise BundleError unless the index is in order, and the objects lie one after the other without a gap."""
+        end, before = 0, b""
+        for key, start, length in ROW.iter_unpack(self._index):
+            if key <= before or start != end or key[:1] not in OBJECT_KINDS:
+                raise self.archive.refuse("its index is not in order")
+            end, before = start + length, key
+        if end != len(self._objects):
+            raise self.archive.refuse("its index does not fit its objects")
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the values that are there."""
+        found: dict[bytes, bytes] = {}
+        for key in keys:
+            value = self._find(key)
+            if value is not None:
+                found[key] = bytes(value)
+        return found
+
+    def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
+        """Show each value that is there; the view is released when `visit` returns."""
+        for key in keys:
+            value = self._find(key)
+            if value is not None:
+                with memoryview(value) as view:
+                    visit(key, view)
+
+    def present(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Return those of the keys that are there."""
+        return {key for key in keys if self._find(key) is not None}
+
+    def _find(self, key: bytes) -> bytes | memoryview | None:
+        self._check_open()
+        if key[:1] not in OBJECT_KINDS:
+            return self._records.get(key)
+        at = self._place(key)
+        if at == self._count:
+            return None
+        there, start, length = ROW.unpack_from(self._index, at * ROW.size)
+        if there != key or len(key) != KEY_SIZE:
+            return None
+        if start + length > len(self._objects):
+            raise self.archive.refuse("its index leads out of it")
+        return self._objects[start : start + length]
+
+    def _place(self, key: bytes) -> int:
+        """Where this key stands in the index, or would stand."""
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            at = middle * ROW.size
+            if self._index[at : at + KEY_SIZE].tobytes() < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
+        """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
+        self._check_open()
+        start = bisect_left(self._names, prefix) if prefix > after else bisect_right(self._names, after)
+        found = [key for key in self._names[start : start + max(limit, 0)] if key.startswith(prefix)]
+        at = self._place(max(prefix, after))
+        while at < self._count and len(found) < 2 * max(limit, 0):
+            key = self._index[at * ROW.size : at * ROW.size + KEY_SIZE].tobytes()
+            at += 1
+            if key > after or not after:
+                if not key.startswith(prefix):
+                    break
+                found.append(key)
+        return sorted(found)[: max(limit, 0)]
+
+    def size(self) -> StoreSize:
+        """Return the size of the file, and how much there is in it."""
+        nbytes = len(self.archive.memory)
+        return StoreSize(disk_bytes=nbytes, used_bytes=nbytes, entries=self._count + len(self._records))
+
+    def data_version(self) -> int:
+        """Return the same number always: a bundle does not change."""
+        return 0
+
+    def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
+        """Refuse: raises StoreReadOnlyError."""
+        raise self._refuse()
+
+    def delete_many(self, keys: Iterable[bytes]) -> None:
+        """Refuse: raises StoreReadOnlyError."""
+        raise self._refuse()
+
+    def swap(
+        self,
+        expected: Mapping[bytes, bytes | None],
+        new: Mapping[bytes, bytes | None],
+        items: Mapping[bytes, Sequence[Buffer] | Buffer] = NO_ITEMS,
+    ) -> bool:
+        """Refuse: raises StoreReadOnlyError."""
+        raise self._refuse()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._closed = True
+        self._objects.release()
+        self._index.release()
+        self.archive.close()
+
+    def _refuse(self) -> StoreReadOnlyError:
+        return StoreReadOnlyError(self.url, "a bundle is only read: open it, or import it into a store")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailableError(self.url, "it was closed")
+
+
+class Packer:
+    """Writes a bundle's zip, member by member. Equal members give equal bytes: no times, no owners.
+
+    Use it as a context: what leaves it by an error leaves no file behind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._aside = path.with_name(f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp")
+
+    def __enter__(self) -> Self:
+        self._zip = zipfile.ZipFile(self._aside, "x", allowZip64=True)
+        self.digests: dict[str, tuple[str, int]] = {}  # by name: the SHA-256 and the size
+        return self
+
+    def __exit__(self, kind: object, *exc: object) -> None:
+        try:
+            self._zip.close()
+            if kind is None:
+                self._aside.replace(self._path)
+        finally:
+            self._aside.unlink(missing_ok=True)
+
+    def add(self, name: str, pieces: Iterable[Buffer], *, packed: bool = False) -> None:
+        """Add a member. `packed`: it is compressed, and can then only be read as a whole."""
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        info.create_system = 3  # Unix, whatever system this is
+        found, size = hashlib.sha256(), 0
+        # Beside the writing: for large pieces neither of the two holds the interpreter.
+        with self._zip.open(info, "w", force_zip64=True) as member, ThreadPoolExecutor(1) as beside:
+            hashed = beside.submit(found.update, b"")
+            for piece in pieces:
+                hashed.result()
+                hashed = beside.submit(found.update, piece)
+                size += memoryview(piece).nbytes
+                member.write(piece)
+            hashed.result()
+        self.digests[name] = (found.hexdigest(), size)

@@ -1,0 +1,1 @@
+"""Bundles: one file with notebook, state and history."""

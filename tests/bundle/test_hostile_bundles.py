@@ -1,0 +1,410 @@
+"""A bundle comes from anyone: what is not as its maker wrote it is refused in one line, quickly, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import resource
+import stat
+import struct
+import time
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from agent_kernel.bundle import opening
+from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError
+from agent_kernel.repository import Kind, Repository, address
+from agent_kernel.repository.commits import decode_commit
+from agent_kernel.session import Repository as LoadingRepository
+from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW
+from tests.bundle.bundles import changed, make_bundle, members_of, with_members
+
+REFUSED = (BundleError, NewerFormatError)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bundle(tmp_path_factory.mktemp("sound"))
+
+
+def refused(path: Path, folder: Path) -> str:
+    """Why a bundle is refused; opening it leaves nothing behind."""
+    folder.mkdir(exist_ok=True)
+    with pytest.raises(REFUSED) as found:
+        opening.open_bundle(path, folder)
+    assert not list(folder.rglob("*")), list(folder.rglob("*"))
+    said = str(found.value)
+    assert "\n" not in said
+    assert "Traceback" not in said
+    return said
+
+
+# -- the zip
+
+
+def _zip_with(sound: Path, path: Path, *infos: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
+    members = members_of(sound)
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in members.items():
+            made.writestr(name, content)
+        for info, content in infos:
+            made.writestr(info, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil",
+        "a/../../evil",
+        "/etc/evil",
+        "C:/evil",
+        "c:evil",
+        "a\\..\\evil",
+        "a//b",
+        "./a",
+        "a/./b",
+        "bad\x1bname",
+        "\u202egnp",
+    ],
+)
+def test_members_that_leave_their_folder_are_refused(sound: Path, tmp_path: Path, name: str) -> None:
+    assert "member" in refused(_zip_with(sound, tmp_path / "b.agentnb", (name, b"x")), tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFDIR])
+def test_links_and_devices_are_refused(sound: Path, tmp_path: Path, kind: int) -> None:
+    info = zipfile.ZipInfo("data/link")
+    info.external_attr = (kind | 0o777) << 16
+    refused(_zip_with(sound, tmp_path / "b.agentnb", (info, b"/etc/passwd")), tmp_path / "out")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["manifest.json", "MANIFEST.JSON", "store/Objects"])
+def test_two_members_of_one_name_are_refused(sound: Path, tmp_path: Path, name: str) -> None:
+    assert "twice" in refused(_zip_with(sound, tmp_path / "b.agentnb", (name, b"{}")), tmp_path / "out")
+
+
+def test_members_in_one_place_are_refused(sound: Path, tmp_path: Path) -> None:
+    content = bytearray(sound.read_bytes())
+    with zipfile.ZipFile(sound) as opened:
+        infos = opened.infolist()
+    # The second entry of the directory points to where the first member lies, under the first one's name.
+    at = content.index(b"PK\x01\x02")
+    first = content[at : content.index(b"PK\x01\x02", at + 4)]
+    second = content.index(b"PK\x01\x02", at + 4)
+    third = content.index(b"PK\x01\x02", second + 4)
+    (tmp_path / "b.agentnb").write_bytes(content[:second] + first + content[third:])
+    assert len(infos) > 2
+    refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+@pytest.mark.parametrize("compress", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_is_compressed_as_bundles_are_not_is_refused(sound: Path, tmp_path: Path, compress: int) -> None:
+    info = zipfile.ZipInfo("data/odd")
+    info.compress_type = compress
+    assert "compressed" in refused(_zip_with(sound, tmp_path / "b.agentnb", (info, b"x")), tmp_path / "out")
+
+
+@pytest.mark.parametrize(("packed", "size"), [(1 << 10, 4 << 20), (4 << 20, (1 << 30) + 1)])
+def test_a_member_that_unpacks_to_far_more_is_refused_unread(
+    sound: Path, tmp_path: Path, packed: int, size: int
+) -> None:
+    info = zipfile.ZipInfo("data/bomb")
+    info.compress_type = zipfile.ZIP_DEFLATED
+    content = bytearray(
+        _zip_with(sound, tmp_path / "b.agentnb", (info, random.Random(0).randbytes(packed))).read_bytes()
+    )
+    at = content.rindex(b"PK\x01\x02")
+    struct.pack_into("<L", content, at + 24, size)
+    (tmp_path / "b.agentnb").write_bytes(content)
+    assert "unpack" in refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+def test_a_directory_of_very_many_members_is_refused_before_it_is_read(sound: Path, tmp_path: Path) -> None:
+    content = bytearray(sound.read_bytes())
+    at = content.rfind(b"PK\x05\x06")
+    struct.pack_into("<HH", content, at + 8, 60_000, 60_000)
+    (tmp_path / "b.agentnb").write_bytes(content)
+    assert "members" in refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+def test_a_member_that_claims_another_size_is_refused(sound: Path, tmp_path: Path) -> None:
+    members = members_of(sound)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as written:
+        for name, content in members.items():
+            written.writestr(name, content, zipfile.ZIP_STORED if name.startswith("store/") else zipfile.ZIP_DEFLATED)
+    written_bytes = bytearray(made.getvalue())
+    at = written_bytes.index(b"PK\x01\x02")
+    (size,) = struct.unpack_from("<L", written_bytes, at + 24)
+    struct.pack_into("<L", written_bytes, at + 24, size + 100)
+    (tmp_path / "b.agentnb").write_bytes(written_bytes)
+    refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+# -- the manifest
+
+
+def test_a_member_that_does_not_match_its_digest_is_refused(sound: Path, tmp_path: Path) -> None:
+    for name in members_of(sound):
+        if name != "manifest.json" and not name.startswith("store/"):
+            bad = changed(sound, name, lambda content: content[:-1] + bytes([content[-1] ^ 1]))
+            assert name in refused(bad, tmp_path / "out")
+
+
+def test_members_that_the_manifest_does_not_name_and_names_without_members_are_refused(
+    sound: Path, tmp_path: Path
+) -> None:
+    members = members_of(sound)
+    refused(with_members(tmp_path / "more.agentnb", members | {"data/more.json": b"1"}), tmp_path / "out")
+    refused(
+        with_members(tmp_path / "less.agentnb", {k: v for k, v in members.items() if k != "data/a.npy"}),
+        tmp_path / "out",
+    )
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"[]", b"{", b"null", b'{"bundle": "1"}', b'{"bundle": true}', b'{"bundle": 0}', b'{"bundle": 1}', b"[" * 100_000, b"\xff\xfe",
+     b'{"bundle": 1, "members": []}', b'{"bundle": 1e400}', b"NaN"],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_refused(sound: Path, tmp_path: Path, manifest: bytes) -> None:
+    refused(changed(sound, "manifest.json", lambda _: manifest), tmp_path / "out")
+
+
+def test_a_newer_bundle_says_that_it_is_newer(sound: Path, tmp_path: Path) -> None:
+    def newer(content: bytes) -> bytes:
+        return json.dumps(json.loads(content) | {"bundle": 99}).encode()
+
+    assert "upgrade" in refused(changed(sound, "manifest.json", newer), tmp_path / "out")
+
+
+def test_a_manifest_that_names_other_branches_than_the_history_is_refused(sound: Path, tmp_path: Path) -> None:
+    def other(content: bytes) -> bytes:
+        return json.dumps(json.loads(content) | {"branches": {"main": "0" * 64}}).encode()
+
+    assert "branches" in refused(changed(sound, "manifest.json", other), tmp_path / "out")
+
+
+# -- the store, by someone who seals what they change
+
+
+Rows = list[tuple[bytes, bytes]]
+
+
+def with_objects(sound: Path, path: Path, change: Callable[[Rows], Rows | None]) -> Path:
+    members = members_of(sound)
+    rows = [(key, members[OBJECTS][start : start + length]) for key, start, length in ROW.iter_unpack(members[INDEX])]
+    rows = change(rows) or rows
+    index, place = [], 0
+    for key, stored in rows:
+        index.append(ROW.pack(key, place, len(stored)))
+        place += len(stored)
+    members |= {OBJECTS: b"".join(stored for _, stored in rows), INDEX: b"".join(index)}
+    return with_members(path, members, sealed=True)
+
+
+def with_records(sound: Path, path: Path, change: Callable[[dict[bytes, bytes]], None]) -> Path:
+    members = members_of(sound)
+    records = dict(msgspec.msgpack.decode(members[RECORDS], type=list[tuple[bytes, bytes]]))
+    change(records)
+    return with_members(path, members | {RECORDS: msgspec.msgpack.encode(list(records.items()))}, sealed=True)
+
+
+def test_a_bundle_that_is_sealed_again_without_a_change_opens(sound: Path, tmp_path: Path) -> None:
+    opening.open_bundle(with_objects(sound, tmp_path / "b.agentnb", lambda rows: None), tmp_path)
+
+
+def test_an_object_that_is_not_what_its_id_says_is_refused(sound: Path, tmp_path: Path) -> None:
+    members = members_of(sound)
+    count = len(members[INDEX]) // ROW.size
+    for at in range(0, count, 3):
+
+        def flip(rows: Rows, at: int = at) -> None:
+            key, stored = rows[at]
+            rows[at] = key, stored[:-1] + bytes([stored[-1] ^ 0x10])
+
+        refused(with_objects(sound, tmp_path / "b.agentnb", flip), tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [Kind.COMMIT, Kind.TREE, Kind.CHUNK, Kind.SMALL])
+def test_a_missing_object_is_refused(sound: Path, tmp_path: Path, kind: bytes) -> None:
+    def drop(rows: Rows) -> Rows:
+        last = max(at for at, (key, _) in enumerate(rows) if key[:1] == kind)
+        return rows[:last] + rows[last + 1 :]
+
+    refused(with_objects(sound, tmp_path / "b.agentnb", drop), tmp_path / "out")
+
+
+def test_an_object_that_belongs_to_no_commit_is_refused(sound: Path, tmp_path: Path) -> None:
+    def smuggle(rows: Rows) -> Rows:
+        payload = b"smuggled"
+        return sorted([*rows, (Kind.CHUNK + address(payload), b"\x01\x00" + payload)])
+
+    assert "belong" in refused(with_objects(sound, tmp_path / "b.agentnb", smuggle), tmp_path / "out")
+
+
+def test_an_object_that_unpacks_to_far_more_is_refused_before_memory_is_taken(sound: Path, tmp_path: Path) -> None:
+    body = zstandard.ZstdCompressor().compress(bytes(200 << 20))
+
+    def bomb(rows: Rows) -> Rows:
+        return sorted([*rows, (Kind.SMALL + b"\0" * 32 + b"\1", b"\x01\x01" + body)])
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "unpack" in refused(with_objects(sound, tmp_path / "b.agentnb", bomb), tmp_path / "out")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"x/secret", b"x/masked", b"k/main", b"a/run", b"g/main\0aaaaaaaa", b"h/session", b"w/run", b"c" + b"1" * 33],
+)
+def test_a_record_that_no_bundle_has_is_refused(sound: Path, tmp_path: Path, record: bytes) -> None:
+    bad = with_records(sound, tmp_path / "b.agentnb", lambda records: records.update({record: b"\x92\x00\xc4\x01x"}))
+    assert "record" in refused(bad, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", [b"../../evil", b"a b", b"-x", b"", b"a..b", b"\xff", b"x.lock", b"a\x00b"])
+def test_a_branch_whose_name_git_would_refuse_is_refused(sound: Path, tmp_path: Path, name: bytes) -> None:
+    def rename(records: dict[bytes, bytes]) -> None:
+        records[b"r/heads/" + name] = records[b"r/heads/main"]
+
+    refused(with_records(sound, tmp_path / "b.agentnb", rename), tmp_path / "out")
+
+
+def test_a_branch_that_leads_nowhere_and_a_head_that_is_elsewhere_are_refused(sound: Path, tmp_path: Path) -> None:
+    def nowhere(records: dict[bytes, bytes]) -> None:
+        records[b"r/heads/main"] = msgspec.msgpack.encode([0, b"\0" * 32 + b"\1"])
+
+    def elsewhere(records: dict[bytes, bytes]) -> None:
+        records[b"h/"] = msgspec.msgpack.encode([0, "other", b"\0" * 32 + b"\1", ""])
+
+    def newer(records: dict[bytes, bytes]) -> None:
+        records[b"x/format"] = msgspec.msgpack.encode([0, 99])
+
+    for change in (nowhere, elsewhere, newer, dict.clear):
+        refused(with_records(sound, tmp_path / "b.agentnb", change), tmp_path / "out")
+
+
+def test_a_history_that_goes_in_a_circle_cannot_be_made(sound: Path) -> None:
+    """A commit names its parents by digests of them, so a circle would need a digest that holds itself."""
+    with closing(Repository.open(sound, create=False)) as repo:
+        for _, commit in repo.log():
+            assert all(
+                isinstance(decode_commit(repo.objects.get(Kind.COMMIT, parent)).time_ns, int)
+                for parent in commit.parents
+            )
+
+
+# -- a pickle that runs code
+
+
+def test_a_pickle_that_would_run_code_is_never_executed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither where it is looked at nor where it is opened, loaded as plain data, or exported again."""
+    ran = tmp_path / "ran"
+    (tmp_path / "evil").mkdir()
+    code = f"class Evil:\n    def __reduce__(self):\n        import os\n        return (os.mkdir, ({str(ran)!r},)) if armed else (Evil, ())\narmed = False"
+    with pytest.MonkeyPatch.context() as other:
+        other.setenv("XDG_DATA_HOME", str(tmp_path / "their-data"))
+        bundle = make_bundle(
+            tmp_path / "evil",
+            code,
+            "e = [1, Evil()]",
+            "import os, functools\nf = functools.partial(os.mkdir, 'x')\nn = 1",
+        )
+    made = opening.open_bundle(bundle, tmp_path)
+    with closing(LoadingRepository.open(made.store, create=False)) as repo:
+        snapshot = repo.at("HEAD")
+        for name in ("e", "f", "Evil"):
+            with pytest.raises(AgentKernelError, match="needs"):
+                snapshot[name]
+        assert snapshot["n"] == 1
+    assert not ran.exists()
+    assert capsys.readouterr().out == ""
+
+
+# -- noise
+
+
+def _noise(content: bytes, seed: int) -> bytes:
+    rng = random.Random(seed)
+    made = bytearray(content)
+    kind = rng.randrange(6)
+    if kind == 0:
+        for _ in range(rng.randrange(1, 8)):
+            made[rng.randrange(len(made))] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        del made[rng.randrange(len(made)) :]
+    elif kind == 2:
+        at = rng.randrange(len(made))
+        made[at:at] = rng.randbytes(rng.randrange(1, 64))
+    elif kind == 3:
+        at = rng.randrange(len(made))
+        del made[at : at + rng.randrange(1, 64)]
+    elif kind == 4:
+        at = rng.randrange(len(made))
+        made[at : at + 64] = rng.randbytes(64)
+    else:
+        one, other = sorted(rng.randrange(len(made)) for _ in range(2))
+        made[one : one + 40], made[other : other + 40] = made[other : other + 40], made[one : one + 40]
+    return bytes(made)
+
+
+def _sealed_noise(sound: Path, path: Path, seed: int) -> Path:
+    """Noise within one member, sealed again: the digests match, so what lies below has to hold."""
+    rng = random.Random(seed)
+    members = members_of(sound)
+    name = rng.choice([OBJECTS, INDEX, RECORDS])
+    members[name] = _noise(members[name], seed)
+    return with_members(path, members, sealed=True)
+
+
+def _opens_or_refuses(path: Path, sound: Path, folder: Path) -> None:
+    folder.mkdir()
+    began = time.perf_counter()
+    why, store = "", Path()
+    try:
+        store = opening.open_bundle(path, folder).store
+    except REFUSED as error:
+        why = str(error)
+    if why:
+        assert "\n" not in why
+        assert not list(folder.rglob("*"))
+    else:  # it holds what it held: what changed says nothing
+        with (
+            closing(Repository.open(store, create=False)) as repo,
+            closing(Repository.open(sound, create=False)) as whole,
+        ):
+            assert repo.verify().is_sound
+            assert repo.branches() == whole.branches()
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_noise(sound: Path, tmp_path: Path, start: int) -> None:
+    _go_through_noise(sound, tmp_path, range(start, start + 50))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 6000, 250))
+def test_much_noise(sound: Path, tmp_path: Path, start: int) -> None:
+    _go_through_noise(sound, tmp_path, range(start, start + 250))
+
+
+def _go_through_noise(sound: Path, folder: Path, seeds: range) -> None:
+    whole = sound.read_bytes()
+    for seed in seeds:
+        path = folder / f"{seed}.agentnb"
+        if seed % 2:
+            _sealed_noise(sound, path, seed)
+        else:
+            path.write_bytes(_noise(whole, seed))
+        _opens_or_refuses(path, sound, folder / f"out{seed}")

@@ -1,0 +1,275 @@
+"""Values whose maker is not trusted: plain data comes as it was, and nothing that could run code is built."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pickletools
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent_kernel.errors import LoadError, UntrustedValueError
+from agent_kernel.session import Repository
+from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.values.plain_streams import PlainUnpickler
+from tests.support.notebooks import Notebook
+
+PLAIN = {
+    "numbers": "v = [0, -1, 2**100, 1.5, float('inf'), 1j, True, None]",
+    "texts": "v = ['a', 'ß', '', b'bytes', bytearray(b'q')]",
+    "containers": "v = {'a': (1, [2]), frozenset({3}): {4, 5}, None: range(3), 'slice': slice(1, None)}",
+    "shared": "inner = [1]; v = [inner, inner, {'k': inner}]",
+    "circle": "v = [1]; v.append(v)",
+    "days": "import datetime as d; v = [d.datetime(2020, 1, 2, tzinfo=d.UTC), d.date(2020, 1, 1), d.timedelta(1), d.time(3)]",
+    "exact": "from decimal import Decimal; from fractions import Fraction; v = [Decimal('1.10'), Fraction(1, 3)]",
+    "named": "import uuid, pathlib; v = [uuid.UUID(int=3), pathlib.PurePosixPath('a/b')]",
+    "counted": "import collections as c; v = [c.Counter('aab'), c.OrderedDict(a=1), c.defaultdict(list, x=[1]), c.deque([1, 2], 5)]",
+    "long list": "v = list(range(30_000))",
+    "long dict": "v = {str(k): k for k in range(30_000)}",
+    "array": "import numpy as np; v = np.arange(12.0).reshape(3, 4)",
+    "columns first": "import numpy as np; v = np.asfortranarray(np.arange(12).reshape(3, 4))",
+    "read-only": "import numpy as np; v = np.arange(3); v.flags.writeable = False",
+    "days of numpy": "import numpy as np; v = np.array(['2020-01-01', 'NaT'], 'M8[ns]')",
+    "texts of numpy": "import numpy as np; v = np.array(['ab', 'c'])",
+    "objects of numpy": "import numpy as np; v = np.array([1, 'a', None, [2]], object)",
+    "column of objects": "import numpy as np; v = np.array(['w%d' % (k % 50) for k in range(20_000)], object)",
+    "number of numpy": "import numpy as np; v = [np.float64(3), np.int8(-1), np.bool_(True), np.datetime64('2020-01-01')]",
+    "dtype": "import numpy as np; v = np.dtype('<f8')",
+    "masked": "import numpy as np; v = np.ma.array([1, 2], mask=[0, 1])",
+    "two of one memory": "import numpy as np; a = np.arange(10); v = [a, a[2:5]]",
+    "table": (
+        "import pandas as pd\nv = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', None], 'z': pd.Categorical(['u', 'v']),"
+        " 'w': pd.to_datetime(['2020-01-01', '2021-01-01']), 'b': [True, False], 'i': pd.array([1, None], dtype='Int64')})"
+    ),
+    "series": "import pandas as pd; v = pd.Series([1, 2], index=['a', 'b'], name='q')",
+    "index": "import pandas as pd; v = pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')], names=['n', 'm'])",
+    "dates": "import pandas as pd; v = pd.date_range('2020', periods=3, tz='UTC')",
+    "periods": "import pandas as pd; v = pd.period_range('2020', periods=2, freq='M')",
+    "moments": "import pandas as pd; v = [pd.Timestamp('2020'), pd.Timedelta(1, 'D'), pd.Timestamp('2020', tz='UTC')]",
+    "module": "import numpy as v",
+}
+MORE = {
+    "function": ("def v(): return 1", "a function of the notebook"),
+    "class": ("class v: pass", "the class v"),
+    "instance": ("class C: pass\nv = [1, C()]", "the class C"),
+    "partial": ("import functools; v = functools.partial(print, 1)", "partial"),
+    "method of a library": ("import os; v = os.system", "system"),
+    "pattern": ("import re; v = re.compile('a')", "compile"),
+    "model": ("from sklearn.linear_model import Ridge; v = Ridge()", "Ridge"),
+    "module of one's own": ("import tests.support as v", "module tests.support"),
+    "structures": ("import numpy as np; v = np.zeros(2, [('a', 'i4'), ('b', 'O')])", ""),
+    "figure": ("import matplotlib.figure; v = matplotlib.figure.Figure()", "Figure"),
+    "generator": ("import numpy as np; v = np.random.default_rng(0)", ""),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_data_comes_as_it_was(name: str, tmp_path: Path) -> None:
+    with Notebook(Repository.open(tmp_path / "store")) as nb:
+        nb.run(PLAIN[name])
+        assert nb.session.head is not None
+        told = Snapshot(nb.repo, nb.session.head, plain=True)["v"]
+        assert portrait(told) == portrait(nb.look("v"))
+    nb.repo.close()
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_is_more_than_data_is_refused_and_named(name: str, tmp_path: Path) -> None:
+    code, what = MORE[name]
+    with Notebook(Repository.open(tmp_path / "store")) as nb:
+        nb.run(code)
+        assert nb.session.head is not None
+        with pytest.raises(LoadError, match=f"needs .*{what}"):
+            Snapshot(nb.repo, nb.session.head, plain=True)["v"]
+    nb.repo.close()
+
+
+def portrait(value: Any, seen: tuple[int, ...] = ()) -> object:
+    """All of a value that makes it that value: types, content, what is one object."""
+    if id(value) in seen:
+        return ("again", seen.index(id(value)))
+    seen = (*seen, id(value))
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind, tuple(portrait(item, seen) for item in value)
+    if isinstance(value, dict):
+        return kind, tuple((portrait(key, seen), portrait(item, seen)) for key, item in value.items())
+    if kind is np.ndarray and value.dtype == object:
+        return kind, value.shape, tuple(portrait(item, seen) for item in value.flat)
+    if isinstance(value, np.ndarray):
+        return (
+            kind,
+            str(value.dtype),
+            value.shape,
+            value.flags.writeable,
+            value.flags.f_contiguous,
+            value.tobytes(),
+            repr(value),
+        )
+    if kind.__module__.startswith("pandas"):
+        return (
+            kind,
+            repr(value),
+            repr(getattr(value, "dtypes", getattr(value, "dtype", None))),
+            pickle.dumps(list(getattr(value, "columns", ()))),
+        )
+    return kind, repr(value)
+
+
+def test_names_that_share_a_value_still_do(tmp_path: Path) -> None:
+    with Notebook(Repository.open(tmp_path / "store")) as nb:
+        nb.run("a = [1]\nb = a\nc = {'a': a}")
+        assert nb.session.head is not None
+        found = Snapshot(nb.repo, nb.session.head, plain=True)
+        assert found["a"] is found["b"]
+        assert found["c"]["a"] is found["a"]  # type: ignore[index]
+    nb.repo.close()
+
+
+# -- streams that somebody wrote by hand
+
+
+def read(stream: bytes, *buffers: bytes) -> object:
+    return PlainUnpickler(io.BytesIO(stream), iter([Stored(content) for content in buffers]), []).load()
+
+
+class Stored:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.size = len(content)
+
+    def read_into(self, target: memoryview) -> None:
+        target[:] = self._content
+
+
+def named(module: str, name: str) -> bytes:
+    return b"\x8c" + bytes([len(module)]) + module.encode() + b"\x8c" + bytes([len(name)]) + name.encode() + b"\x93"
+
+
+def call(function: bytes, *arguments: object) -> bytes:
+    """A stream that calls a function with plain arguments."""
+    packed = pickle.dumps(arguments, 4)[2:-1]
+    if packed[:1] == b"\x95":
+        packed = packed[9:]
+    return b"\x80\x04" + function + packed + b"R."
+
+
+RESTORE = "agent_kernel.values.restore"
+HARMFUL: dict[str, Callable[[], bytes]] = {
+    "os.system": lambda: call(named("os", "system"), "touch ran"),
+    "posix.system": lambda: call(named("posix", "system"), "touch ran"),
+    "builtins.eval": lambda: call(named("builtins", "eval"), "open('ran', 'w')"),
+    "builtins.getattr": lambda: call(named("builtins", "getattr"), 1, "real"),
+    "by a text": lambda: b"cos\nsystem\n(S'touch ran'\ntR.",
+    "by its name through us": lambda: call(named(f"{RESTORE}.code", "by_name"), "os", "system"),
+    "a dotted name": lambda: call(named("collections", "abc.sys.modules"), 1),
+    "a dotted name of pandas": lambda: call(named("pandas", "io.pickle.read_pickle"), "evil"),
+    "a name of pandas that reads files": lambda: call(named("pandas", "read_pickle"), "evil"),
+    "a module that is made": lambda: call(named(f"{RESTORE}.code", "module"), "antigravity"),
+    "a module beside it": lambda: call(named(f"{RESTORE}.code", "module"), "evil_module"),
+    "another restorer": lambda: call(named(f"{RESTORE}.code", "function"), 1),
+    "the registry of extensions": lambda: b"\x80\x04\x82\x01.",
+    "an old instance": lambda: b"(ios\nsystem\n.",
+    "an object": lambda: b"(" + named("os", "system") + b"\x8c\x09touch rano.",
+    "new with keywords": lambda: b"\x80\x04" + named("pandas", "DataFrame") + b")}\x92.",
+    "the state of a function": lambda: b"\x80\x04" + named("builtins", "dict") + b"}\x8c\x01a\x8c\x01bsb.",
+    "the state of a class": lambda: b"\x80\x04" + named("collections", "Counter") + b"}\x8c\x08__init__\x8c\x01bsb.",
+    "memory as objects": lambda: (
+        b"\x80\x05" + named(f"{RESTORE}.arrays", "array") + b"\x97\x8c\x01OK\x01\x85\x8c\x01Ct\x94R."
+    ),
+    "a call of a text": lambda: b"\x80\x04\x8c\x01a)R.",
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_stream_that_means_harm_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil_module.py").write_text("open('ran', 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises((UntrustedValueError, pickle.UnpicklingError, TypeError, AttributeError, IndexError)):
+        read(HARMFUL[name]())
+    assert not (tmp_path / "ran").exists()
+    assert "evil_module" not in sys.modules
+    assert "antigravity" not in sys.modules
+
+
+def test_memory_is_never_taken_for_references(tmp_path: Path) -> None:
+    """An array of objects made of bytes would follow addresses that somebody chose."""
+    for dtype in ("O", "|O8", [("a", "O")]):
+        for function, arguments in (
+            ("small_array", (b"\x41" * 8, dtype, (1,), True)),
+            ("object_array_bare", ((1,), "C", dtype)),
+        ):
+            with pytest.raises((UntrustedValueError, TypeError)):
+                read(call(named(f"{RESTORE}.arrays", function), *arguments))
+
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (-1,), (3, -1), (2,), (1 << 62, 1 << 62)])
+def test_the_shape_of_an_array_has_to_fit_its_memory(shape: tuple[int, ...]) -> None:
+    with pytest.raises((UntrustedValueError, ValueError)):
+        read(call(named(f"{RESTORE}.arrays", "small_array"), b"\0" * 8, "<f8", shape, True))
+
+
+def test_a_view_has_to_lie_within_its_array() -> None:
+    array = call(named(f"{RESTORE}.arrays", "small_array"), b"\0" * 8, "<f8", (1,), True)[2:-1]
+    for offset, shape, strides in ((800, (1,), (8,)), (0, (100,), (8,)), (0, (2,), (1 << 40,)), (-800, (1,), (8,))):
+        rest = b"".join(pickle.dumps(part, 2)[2:-1] for part in (offset, shape, strides, "<f8", True))
+        stream = b"\x80\x04" + named(f"{RESTORE}.arrays", "view") + b"(" + array + rest + b"tR."
+        with pytest.raises((UntrustedValueError, ValueError, TypeError)):
+            read(stream)
+
+
+def test_noise_in_streams_ends_in_an_error_or_in_data() -> None:
+    """In a process of its own, since what lies below is C: it may refuse, but it must not die or run anything."""
+    done = subprocess.run(
+        [sys.executable, "-c", _NOISE],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "done"
+
+
+_NOISE = """
+import io, pickle, random, sys
+import numpy as np, pandas as pd
+from agent_kernel.repository import read_blob
+from agent_kernel.session import Repository, bind
+from tests.values.test_plain_streams import PlainUnpickler, Stored
+rng = random.Random(1)
+frame = pd.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"], "z": pd.Categorical(["u", "v"]), "w": pd.to_datetime(["2020", "2021"])})
+sys.addaudithook(lambda event, what: print(event, what) if event in ("os.system", "subprocess.Popen", "pickle.find_class") else None)
+namespace = {"v": frame, "w": np.arange(3.0), "x": {"a": [1, (2, "y")]}, "y": pd.date_range("2020", periods=3)}
+repo = Repository.open("memory:")
+session = bind(namespace, repo)
+session.commit("all")
+for name in "vwxy":
+    manifest = repo.read_manifest(repo.tree_at(session.head).get(name))
+    stream, *buffers = [bytes(read_blob(repo.objects, blob)) for blob in manifest.blobs]
+    for turn in range(400):
+        made = bytearray(stream)
+        for _ in range(rng.randrange(1, 4)):
+            made[rng.randrange(len(made))] = rng.randrange(256)
+        try:
+            repr(PlainUnpickler(io.BytesIO(bytes(made)), iter([Stored(one) for one in buffers]), []).load())
+        except Exception:
+            pass
+print("done")
+"""
+
+
+def test_the_streams_above_are_what_they_seem() -> None:
+    """Each is a pickle that the standard library takes apart; so none is refused for being none."""
+    for name, make in HARMFUL.items():
+        if name != "memory as objects":
+            assert list(pickletools.genops(make())), name
