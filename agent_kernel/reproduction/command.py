@@ -37,7 +37,9 @@ _TIMEOUT_S: Final = 600.0
 
 def parser() -> Parser:
     parser = Parser("agent-kernel reproduce", _HELP)
-    parser.takes("place", "place", optional=False, help="a store, or a notebook; one without a store is run twice")
+    parser.takes(
+        "place", "place", optional=False, help="a store, a bundle, or a notebook; one without a store is run twice"
+    )
     parser.value(
         "--ref", metavar="REF", kind="ref", help="the commit to reproduce (default: the head of the branch used last)"
     )
