@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
     from agent_kernel.errors import FileNotWrittenError as FileNotWrittenError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
+    from agent_kernel.errors import KernelStartError as KernelStartError
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
     from agent_kernel.errors import MergeChoiceError as MergeChoiceError
@@ -123,6 +124,7 @@ __all__ = [
     "FileNotWrittenError",
     "FunctionModel",
     "InvalidRefNameError",
+    "KernelStartError",
     "Limits",
     "Live",
     "LoadError",

@@ -1,4 +1,4 @@
-"""The command line: `agent-kernel VERB STORE …`, the commands of `%agent` on a store, without a notebook; and `install`.
+"""The command line: `agent-kernel VERB STORE …`, the commands of `%agent` on a store, without a notebook; `reproduce` and `install`.
 
 One command finds the store, holds its branch where something is written, runs the verb and prints the answer.
 
@@ -12,14 +12,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.bundle.commands import open_command
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import BUNDLE, find_store
@@ -137,13 +138,16 @@ def _dispatch(words: Sequence[str]) -> int:
     try:
         if words[0] == "install":
             return _print(install(words[1:]), as_json=False)
+        if words[0] == "reproduce":
+            return _reproduce(words[1:])
         if words[0] == "open":
+            from agent_kernel.bundle.commands import open_command
+
             with progress_bar() as progress:
                 opened = open_command(words[1:], progress)
             return _print(opened, as_json=wants_json(words))
-        verb = command_named(
-            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "open", "install", "mcp"]
-        )
+        others = ["open", "reproduce", "install", "mcp"]
+        verb = command_named(words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), *others])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])
@@ -161,9 +165,10 @@ def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
     opening = Command("open", "verify a bundle, and make its notebook and its store", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
+    reproduce = Command("reproduce", "run a history again in a fresh kernel, and say what comes out the same", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, opening, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, opening, reproduce, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:
@@ -205,6 +210,28 @@ def _with_another_bundle(repo: Repository, verb: Command, options: Namespace) ->
     with beside(repo, Path(options.old)) as both:
         options.old, options.new = "HEAD", THEIRS
         yield both
+
+
+def _reproduce(words: Sequence[str]) -> int:
+    from agent_kernel.reproduction import command as reproduction
+
+    options = reproduction.parser().read(words)
+    with progress_bar() as progress, ended_by_sigterm():
+        result = reproduction.reproduce(options, progress)
+    return _print(result, as_json=options.json)
+
+
+@contextmanager
+def ended_by_sigterm() -> Generator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what it started is stopped and cleaned up."""
+    if threading.current_thread() is not threading.main_thread():  # no other one may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _only_reads(verb: Command, options: Namespace) -> bool:

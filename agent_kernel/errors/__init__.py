@@ -43,6 +43,7 @@ __all__ = [
     "DamagedObjectError",
     "FileNotWrittenError",
     "InvalidRefNameError",
+    "KernelStartError",
     "LoadError",
     "LostValueError",
     "MergeChoiceError",
@@ -231,6 +232,16 @@ class StoreReadOnlyError(StoreUnavailableError):
     """The store's files or folder cannot be written."""
 
     reason: str = "it is read-only"
+
+
+class KernelStartError(AgentKernelError):
+    """The fresh kernel that cells are to be run in does not start."""
+
+    python: str
+    reason: str = "it needs ipykernel, and agent-kernel of this release"
+
+    def __str__(self) -> str:
+        return f"no kernel starts with {self.python}: {self.reason}"
 
 
 # -- what a variable raises: it is not there, or its value could not be saved or rebuilt

@@ -27,6 +27,8 @@ def _mark(repo: Repository) -> bytes | None:
 
 # Secrets of stores that are trusted as long as this process lives, because the list cannot be written.
 _only_here: set[str] = set()
+# By secret, where stores lie that this process made for itself alone: they are gone before it ends, and nobody lists them.
+_temporary: dict[str, str] = {}
 
 
 def _list() -> Path:
@@ -44,7 +46,7 @@ def register(repo: Repository) -> None:
     if repo.store.url.startswith("memory:"):  # trusted as long as it lives
         return
     line = f"{secret.hex()} {repo.store.url}"
-    if line in _lines():
+    if secret.hex() in _temporary or line in _lines():
         return
     try:
         _add(line)
@@ -52,6 +54,21 @@ def register(repo: Repository) -> None:
         _only_here.add(secret.hex())
     else:
         _only_here.discard(secret.hex())
+
+
+def create_secret(repo: Repository) -> str:
+    """Give a store that was just made a secret that no list has, and return it: `trust_temporarily` trusts it by that."""
+    secret = secrets.token_bytes(16)
+    repo.set_setting(_SETTING, secret)
+    return secret.hex()
+
+
+def trust_temporarily(secret: str, url: str) -> None:
+    """Trust the store with this secret until the process ends, without a trace in the list.
+
+    For a store that goes away with whoever made it. Every process that is to load its values says so itself.
+    """
+    _temporary[secret] = url
 
 
 def _add(line: str) -> None:
@@ -104,12 +121,12 @@ def require(repo: Repository) -> None:
 
 
 def _read_known() -> set[str]:
-    return {line.partition(" ")[0] for line in _lines()} | _only_here
+    return {line.partition(" ")[0] for line in _lines()} | _only_here | _temporary.keys()
 
 
 def _places() -> set[str]:
     """Where trusted stores were when they were trusted."""
-    return {line.partition(" ")[2] for line in _lines()}
+    return {line.partition(" ")[2] for line in _lines()} | set(_temporary.values())
 
 
 def _lines() -> list[str]:

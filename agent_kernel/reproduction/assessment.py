@@ -1,0 +1,322 @@
+"""Say of each cell, variable and output of a line how it came out the second time, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from agent_kernel.commands.diff import environment_changes, environment_of
+from agent_kernel.commands.text import list_names
+from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure
+from agent_kernel.reproduction.code import Code, names_set
+from agent_kernel.reproduction.comparison import (
+    Side,
+    StateComparison,
+    Verdict,
+    compare_outputs,
+    shown_by,
+    shown_in_file,
+)
+from agent_kernel.reproduction.equality import Tolerance
+from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
+from agent_kernel.values import summaries
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.reproduction.line import Line, LineCell
+    from agent_kernel.reproduction.runner import Ran, Rerun
+
+__all__ = ["Settings", "assess"]
+
+_DISTRIBUTIONS: Final = {
+    "sklearn": "scikit-learn",
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "bs4": "beautifulsoup4",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How it is run and compared. `outputs`: also what cells show."""
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    outputs: bool = True
+    timeout_s: float = 600.0
+    python: str = sys.executable
+
+
+def assess(
+    line: Line, recorded: Side, again: Rerun, cwd: Path, settings: Settings, what: str, first: Rerun | None = None
+) -> Reproduction:
+    """Compare a line of cells with its second run.
+
+    Args:
+        recorded: where the commits of the line are.
+        cwd: where the cells ran.
+        what: the line in words.
+        first: of a document, the run that made those commits.
+    """
+    return _Assessment(settings, line, recorded, again, cwd, first).report(what)
+
+
+_EDITED: Final = (Cause("code", "its code was edited since it ran"),)
+
+
+class _Assessment:
+    """Goes through the cells of a line and says how each came out."""
+
+    def __init__(
+        self, settings: Settings, line: Line, recorded: Side, again: Rerun, cwd: Path, first: Rerun | None = None
+    ) -> None:
+        self._settings, self._line, self._again, self._first = settings, line, again, first
+        self._recorded = recorded
+        fresh = Side(again.repo, again.secret)
+        self._states = StateComparison(recorded, fresh, settings.tolerance, settings.python, cwd)
+        self._tracer = Tracer(cwd)
+        self._set_by = _names_set_by(line)
+        self._keeps_outputs = any(
+            cell.record is not None and cell.record.cell is not None and cell.record.cell.outputs for cell in line.cells
+        )
+        self._has_saved_outputs = any(cell.saved for cell in line.cells)  # else they were cleared
+        self._environment = self._find_environment()
+        self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
+
+    def report(self, what: str) -> Reproduction:
+        verdicts, last = self._compare_states()
+        cells = tuple(self._cell(cell, verdicts.get(cell.position, {})) for cell in self._line.cells)
+        return Reproduction(
+            "", what, self._python(), cells, self._variables(last), self._environment, tuple(self._notes())
+        )
+
+    def _python(self) -> str:
+        head = self._again.head
+        found = environment_of(self._again.repo, None if head is None else self._again.repo.commit_at(head))
+        return f"Python {found.python}" if found is not None else self._settings.python
+
+    def _notes(self) -> list[str]:
+        notes: list[str] = []
+        if self._again.ended:
+            notes.append(f"{self._again.ended[0].upper()}{self._again.ended[1:]}; the cells after it were not run.")
+        if not self._recorded.loads:
+            notes.append(
+                "The store is not trusted: none of its values is loaded, and some cannot be compared without that."
+            )
+        if self._line.brought:
+            names = list_names(list(self._line.brought))
+            said = "taken from the history" if self._recorded.loads else "missing in the second run"
+            notes.append(f"No cell of this line makes these, so they are {said}: {names}.")
+        if self._settings.outputs and not self._keeps_outputs and self._first is None:
+            notes.append("The history keeps no outputs, so they are not compared.")
+        return notes
+
+    def _find_environment(self) -> tuple[tuple[str, str, str, str], ...]:
+        if self._line.tip is None or self._again.head is None:
+            return ()
+        commits = self._recorded.repo.commit_at(self._line.tip), self._again.repo.commit_at(self._again.head)
+        before, after = environment_of(self._recorded.repo, commits[0]), environment_of(self._again.repo, commits[1])
+        return tuple(environment_changes(before, after)) if before is not None and after is not None else ()
+
+    def _compare_states(self) -> tuple[dict[int, dict[str, Verdict]], dict[str, Verdict]]:
+        """The variables that each cell changed on either side, and all of them at the end."""
+        names: dict[tuple[ObjectId, ObjectId], list[str]] = {}
+        of_cell: dict[int, tuple[tuple[ObjectId, ObjectId], list[str]]] = {}
+        for cell in self._line.cells:
+            again = self._again.commits.get(cell.position)
+            if cell.commit is None or cell.record is None or again is None:
+                continue
+            pair = cell.commit, again[0]
+            changed = _changed(cell.record, again[1])
+            names.setdefault(pair, []).extend(changed)
+            of_cell[cell.position] = pair, changed
+        end: tuple[ObjectId, ObjectId] | None = None
+        if self._line.tip is not None and self._again.head is not None and not self._again.ended:
+            end = self._line.tip, self._again.head
+            names.setdefault(end, []).extend(self._names_at(*end))
+        found = self._states.compare(names, names)
+        cells = {
+            position: {name: found[pair][name] for name in changed} for position, (pair, changed) in of_cell.items()
+        }
+        return cells, {} if end is None else {name: found[end][name] for name in self._names_at(*end)}
+
+    def _names_at(self, tip: ObjectId, head: ObjectId) -> list[str]:
+        trees = self._recorded.repo.tree_at(tip), self._again.repo.tree_at(head)
+        return sorted({name for tree in trees for name in tree.names() if not name.startswith("\0")})
+
+    def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
+        told = CellReport(cell.position, cell.number, summaries.mask_code(cell.source)[0])
+        if cell.skipped:
+            return replace(told, note=f"not run: {cell.skipped}", is_run=False)
+        ran = self._again.ran.get(cell.position)
+        causes = self._tracer.look_at(cell)
+        if ran is None:
+            self._tracer.differs((change.name for change in cell.record.changed) if cell.record else (), cell.position)
+            return replace(told, note=f"not run: {self._again.ended}", is_run=False)
+        failure = self._failure(cell, ran)
+        if failure is not None:
+            failure = replace(failure, text=summaries.mask_text(failure.text, summaries.mask_code(cell.source)[1]))
+        if cell.commit is None and self._first is None:
+            self._causes |= dict.fromkeys(
+                names_set(Code(cell.source).tree), (Cause("code", f"cell {cell.position} is new"),)
+            )
+            return replace(
+                told, failure=failure, note="it is new: the history has no run of it", duration_s=ran.duration_s
+            )
+        variables = tuple(
+            self._variable(cell, name, verdict, causes, failed=failure is not None)
+            for name, verdict in verdicts.items()
+        )
+        if failure is not None and cell.record is not None:
+            self._tracer.differs((change.name for change in cell.record.changed), cell.position)
+        shown, shown_causes = self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
+        saved, saved_causes = self._saved(cell, causes) if self._settings.outputs and failure is None else (None, ())
+        return replace(
+            told,
+            failure=failure,
+            variables=variables,
+            shown=shown,
+            saved=saved,
+            causes=shown_causes,
+            saved_causes=saved_causes,
+            duration_s=ran.duration_s,
+        )
+
+    def _failure(self, cell: LineCell, ran: Ran) -> Cause | None:
+        first = self._first.ran.get(cell.position) if self._first is not None else None
+        if first is not None and first.status != "ok" and ran.status == "ok":
+            return replace(self._cause_of(cell, first), text=f"only the first time: {self._cause_of(cell, first).text}")
+        if ran.status == "ok" or (ran.status == "error" and ran.error in _expected_errors(cell)):
+            return None
+        return self._cause_of(cell, ran)
+
+    def _cause_of(self, cell: LineCell, ran: Ran) -> Cause:
+        later = {
+            name for name, positions in self._set_by.items() if any(position > cell.position for position in positions)
+        }
+        cause = cause_of_failure(ran, cell, later, self._line.brought, self._settings.timeout_s)
+        if cause.kind == "hidden state":
+            name = cause.text.split()[1].rstrip(",")
+            if name in self._tracer.differing:
+                return Cause(
+                    "follows", f"reads {name}, which cell {self._tracer.differing[name]} did not set this time"
+                )
+        return cause
+
+    def _variable(
+        self, cell: LineCell, name: str, verdict: Verdict, causes: CellCauses, *, failed: bool
+    ) -> VariableReport:
+        if verdict.outcome == "same":
+            self._tracer.is_same([name])
+            self._causes.pop(name, None)
+            return VariableReport(name, verdict, (), cell.position)
+        found: tuple[Cause, ...] = ()
+        if verdict.outcome != "not comparable":
+            if failed:
+                found = (Cause("follows", f"cell {cell.position} failed"),)
+            else:
+                found = _EDITED if cell.is_edited else causes.of_names.get(name) or self._without_evidence(cell, causes)
+        if verdict.outcome == "different":
+            self._tracer.differing.pop(name, None)
+            self._tracer.differs([name], cell.position)
+        self._causes[name] = found
+        return VariableReport(name, verdict, found, cell.position)
+
+    def _without_evidence(self, cell: LineCell, causes: CellCauses) -> tuple[Cause, ...]:
+        """Where the code that set it says nothing: the rest of the cell, or what it ran on."""
+        if causes.of_outputs:
+            return causes.of_outputs
+        modules = {_DISTRIBUTIONS.get(one, one).lower().replace("_", "-") for one in self._tracer.modules_of(cell)}
+        changed = [(name, old, new) for _, name, old, new in self._environment if name in modules or name == "python"]
+        if changed:
+            return tuple(
+                Cause("environment", f"another version: {name} {old or 'none'} → {new or 'none'}")
+                for name, old, new in changed
+            )
+        return (Cause("unknown", "the code does not show why"),)
+
+    def _outputs(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
+        again = self._again.commits.get(cell.position)
+        if cell.record is None or again is None or (self._first is None and not self._keeps_outputs):
+            return None, ()
+        old, new = shown_by(self._recorded.repo, cell.record), shown_by(self._again.repo, again[1])
+        if not old and not new:
+            return None, ()
+        verdict = compare_outputs(old or [], new or [], self._settings.tolerance, cell.source)
+        return verdict, self._causes_of_outputs(cell, verdict, causes)
+
+    def _causes_of_outputs(self, cell: LineCell, verdict: Verdict, causes: CellCauses) -> tuple[Cause, ...]:
+        if verdict.outcome != "different":
+            return ()
+        return _EDITED if cell.is_edited else causes.of_outputs or self._without_evidence(cell, causes)
+
+    def _saved(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
+        """What the file has, against what the first run showed."""
+        if not self._has_saved_outputs or cell.saved is None or cell.record is None:
+            return None, ()
+        if cell.number is None and not cell.saved:
+            return None, ()
+        old, new = shown_in_file(cell.saved), shown_by(self._recorded.repo, cell.record)
+        if not old and not new:
+            return None, ()
+        verdict = compare_outputs(old, new or [], self._settings.tolerance, cell.source)
+        if verdict.outcome != "different":
+            return verdict, ()
+        order = _order_of(self._line, cell)
+        return verdict, order or self._causes_of_outputs(cell, verdict, causes)
+
+    def _variables(self, last: Mapping[str, Verdict]) -> tuple[VariableReport, ...]:
+        found: list[VariableReport] = []
+        for name, verdict in last.items():
+            causes = self._causes.get(name, ()) if verdict.outcome != "same" else ()
+            if verdict.outcome == "different" and name in self._line.brought:
+                verdict = Verdict("not comparable", (), "no cell of the line makes it")
+                causes = (Cause("brought", f"it came from {self._line.brought[name]}, and from no cell"),)
+            found.append(
+                VariableReport(
+                    name, verdict, causes, self._tracer.differing.get(name, 0) if verdict.outcome != "same" else 0
+                )
+            )
+        return tuple(found)
+
+
+def _changed(old: Commit, new: Commit) -> list[str]:
+    return list(
+        dict.fromkeys(
+            change.name for commit in (old, new) for change in commit.changed if not change.name.startswith("\0")
+        )
+    )
+
+
+def _names_set_by(line: Line) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for cell in line.cells:
+        names = names_set(Code(cell.source).tree)
+        if cell.record is not None:
+            names |= {change.name for change in cell.record.changed if change.how != "-"}
+        for name in names:
+            found.setdefault(name, []).append(cell.position)
+    return found
+
+
+def _expected_errors(cell: LineCell) -> set[str]:
+    """The errors with which it ended before, so that ending so again is no failure."""
+    found = {output.name for output in cell.saved or () if output.kind == "error"}
+    if cell.saved is None and cell.record is not None and cell.record.status != "ok" and cell.record.cell is not None:
+        found.add(cell.record.cell.error.partition(":")[0].strip())
+    return found
+
+
+def _order_of(line: Line, cell: LineCell) -> tuple[Cause, ...]:
+    """Whether the file's cells ran in another order than they stand in when it was saved."""
+    if cell.number is None:
+        return (Cause("hidden state", "the file does not say when the cell ran"),)
+    before = [one for one in line.cells if one.position < cell.position and one.number is not None]
+    later = [one for one in before if one.number is not None and one.number > cell.number]
+    if later:
+        return (Cause("hidden state", f"when the file was saved, [{later[0].number}] above it had run after it"),)
+    return ()

@@ -1,0 +1,243 @@
+"""Which cells are run again: those on the line that leads to a commit, or those of a notebook's document.
+
+The line goes from a commit to its first parent, and from a rollback or an undo to the commit that it went back to: what
+was left behind there made nothing of the state that is reproduced. Each run of a cell is on it, in the order of the runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from agent_kernel.agents.agent_undo import goes_on_from
+from agent_kernel.commands.scope import UsageProblem
+from agent_kernel.repository import short
+from agent_kernel.reproduction.code import Code, names_read, names_set
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.session import Repository
+
+__all__ = ["Brought", "Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
+
+_HEADER: Final = re.compile(r"\s*%%agent\b[^\n]*\n?")
+
+
+@dataclass(frozen=True)
+class SavedOutput:
+    """One output in the notebook's file, in the words of its format."""
+
+    kind: str
+    name: str = ""
+    text: str = ""
+    faces: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True)
+class LineCell:
+    """One run of a cell, or one cell of a document.
+
+    Attributes:
+        position: its place on the line, from 1.
+        id: that of the document's cell; "" where it is not known.
+        number: the prompt that it had.
+        commit: the state after it; None in a document.
+        skipped: why it is not run; "" if it is.
+        saved: what the document says that it showed; None in a history.
+        is_edited: its code is not that of its last run.
+    """
+
+    position: int
+    source: str
+    id: str = ""
+    number: int | None = None
+    commit: ObjectId | None = None
+    record: Commit | None = None
+    skipped: str = ""
+    saved: tuple[SavedOutput, ...] | None = None
+    is_edited: bool = False
+
+    @property
+    def key(self) -> str:
+        """The id that it has in the kernel that runs it again."""
+        return f"reproduced-{self.position}"
+
+
+@dataclass(frozen=True)
+class Brought:
+    """Variables that no cell of the line set: a merge did, or they were there before. `position`: of the cell after that."""
+
+    position: int
+    commit: ObjectId
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The cells in the order in which they are run, and what else made the state that they lead to.
+
+    Attributes:
+        tip: the commit that is reproduced; None of a document.
+        brought: by name, what gave a variable its value instead of a cell: a merge, a cherry-pick.
+        all_brought: what was brought at any time, also where a cell has set it since.
+        start: the commit whose variables are there before the first cell; None: none are.
+        moved: variables that the cells set, now or when they ran last.
+    """
+
+    cells: tuple[LineCell, ...]
+    tip: ObjectId | None = None
+    branch: str = ""
+    brought: dict[str, str] = field(default_factory=dict[str, str])
+    all_brought: tuple[Brought, ...] = ()
+    cwd: str = ""
+    start: ObjectId | None = None
+    moved: frozenset[str] = frozenset()
+
+    @property
+    def run(self) -> Iterator[LineCell]:
+        """Those that are run."""
+        return (cell for cell in self.cells if not cell.skipped)
+
+
+def read_line(repo: Repository, ref: str | None) -> Line:
+    """The cells that lead to a commit, by default to the head of the branch that was used last.
+
+    Raises:
+        RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+        UsageProblem: the history is empty.
+    """
+    tip = repo.resolve(ref or "HEAD") if ref or repo.head().commit is not None else None
+    if tip is None:
+        raise UsageProblem("the history has no commit yet: there is nothing to reproduce")
+    commits = list(_walk(repo, tip))[::-1]
+    cells: list[LineCell] = []
+    brought: dict[str, str] = {}
+    all_brought: list[Brought] = []
+    for id, commit in commits:
+        if commit.cell is not None and commit.kind == "cell":
+            cells.append(_cell(len(cells) + 1, id, commit))
+            for change in commit.changed:
+                brought.pop(change.name, None)
+        elif commit.changed and _brings(commit):
+            names = tuple(one.name for one in commit.changed if one.how != "-" and not one.name.startswith("\0"))
+            brought |= dict.fromkeys(names, _name(id, commit))
+            all_brought.append(Brought(len(cells) + 1, id, names))
+    head = repo.head()
+    cwd = commits[-1][1].cwd
+    return Line(
+        tuple(cells), tip, (head.branch or "") if tip == head.commit else ref or "", brought, tuple(all_brought), cwd
+    )
+
+
+def _walk(repo: Repository, tip: ObjectId) -> Iterator[tuple[ObjectId, Commit]]:
+    at: ObjectId | None = tip
+    while at is not None:
+        commit = repo.commit_at(at)
+        yield at, commit
+        at = next(iter(goes_on_from(commit)), None)
+
+
+def _brings(commit: Commit) -> bool:
+    """Whether what it changed came from elsewhere, and not from the commit that the line goes on with."""
+    is_whole = commit.kind in ("undo", "redo", "rollback") and goes_on_from(commit) != commit.parents
+    return not is_whole
+
+
+def _name(id: ObjectId, commit: Commit) -> str:
+    kinds = {"merge": "a merge", "cherry-pick": "a cherry-pick", "rollback": "a checkout of single variables"}
+    return f"{kinds.get(commit.kind, 'a commit without a cell')} ({short(id)})"
+
+
+def _cell(position: int, id: ObjectId, commit: Commit) -> LineCell:
+    cell = commit.cell
+    assert cell is not None
+    skipped = ""
+    if commit.status != "ok" and not commit.changed:
+        skipped = f"it {'was interrupted' if commit.status == 'interrupted' else 'failed'}, and changed nothing"
+    source = _HEADER.sub("", cell.source, count=1) if commit.author.kind == "agent" else cell.source
+    return LineCell(position, source, cell.id, cell.number, id, commit, skipped)
+
+
+def read_document(path: Path) -> Line:
+    """The code cells of a notebook's file, in their order there, with the outputs that are saved in it.
+
+    Raises:
+        UsageProblem: it cannot be read, or is not a notebook with Python in it.
+    """
+    try:
+        content: object = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UsageProblem(f"there is nothing at {path}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageProblem(f"{path} cannot be read as a notebook ({error})") from None
+    document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    found = document.get("cells")
+    if not isinstance(found, list):
+        raise UsageProblem(f"{path} is not a notebook of format 4")
+    cells: list[LineCell] = []
+    for one in cast("list[object]", found):
+        cell = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+        source = _text(cell.get("source"))
+        if cell.get("cell_type") != "code" or not source.strip():
+            continue
+        number = cell.get("execution_count")
+        cells.append(
+            LineCell(
+                len(cells) + 1,
+                source,
+                _text(cell.get("id")),
+                number if isinstance(number, int) else None,
+                saved=tuple(_saved(output) for output in cast("list[object]", cell.get("outputs") or [])),
+            )
+        )
+    return Line(tuple(cells), cwd=str(path.absolute().parent))
+
+
+def read_changed(line: Line, document: Line) -> Line:
+    """Those cells of a document whose code is not that of their last run, or that read what these set.
+
+    They start from the state before the first of them, and from what all other cells have set since.
+    """
+    last = {cell.id: cell for cell in line.cells if cell.id}
+    moved: set[str] = set()
+    cells: list[LineCell] = []
+    before: ObjectId | None = None
+    start: ObjectId | None = None
+    for cell in document.cells:
+        known = last.get(cell.id) if cell.id else None
+        is_edited = known is None or known.source.strip() != cell.source.strip()
+        tree = Code(cell.source).tree
+        if is_edited or names_read(tree) & moved:
+            if not cells:
+                start = (
+                    before if known is None or known.record is None else next(iter(goes_on_from(known.record)), None)
+                )
+            moved |= names_set(tree)
+            record = None if known is None else known.record
+            moved |= {change.name for change in record.changed} if record is not None else set()
+            commit = None if known is None else known.commit
+            cells.append(replace(cell, commit=commit, record=record, saved=None, is_edited=is_edited))
+        elif not cells and known is not None:
+            before = known.commit
+    return replace(line, cells=tuple(cells), start=start, moved=frozenset(moved))
+
+
+def _saved(found: object) -> SavedOutput:
+    output = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    kind = _text(output.get("output_type"))
+    if kind == "error":
+        return SavedOutput(kind, _text(output.get("ename")), _text(output.get("evalue")))
+    faces = output.get("data")
+    held = cast("dict[str, object]", faces) if isinstance(faces, dict) else {}
+    return SavedOutput(kind, _text(output.get("name")), _text(output.get("text")), held)
+
+
+def _text(found: object) -> str:
+    """A text as the format writes it: whole, or line by line."""
+    if isinstance(found, list):
+        return "".join(map(str, cast("Sequence[object]", found)))
+    return found if isinstance(found, str) else ""

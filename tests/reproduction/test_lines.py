@@ -1,0 +1,111 @@
+"""Which cells are run again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.commands.scope import UsageProblem
+from agent_kernel.reproduction.line import Line, read_changed, read_document, read_line
+from agent_kernel.session import Repository
+from tests.reproduction.histories import make_history, reproduced, write_notebook
+
+
+def line_of(place: Path, ref: str | None = None) -> Line:
+    with closing(Repository.open(place, create=False)) as repo:
+        return read_line(repo, ref)
+
+
+def sources(line: Line) -> list[str]:
+    return [cell.source for cell in line.run]
+
+
+def test_the_line_has_every_run_of_a_cell_in_its_order(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "x = 1", "y = x", "x = 2", "y = x")
+    assert sources(line_of(tmp_path / "s")) == ["x = 1", "y = x", "x = 2", "y = x"]
+
+
+def test_what_a_rollback_left_behind_is_not_run(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "x = 1", "%agent tag good", "x = 2", "%agent rollback good", "y = x")
+    assert sources(line_of(tmp_path / "s")) == ["x = 1", "y = x"]
+
+
+def test_what_was_undone_is_not_run_and_what_was_redone_is(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "x = 1", "x = 2", "%agent undo", "y = x")
+    assert sources(line_of(tmp_path / "s")) == ["x = 1", "y = x"]
+    make_history(tmp_path / "t", "x = 1", "x = 2", "%agent undo", "%agent redo", "y = x")
+    assert sources(line_of(tmp_path / "t")) == ["x = 1", "x = 2", "y = x"]
+
+
+def test_a_ref_names_the_end_of_the_line(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "x = 1", "%agent tag half", "x = 2")
+    assert sources(line_of(tmp_path / "s", "half")) == ["x = 1"]
+
+
+def test_a_cell_that_failed_and_changed_nothing_is_skipped(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "x = 1", "1 / 0", "y = 2; raise ValueError('after')")
+    assert [cell.is_run for cell in found.cells] == [True, False, True]
+    assert found.cells[1].note == "not run: it failed, and changed nothing"
+    assert found.ok  # the last one fails as it did
+
+
+def test_what_a_merge_brought_is_told(tmp_path: Path) -> None:
+    make_history(
+        tmp_path / "s",
+        "x = 1",
+        "%agent switch --create side",
+        "made = 2",
+        "%agent switch main",
+        "y = 1",
+        "%agent merge side",
+    )
+    line = line_of(tmp_path / "s")
+    assert sources(line) == ["x = 1", "y = 1"]
+    assert line.brought["made"].startswith("a merge (")
+
+
+def test_the_python_of_an_agents_cell_is_run_without_its_header(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "%%agent helper\nx = 1")
+    assert sources(line_of(tmp_path / "s")) == ["x = 1"]
+
+
+def test_an_empty_history_has_nothing_to_reproduce(tmp_path: Path) -> None:
+    with closing(Repository.open(tmp_path / "s")) as repo, pytest.raises(UsageProblem, match="no commit yet"):
+        read_line(repo, None)
+
+
+def test_a_document_has_its_code_cells_and_what_they_showed(tmp_path: Path) -> None:
+    text = {"source": ["x = 1\n", "x"], "outputs": [{"output_type": "stream", "name": "stdout", "text": ["a\n", "b"]}]}
+    markdown = {"cell_type": "markdown", "source": "# Title"}
+    line = read_document(write_notebook(tmp_path / "n.ipynb", markdown, text, ""))
+    assert sources(line) == ["x = 1\nx"]
+    assert line.cells[0].saved is not None
+    assert line.cells[0].saved[0].text == "a\nb"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cells": 3}', "\x00"])
+def test_a_file_that_is_no_notebook_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "n.ipynb").write_text(content)
+    with pytest.raises(UsageProblem, match=r"n\.ipynb"):
+        read_document(tmp_path / "n.ipynb")
+
+
+def test_edited_cells_run_with_what_depends_on_them(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "a = 1", "b = a + 1", "c = a * 10", "d = b + c", "e = 5")
+    document = read_document(
+        write_notebook(tmp_path / "n.ipynb", "a = 1", "b = a + 2", "c = a * 10", "d = b + c", "e = 5")
+    )
+    whole = line_of(tmp_path / "s")
+    line = read_changed(whole, document)
+    assert sources(line) == ["b = a + 2", "d = b + c"]
+    assert line.start == whole.cells[0].commit
+    assert line.moved == {"b", "d"}
+    assert [cell.is_edited for cell in line.cells] == [True, False]
+
+
+def test_a_document_as_it_ran_has_nothing_edited(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "a = 1", "b = a + 1")
+    document = read_document(write_notebook(tmp_path / "n.ipynb", "a = 1", "b = a + 1\n"))
+    assert read_changed(line_of(tmp_path / "s"), document).cells == ()

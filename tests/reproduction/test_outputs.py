@@ -1,0 +1,99 @@
+"""What cells show: what counts as content, and what is another one in each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.reproduction.assessment import Settings
+from agent_kernel.reproduction.comparison import compare_outputs, normalise, shown_in_file
+from agent_kernel.reproduction.equality import Tolerance
+from agent_kernel.reproduction.line import SavedOutput
+from tests.reproduction.histories import cell, reproduced
+
+
+def text(*printed: str) -> list[SavedOutput]:
+    return [SavedOutput("stream", "stdout", one) for one in printed]
+
+
+def outcome(old: list[SavedOutput], new: list[SavedOutput]) -> str:
+    return compare_outputs(shown_in_file(old), shown_in_file(new), Tolerance()).outcome
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<object at 0x7f00aa>", "<object at 0x7f11bb>"),
+        ("10%\r50%\r100% done", "30%\r100% done"),
+        ("id-123e4567-e89b-12d3-a456-426614174000", "id-123e4567-e89b-12d3-a456-426614174999"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("line  \n", "line\n"),
+    ],
+)
+def test_addresses_progress_and_colours_are_no_content(old: str, new: str) -> None:
+    assert normalise("text/plain", old) == normalise("text/plain", new)
+
+
+def test_text_in_pieces_is_the_same_text() -> None:
+    assert outcome(text("a\n", "b\n"), text("a\nb\n")) == "same"
+
+
+def test_which_stream_came_first_is_no_difference() -> None:
+    out, err = SavedOutput("stream", "stdout", "o\n"), SavedOutput("stream", "stderr", "e\n")
+    assert outcome([out, err], [err, out]) == "same"
+
+
+def test_printed_numbers_have_the_tolerance() -> None:
+    assert outcome(text("loss 0.30000000000000004"), text("loss 0.3")) == "equal within tolerance"
+    assert outcome(text("loss 0.31"), text("loss 0.3")) == "different"
+
+
+def test_a_difference_shows_the_first_lines_that_differ() -> None:
+    verdict = compare_outputs(shown_in_file(text("a\nb\nc")), shown_in_file(text("a\nB\nc")), Tolerance())
+    assert verdict.details[:2] == ("− b", "− c")
+    assert "+ B" in verdict.details
+
+
+def test_a_picture_is_compared_by_its_bytes() -> None:
+    one, other = (
+        [SavedOutput("display_data", faces={"image/png": given, "text/plain": "<Figure>"})]
+        for given in ("QUJD", "QUJE")
+    )
+    assert outcome(one, one) == "same"
+    verdict = compare_outputs(shown_in_file(one), shown_in_file(other), Tolerance())
+    assert verdict.details == ("different picture (image/png, 3 → 3 bytes)",)
+
+
+def test_a_widget_is_left_out() -> None:
+    widget = SavedOutput(
+        "display_data", faces={"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "W"}
+    )
+    assert outcome([widget], []) == "same"
+
+
+def test_a_secret_that_was_printed_stays_hidden() -> None:
+    source = "password = 'hunter2-abc'\nprint(password)"
+    verdict = compare_outputs(shown_in_file(text("hunter2-abc\n")), shown_in_file(text("other\n")), Tolerance(), source)
+    assert "hunter2-abc" not in " ".join(verdict.details)
+
+
+def test_results_and_prints_of_two_runs_are_compared(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path, "print('a')\n1 + 1", "print(object())", others=["print('a')\n1 + 2", "print(object())"]
+    )
+    shown = [one.shown for one in found.cells]
+    assert [one.outcome for one in shown if one is not None] == ["different", "same"]
+    assert found.counts[2] == "2 outputs: 1 same, 1 different"
+
+
+def test_outputs_can_be_left_out(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "print('a')", others=["print('b')"], settings=Settings(outputs=False))
+    assert cell(found, 1).shown is None
+    assert found.ok
+
+
+def test_a_figure_is_the_same_figure(tmp_path: Path) -> None:
+    code = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3])\nplt.close(fig)\nfig"
+    found = reproduced(tmp_path, code)
+    assert {one.verdict.outcome for one in found.variables} == {"same"}

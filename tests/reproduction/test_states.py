@@ -1,0 +1,153 @@
+"""Variables of two runs: which are the same, and which cannot be compared."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.reproduction.assessment import Settings
+from agent_kernel.reproduction.equality import Tolerance
+from tests.reproduction.histories import cell, reproduced, variable
+
+
+def test_runs_with_seeds_come_out_the_same(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path,
+        "import random, numpy as np\nrandom.seed(1); np.random.seed(2)",
+        "a = random.random(); b = np.random.normal(size=4); rng = np.random.default_rng(3); c = rng.normal(size=4)",
+    )
+    assert found.ok
+    assert {one.verdict.outcome for one in found.variables} == {"same"}
+    assert found.headline == "2 of 2 cells reproduced"
+
+
+def test_classes_functions_and_instances_are_compared_by_what_they_are_made_of(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path,
+        "class Point:\n    unit = 'm'\n    def __init__(self, x): self.x = x\n    def far(self): return self.x > 9",
+        "here = Point([1.0, 2.0]); there = Point({3}); nested = {'here': here}; norm = lambda v: v + 1",
+    )
+    assert found.ok
+    assert {one.verdict.outcome for one in found.variables} == {"same"}
+
+
+def test_an_object_without_equality_is_different_where_its_content_is(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path,
+        "class Box:\n    pass\nbox = Box(); box.size = 1",
+        others=["class Box:\n    pass\nbox = Box(); box.size = 2"],
+    )
+    assert variable(found, "box")[0].outcome == "different"
+    assert not found.ok
+
+
+def test_the_order_of_a_set_and_of_a_dict_is_no_difference(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path,
+        "tags = {'a', 'b', 'c'}; deep = [{'x': {'p', 'q'}}]; d = {'one': 1, 'two': 2}",
+        others=["tags = {'c', 'b', 'a'}; deep = [{'x': {'q', 'p'}}]; d = {'two': 2, 'one': 1}"],
+    )
+    assert {one.verdict.outcome for one in found.variables} == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("x = 0.1 + 0.2", "x = 0.3"),
+        ("import numpy as np; x = np.array([1.0, 2.0])", "import numpy as np; x = np.array([1.0, 2.0 + 1e-13])"),
+        (
+            "import pandas as pd; x = pd.DataFrame({'a': [1.0, None], 'b': ['u', 'v']})",
+            "import pandas as pd; x = pd.DataFrame({'a': [1.0 + 1e-13, None], 'b': ['u', 'v']})",
+        ),
+        ("x = {'k': [0.1 + 0.2]}", "x = {'k': [0.3]}"),
+    ],
+)
+def test_numbers_may_differ_within_the_tolerance(tmp_path: Path, first: str, second: str) -> None:
+    found = reproduced(tmp_path, first, others=[second])
+    assert variable(found, "x")[0].outcome == "equal within tolerance"
+    assert found.ok
+
+
+def test_the_tolerance_can_be_none(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "x = 0.1 + 0.2", others=["x = 0.3"], settings=Settings(Tolerance(rtol=0)))
+    assert variable(found, "x")[0].outcome == "different"
+
+
+def test_a_frame_says_where_it_differs(tmp_path: Path) -> None:
+    frame = "import pandas as pd; df = pd.DataFrame({{'a': [1, 2, {}], 'b': ['u', 'v', 'w']}})"
+    found = reproduced(tmp_path, frame.format(3), others=[frame.format(4)])
+    verdict, _ = variable(found, "df")
+    assert verdict.outcome == "different"
+    assert "column a: 1 of 3 rows differs: row 2" in verdict.details
+
+
+def test_a_value_whose_comparison_raises_is_not_comparable(tmp_path: Path) -> None:
+    odd = "class Odd:\n    def __init__(self): self.n = 1\n    def __eq__(self, other): raise ValueError('no')\nodd = [Odd()]"
+    verdict, _ = variable(reproduced(tmp_path, odd), "odd")
+    assert verdict.outcome == "not comparable"
+    assert verdict.reason == "== of Odd raised ValueError"
+
+
+def test_a_value_whose_comparison_ends_the_process_leaves_the_others_compared(tmp_path: Path) -> None:
+    bad = "import os\nclass Bad:\n    def __eq__(self, other): os._exit(1)\nbad = Bad()"
+    found = reproduced(tmp_path, bad, "class Good:\n    pass\ngood = Good(); good.x = 1; last = {good.x: good}")
+    assert variable(found, "bad")[0].reason == "comparing it ended the process"
+    assert variable(found, "good")[0].outcome == variable(found, "last")[0].outcome == "same"
+
+
+def test_what_is_not_saved_is_not_comparable(tmp_path: Path) -> None:
+    verdict, _ = variable(reproduced(tmp_path, "rows = (n for n in range(3))"), "rows")
+    assert verdict.outcome == "not comparable"
+    assert "not saved" in verdict.reason
+
+
+def test_a_variable_that_only_one_run_has_is_different(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "kept = 1; gone = 2", others=["kept = 1; new = 3"])
+    assert variable(found, "gone")[0].reason == "the second run does not have it"
+    assert variable(found, "new")[0].reason == "only the second run has it"
+
+
+def test_nothing_of_an_untrusted_store_is_unpickled(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def hear(event: str, args: tuple[object, ...]) -> None:
+        if event == "pickle.find_class" and hearing:
+            seen.append(str(args))
+        if event == "subprocess.Popen" and hearing:
+            seen.append(str(args))
+
+    hearing: list[bool] = []
+    sys.addaudithook(hear)
+    cells = [
+        "import numpy as np",
+        "class A:\n    pass\na = A(); a.x = 1",
+        "x = 1.5; y = np.arange(3.0); s = {'u'}; z = {'k': a}",
+    ]
+    others = [cells[0], cells[1].replace("= 1", "= 2"), "x = 2.5; y = np.arange(3.0) + 1; s = {'v'}; z = {'k': a}"]
+    from tests.reproduction import histories
+
+    def without_trust(*given: object, **named: object) -> object:
+        hearing.append(True)
+        try:
+            return assess(*given, **named)
+        finally:
+            hearing.clear()
+
+    assess = vars(histories)["assess"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(histories, "assess", without_trust)
+        found = reproduced(tmp_path, *cells, others=others, trusted=False)
+    assert seen == []
+    outcomes = {name: variable(found, name)[0].outcome for name in "axysz"}
+    assert outcomes == {
+        "a": "not comparable", "x": "different", "y": "different", "s": "not comparable", "z": "not comparable",
+    }  # fmt: skip
+    assert any("not trusted" in note for note in found.notes)
+
+
+def test_each_cell_says_what_it_changed(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "a = 1", "b = a + 1", others=["a = 2", "b = a + 1"])
+    assert [one.name for one in cell(found, 2).variables] == ["b"]
+    assert cell(found, 2).variables[0].causes[0].text == "follows from a in cell 1"
