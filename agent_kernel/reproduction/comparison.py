@@ -31,6 +31,7 @@ from agent_kernel.queries import row_lines
 from agent_kernel.repository import read_blob, read_face, read_outputs
 from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
+from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
 
@@ -117,6 +118,19 @@ class _Joined:
 # -- variables
 
 
+def _left_out(store: Store) -> frozenset[str]:
+    """The variables that whoever made a bundle left out of it, as its manifest says."""
+    archive = getattr(store, "archive", None)
+    if archive is None:
+        return frozenset()
+    try:
+        found: object = json.loads(archive.read(MANIFEST))
+    except ValueError:
+        return frozenset()
+    said = cast("dict[str, object]", found).get("left_out") if isinstance(found, dict) else None
+    return frozenset(map(str, cast("list[object]", said))) if isinstance(said, list) else frozenset()
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two histories. `secret`: of a store that only these processes trust; `loads`: its values may be loaded."""
@@ -145,6 +159,7 @@ class StateComparison:
 
     def __post_init__(self) -> None:
         self.joined = Repository(cast("Store", _Joined(self.fresh.repo.store, self.recorded.repo.store)))
+        self._left_out = _left_out(self.recorded.repo.store)
 
     def compare(
         self, pairs: Iterable[tuple[ObjectId, ObjectId]], names: Mapping[tuple[ObjectId, ObjectId], Iterable[str]]
@@ -179,6 +194,8 @@ class StateComparison:
         said = describe.entry_said(self.joined, name, entry)
         if entry is None:
             return _SAME
+        if old is None and name in self._left_out:
+            return Verdict("not comparable", reason="it was left out of the bundle")
         if old is None:
             return Verdict("different", (f"+ {said}",), "only the second run has it")
         return Verdict("different", (f"− {said}",), "the second run does not have it")
