@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle.commands import open_command
+from agent_kernel.bundle.shown import is_bundle, show_bundle
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import BUNDLE, find_store
@@ -177,6 +179,10 @@ def _run(verb: Command, options: Namespace) -> int:
     from agent_kernel.session import Repository
 
     place = find_store(options.store)
+    if verb.name == "show" and is_bundle(place) and not _asks_for_a_commit(options):
+        with progress_bar() as progress:
+            shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
+        return _print(shown, as_json=options.json)
     repo = Repository.open(place, create=False)
     with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
         if verb.writes and not options.force and not _only_reads(verb, options):
@@ -205,6 +211,11 @@ def _with_another_bundle(repo: Repository, verb: Command, options: Namespace) ->
     with beside(repo, Path(options.old)) as both:
         options.old, options.new = "HEAD", THEIRS
         yield both
+
+
+def _asks_for_a_commit(options: Namespace) -> bool:
+    """Whether `show` is to show one commit of a bundle, and not the bundle."""
+    return options.rev is not None or options.outputs or options.environment or options.notebook
 
 
 def _only_reads(verb: Command, options: Namespace) -> bool:
