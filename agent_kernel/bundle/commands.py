@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle import exporting, opening, page
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.text import clean, plural, size_text
@@ -29,12 +29,13 @@ _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says
 
 
 def export_arguments(parser: Parser) -> None:
-    parser.takes("file", "place", help="the file to write, STUDY.agentnb", optional=False)
+    parser.takes("file", "place", help="the file to write, STUDY.agentnb (or STUDY.html)", optional=False)
     parser.takes_all("ref", "ref", help="branches and tags (default: this branch, and the tags on the way to it)")
     parser.flag("--all", help="all branches and tags")
     parser.several("--exclude", metavar="NAME", help="leave these variables out of the whole history", kind="name")
     parser.several("--keep", metavar="NAME", help="take these along although they look like secrets", kind="name")
     parser.flag("--keep-secrets", help="take along all that looks like a secret")
+    parser.flag("--html", help="write one HTML page for people who only look: code, outputs, variables, history")
     parser.flag("--dry-run", help="only say what the file would hold, and how large it would be")
     parser.flag("--force", help="write over a file that is there")
     parser.flag("--yes", help="write it although it is large")
@@ -45,7 +46,7 @@ def export_arguments(parser: Parser) -> None:
 
 
 def export(scope: Scope, options: Namespace) -> Result:
-    path = _path_of(options.file)
+    path = _path_of(options.file, page.SUFFIX if options.html else _SUFFIX)
     if options.all and options.words:
         raise UsageProblem("--all takes every branch and tag: name none beside it")
     if path.exists() and not (options.force or options.dry_run):
@@ -64,6 +65,9 @@ def export(scope: Scope, options: Namespace) -> Result:
         keep=options.keep,
         keeps_secrets=options.keep_secrets,
     )
+    if options.html:
+        size = len(page.make_page(contents, path.stem)) if options.dry_run else page.write_page(contents, path)
+        return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
         return Exported(contents, path, None, notes)
     if contents.size > _LARGE and not options.yes:
@@ -84,11 +88,14 @@ def _largest(contents: Contents) -> str:
     return clean(", ".join(f"{name} ({size_text(contents.sizes[name])})" for name in names)) or "its history"
 
 
-def _path_of(text: str) -> Path:
+def _path_of(text: str, suffix: str) -> Path:
     path = Path(text).expanduser()
-    if path.suffix != _SUFFIX:
-        raise UsageProblem(f"a bundle's name ends in {_SUFFIX}: {path.with_suffix(_SUFFIX)}")
-    return path
+    if path.suffix == suffix:
+        return path
+    if path.suffix == page.SUFFIX:
+        raise UsageProblem(f"{path} is to be a page: add --html, or name a bundle {path.with_suffix(_SUFFIX)}")
+    what = "page" if suffix == page.SUFFIX else "bundle"
+    raise UsageProblem(f"a {what}'s name ends in {suffix}: {path.with_suffix(suffix)}")
 
 
 @dataclass(frozen=True)
@@ -122,12 +129,7 @@ class Exported(Result):
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
         said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
         lines: list[Block] = [Line(said, strong=True)]
-        if contents.left_out:
-            lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
-        if contents.masked:
-            places = " ".join(map(short, contents.masked[:5]))
-            lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
-        lines += [Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items())]
+        lines += _secrets_lines(contents)
         names = sorted(contents.sizes, key=lambda name: (-contents.sizes[name], name))
         rows = tuple((clean(name), size_text(contents.sizes[name])) for name in names[:10])
         if rows:
@@ -136,6 +138,46 @@ class Exported(Result):
             lines.append(Line(f"… and {plural(len(names) - len(rows), 'more variable')}"))
         lines += [Line(note) for note in self.notes]
         return lines
+
+
+@dataclass(frozen=True)
+class ExportedPage(Result):
+    """What a page shows, and where it was written."""
+
+    contents: Contents
+    path: Path
+    size: int  # bytes
+    is_written: bool
+
+    def to_json(self) -> Json:
+        contents = self.contents
+        return {
+            "file": str(self.path) if self.is_written else None,
+            "size": self.size,
+            "head": contents.chosen.head,
+            "left_out": list(contents.left_out),
+            "masked": [hex_of(one) for one in contents.masked],
+            "looks_secret": dict(contents.suspects),
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        done = "Wrote" if self.is_written else "Would write"
+        commits = sum(1 for _ in self.contents.repo.history.walk(self.contents.chosen.tips))
+        lines = [
+            Line(f"{done} {self.path}: a page of {size_text(self.size)}, {plural(commits, 'commit')}", strong=True)
+        ]
+        return [*lines, *_secrets_lines(self.contents)]
+
+
+def _secrets_lines(contents: Contents) -> list[Line]:
+    """What was left out and masked, and what goes along all the same."""
+    lines: list[Line] = []
+    if contents.left_out:
+        lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
+    if contents.masked:
+        places = " ".join(map(short, contents.masked[:5]))
+        lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
+    return [*lines, *(Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items()))]
 
 
 # -- import
