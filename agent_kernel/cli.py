@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle.commands import open_command
-from agent_kernel.bundle.shown import is_bundle, show_bundle
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import BUNDLE, find_store
@@ -179,7 +178,9 @@ def _run(verb: Command, options: Namespace) -> int:
     from agent_kernel.session import Repository
 
     place = find_store(options.store)
-    if verb.name == "show" and is_bundle(place) and not _asks_for_a_commit(options):
+    if verb.name == "show" and place.startswith("bundle://") and not _asks_for_a_commit(options):
+        from agent_kernel.bundle.shown import show_bundle
+
         with progress_bar() as progress:
             shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
         return _print(shown, as_json=options.json)

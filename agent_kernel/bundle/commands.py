@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.bundle import exporting, opening, page
+from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle.members import REQUIREMENTS
+from agent_kernel.bundle.virtual_environment import (
+    MadeEnvironment,
+    environment_beside,
+    make_environment,
+    read_pins,
+)
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.text import clean, plural, size_text
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "export_arguments", "import_", "import_arguments", "open_command"]
 
 _SUFFIX = ".agentnb"
+_PAGE_SUFFIX = ".html"
 _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says so
 
 
@@ -46,7 +55,7 @@ def export_arguments(parser: Parser) -> None:
 
 
 def export(scope: Scope, options: Namespace) -> Result:
-    path = _path_of(options.file, page.SUFFIX if options.html else _SUFFIX)
+    path = _path_of(options.file, _PAGE_SUFFIX if options.html else _SUFFIX)
     if options.all and options.words:
         raise UsageProblem("--all takes every branch and tag: name none beside it")
     if path.exists() and not (options.force or options.dry_run):
@@ -66,6 +75,8 @@ def export(scope: Scope, options: Namespace) -> Result:
         keeps_secrets=options.keep_secrets,
     )
     if options.html:
+        from agent_kernel.bundle import page
+
         size = len(page.make_page(contents, path.stem)) if options.dry_run else page.write_page(contents, path)
         return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
@@ -92,9 +103,9 @@ def _path_of(text: str, suffix: str) -> Path:
     path = Path(text).expanduser()
     if path.suffix == suffix:
         return path
-    if path.suffix == page.SUFFIX:
+    if path.suffix == _PAGE_SUFFIX:
         raise UsageProblem(f"{path} is to be a page: add --html, or name a bundle {path.with_suffix(_SUFFIX)}")
-    what = "page" if suffix == page.SUFFIX else "bundle"
+    what = "page" if suffix == _PAGE_SUFFIX else "bundle"
     raise UsageProblem(f"a {what}'s name ends in {suffix}: {path.with_suffix(suffix)}")
 
 
@@ -223,7 +234,12 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     parser.flag("--trust", help="let its values be loaded, which can run its maker's code")
     parser.value("--as", metavar="NAME", help="what to call the notebook (default: as the bundle)", default="")
     parser.value("--folder", metavar="PATH", help="where to put it (default: here)", kind="place", default=".")
+    parser.flag("--env", help="make a virtual environment beside it, with the packages that it names")
     parser.flag("--json", help="print JSON, for programs")
+    parser.explains(
+        "--env installs exact versions from the package index that your pip is set up for, and registers nothing. Without\n"
+        "--trust it installs wheels alone, which run no code while they are installed."
+    )
     options = parser.read(words)
     name = str(vars(options)["as"]).removesuffix(".ipynb")
     if "/" in name or "\\" in name:
@@ -232,7 +248,9 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     if not folder.is_dir():
         raise UsageProblem(f"there is no folder {folder}")
     step = partial(progress, "checking") if progress is not None else None
-    found = opening.open_bundle(Path(options.file).expanduser(), folder, name=name, trusts=options.trust, progress=step)
+    path = Path(options.file).expanduser()
+    pins = _pins_for(path, folder, name) if options.env else ()
+    found = opening.open_bundle(path, folder, name=name, trusts=options.trust, progress=step)
     many = plural(found.variables, "variable")
     lines = [f"Opened {found.notebook}; its history is beside it, and every digest matches"]
     if found.is_trusted:
@@ -248,4 +266,45 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
         "trusted": found.is_trusted,
         "variables": found.variables,
     }
-    return Lines(tuple(lines), facts)
+    if not pins:
+        return Lines(tuple(lines), facts)
+    made = make_environment(environment_beside(found.notebook), pins, trusts=found.is_trusted)
+    facts["environment"] = {"folder": str(made.folder), "python": str(made.python), "installed": made.status == 0}
+    return OpenedWithEnvironment((*lines, *_environment_lines(made, found.notebook)), facts, made.status == 0)
+
+
+@dataclass(frozen=True)
+class OpenedWithEnvironment(Lines):
+    """What opening made, and the environment beside it."""
+
+    is_whole: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.is_whole
+
+
+def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
+    """The packages that the environment is to have, before anything is made."""
+    place = environment_beside(folder / f"{name or path.name.removesuffix(_SUFFIX)}.ipynb")
+    if place.exists():
+        raise UsageProblem(f"{place} is there already; --as NAME opens the bundle under another name")
+    with opening.opened(path) as bundle:
+        return read_pins(bundle)
+
+
+def _environment_lines(made: MadeEnvironment, notebook: Path) -> list[str]:
+    """How to start the environment, or what to do where pip failed."""
+    python, file = shlex.quote(str(made.python)), shlex.quote(str(notebook))
+    if made.status:
+        listed = shlex.quote(str(made.folder / REQUIREMENTS))
+        again = f"{python} -m pip install -r {listed}"
+        why = f"pip ended with status {made.status}, and said why above"
+        return [f"Its packages were not installed: {why}. The notebook is open all the same. To try again: {again}"]
+    lines = [f"Made {made.folder}, with {plural(len(made.pins), 'package')}"]
+    if not made.has("agent-kernel"):
+        lines.append(f"It has no agent-kernel, which brings the variables back: {python} -m pip install agent-kernel")
+    if made.has("jupyterlab"):
+        return [*lines, f"Start it: {python} -m jupyter lab {file}"]
+    add = f"{python} -m pip install jupyterlab"
+    return [*lines, f"Start it: {add}, then {python} -m jupyter lab {file}; in VS Code choose {python} as its kernel"]

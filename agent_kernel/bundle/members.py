@@ -130,6 +130,32 @@ def _distributions_of(modules: Sequence[str], versions: Mapping[str, str]) -> tu
     return found, unknown
 
 
+class _Installed(msgspec.Struct, frozen=True):
+    """What this interpreter knows of one version of a package."""
+
+    requires: tuple[str, ...]
+    is_from_index: bool
+
+
+# Of one version it does not change, and reading it takes milliseconds.
+_KNOWN: Final[dict[tuple[str, str], _Installed]] = {}
+
+
+def _find_installed(name: str, version: str) -> _Installed | None:
+    """What this interpreter knows of a package; None where it has another version, or none."""
+    found = _KNOWN.get((name, version))
+    if found is None:
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            return None
+        if distribution.version != version:
+            return None
+        is_from_index = distribution.read_text("direct_url.json") is None
+        found = _KNOWN[name, version] = _Installed(tuple(distribution.requires or ()), is_from_index)
+    return found
+
+
 def _with_dependencies(roots: Iterable[str], versions: Mapping[str, str]) -> set[str] | None:
     """These packages and all that they need; None: the metadata here is not that of the versions that the notebook had."""
     waiting = [(name, frozenset[str]()) for name in roots]
@@ -139,11 +165,11 @@ def _with_dependencies(roots: Iterable[str], versions: Mapping[str, str]) -> set
         name, extras = waiting.pop()
         if name not in versions:
             continue  # it was not installed where the notebook ran, and so was not needed there
-        distribution = _distribution(name)
-        if distribution is None or distribution.version != versions[name]:
+        installed = _find_installed(name, versions[name])
+        if installed is None:
             return None
         found.add(name)
-        for requirement in _requirements_of(distribution, extras):
+        for requirement in _requirements_of(installed, extras):
             wanted = (_normal(requirement.name), frozenset(requirement.extras))
             if wanted not in seen:
                 seen.add(wanted)
@@ -151,11 +177,11 @@ def _with_dependencies(roots: Iterable[str], versions: Mapping[str, str]) -> set
     return found
 
 
-def _requirements_of(distribution: metadata.Distribution, extras: frozenset[str]) -> list[Requirement]:
+def _requirements_of(installed: _Installed, extras: frozenset[str]) -> list[Requirement]:
     from packaging.requirements import InvalidRequirement, Requirement
 
     found: list[Requirement] = []
-    for text in distribution.requires or ():
+    for text in installed.requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
@@ -166,27 +192,21 @@ def _requirements_of(distribution: metadata.Distribution, extras: frozenset[str]
     return found
 
 
-def _distribution(name: str) -> metadata.Distribution | None:
-    try:
-        return metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _why_not_pinned(name: str, version: str) -> str:
     """Why no index has this version; "" where one may have it."""
     if "+" in version:
         return "a local version"
-    distribution = _distribution(name)
-    if distribution is None or distribution.version != version:
-        return ""
-    origin = distribution.read_text("direct_url.json")
-    return "" if origin is None else "installed from a folder or an address, and from no index"
+    installed = _find_installed(name, version)
+    return (
+        ""
+        if installed is None or installed.is_from_index
+        else "installed from a folder or an address, and from no index"
+    )
 
 
 def _is_here(versions: Mapping[str, str]) -> bool:
     """Whether this interpreter has what the notebook had."""
-    return all((found := _distribution(name)) is not None and found.version == at for name, at in versions.items())
+    return all(_find_installed(name, version) is not None for name, version in versions.items())
 
 
 def _normal(name: str) -> str:

@@ -28,7 +28,7 @@ from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import ShownOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import StoreFullError, StoreUnavailableError
-from agent_kernel.repository import Commit, Face, Head, ObjectId, Output, hex_of, short
+from agent_kernel.repository import Commit, Entry, Face, Head, ObjectId, Output, hex_of, short
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
 from agent_kernel.values import summaries
 
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
     from agent_kernel.session import Repository
 
-__all__ = ["SUFFIX", "make_page", "write_page"]
+__all__ = ["make_page", "write_page"]
 
-SUFFIX: Final = ".html"
 _COMMITS: Final = 200  # the newest; older ones are counted
 _CELLS: Final = 300
 _VARIABLES: Final = 200
@@ -401,7 +400,7 @@ class _Page:
             f'<p class="note">{plural(more, "more variable")} left out.</p>' if more else ""
         )
 
-    def _variable(self, one: Variable, entry: object) -> str:
+    def _variable(self, one: Variable, entry: Entry | None) -> str:
         size = size_text(one.size) if one.size else ""
         row = (
             f'<b class="name">{_text(one.name)}</b><span class="type">{_text(one.type)}</span>'
@@ -412,11 +411,9 @@ class _Page:
             return f'<div class="var">{row}</div>'
         return f'<details class="tab"><summary class="var">{row}</summary>{table}</details>'
 
-    def _preview(self, entry: object) -> str:
+    def _preview(self, entry: Entry | None) -> str:
         """The first rows of a table."""
-        from agent_kernel.repository import Entry
-
-        summary = describe.summary_of(self._repo, entry) if isinstance(entry, Entry) else None
+        summary = describe.summary_of(self._repo, entry) if entry is not None else None
         if summary is None or not summary.rows or not summary.columns:
             return ""
         known = max(map(len, summary.rows))

@@ -28,7 +28,7 @@ from agent_kernel.session import Repository
 from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 
-__all__ = ["Environment", "Facts", "ShownBundle", "Variable", "is_bundle", "read_facts", "show_bundle"]
+__all__ = ["Environment", "Facts", "ShownBundle", "Variable", "read_facts", "show_bundle"]
 
 _PLACE: Final = "bundle://"
 _COMMITS: Final = 10  # of the history
@@ -140,7 +140,7 @@ def _variables(repo: Repository, head: ObjectId) -> tuple[Variable, ...]:
         kind, preview = ("", "not described") if summary is None else (summaries.noun(summary), _preview(summary))
         size = 0 if missing is not None and missing.is_whole else sizes[name]
         said = f"{preview} ({missing.said})".lstrip() if missing is not None else preview
-        found.append(Variable(clean(name), kind, size, said))
+        found.append(Variable(name, kind, size, said))
     return tuple(found)
 
 
@@ -152,11 +152,6 @@ def _preview(summary: summaries.Summary) -> str:
 
 
 # -- `agent-kernel show STUDY.agentnb`
-
-
-def is_bundle(place: str) -> bool:
-    """Whether this is the place of a bundle's file, as `commands.places.find_store` gives it."""
-    return place.startswith(_PLACE)
 
 
 def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: Progress | None = None) -> ShownBundle:
@@ -350,7 +345,7 @@ def _variables_blocks(facts: Facts, more: str) -> list[Block]:
     if not many:
         return [Line(f"No variables at {short(facts.head)}", strong=True)]
     shown = facts.variables[:_VARIABLES]
-    rows = tuple((one.name, one.type, size_text(one.size) if one.size else "", one.preview) for one in shown)
+    rows = tuple((clean(one.name), one.type, size_text(one.size) if one.size else "", one.preview) for one in shown)
     title = Line(f"{plural(many, 'variable')} at {short(facts.head)}", strong=True)
     rest = (
         [Line(f"… and {plural(many - len(shown), 'more variable')}; one of them: {more}")] if many > len(shown) else []
