@@ -45,6 +45,8 @@ _CHANGES: Final = 12  # variables of one commit
 _REFS: Final = 100
 _TEXT: Final = 20_000  # characters of one cell's code, or of one output
 _ALL_TEXT: Final = 3_000_000  # characters of all code and outputs
+_PAINTED: Final = 400_000  # of these in code that is painted: marks take more room than what they mark
+_LINE: Final = 400  # characters of a name, a title, a value
 _PICTURE: Final = 2 << 20  # bytes
 _ALL_PICTURES: Final = 12 << 20
 _LANES: Final = 6
@@ -91,8 +93,9 @@ class _Section(msgspec.Struct, frozen=True):
 
 
 def _text(text: object) -> str:
-    """One line of anyone's text."""
-    return escape(clean(str(text)))
+    """One line of anyone's text, and no more of it than anyone reads."""
+    said = clean(str(text))
+    return escape(said if len(said) <= _LINE else f"{said[: _LINE - 1]}…")
 
 
 def _tag(name: str, html: str, **attributes: str) -> str:
@@ -167,7 +170,7 @@ class _Page:
     def __init__(self, contents: Contents, facts: Facts) -> None:
         self._contents, self._facts = contents, facts
         self._repo: Repository = contents.repo
-        self._text_left, self._pictures_left = _ALL_TEXT, _ALL_PICTURES
+        self._text_left, self._pictures_left, self._painted_left = _ALL_TEXT, _ALL_PICTURES, _PAINTED
         self._refs = describe.decorations(self._repo, Head(facts.branch, facts.head))
 
     # -- from top to bottom
@@ -252,7 +255,9 @@ class _Page:
 
     def _source(self, source: str) -> str:
         shown = self._cut(clean_lines(source.strip("\n")))
-        return _pre(shown, f"<code>{_code(shown)}</code>", "code") if shown.strip() else ""
+        self._painted_left -= len(shown)
+        html = _code(shown) if self._painted_left >= 0 else escape(shown)
+        return _pre(shown, f"<code>{html}</code>", "code") if shown.strip() else ""
 
     def _cut(self, text: str, most: int = _TEXT) -> str:
         """As much of the text as there is room for. It says how much is missing."""
@@ -339,7 +344,7 @@ class _Page:
 
     def _commit(self, id: ObjectId, stored: Commit, graph: _Graph, *, is_open: bool) -> str:
         commit = describe.mask_commit(stored)
-        title = _text(describe.title(commit)[:400])
+        title = _text(describe.title(commit))
         refs = "".join(
             _tag("span", escape(ref.replace("->", "→", 1)), class_=f"ref {_kind(ref)}")
             for ref in self._refs.get(id, ())[:8]
@@ -471,7 +476,7 @@ def _id(id: ObjectId) -> str:
 
 def _some(names: Sequence[str], most: int) -> str:
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return clean(", ".join(names[:most])) + more
+    return ", ".join(clean(name)[:_LINE] for name in names[:most]) + more
 
 
 # -- the graph: a node and the lines through a row, and the lines that go on beside an unfolded commit
