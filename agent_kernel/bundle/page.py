@@ -13,6 +13,7 @@ import base64
 import hashlib
 import io
 import keyword
+import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
@@ -133,7 +134,7 @@ def _painted(source: str) -> Iterator[str]:
     yield escape(source[done:])
 
 
-_WIDE_LINE: Final = 84  # characters; a longer line has to be scrolled, and so reached by the keyboard
+_WIDE_LINE: Final = 36  # characters; on a phone a longer line has to be scrolled, and so reached by the keyboard
 
 
 def _pre(text: str, html: str, kind: str = "") -> str:
@@ -141,6 +142,24 @@ def _pre(text: str, html: str, kind: str = "") -> str:
     stop = ' tabindex="0"' if any(len(line) > _WIDE_LINE for line in text.splitlines()) else ""
     said = f' class="{kind}"' if kind else ""
     return f"<pre{said}{stop}>{html}</pre>"
+
+
+_HEADING: Final = re.compile(r"(#{1,6})\s+(.+?)\s*#*$")
+_BULLET: Final = re.compile(r"(\s*)[-*+]\s+(?=\S)")
+
+
+def _prose(text: str) -> str:
+    """Markdown as it was written, with its headings and bullets to be seen; all else stays text."""
+    found: list[str] = []
+    is_code = False
+    for line in text.splitlines():
+        is_code ^= line.lstrip().startswith(("```", "~~~"))
+        heading = None if is_code else _HEADING.match(line)
+        if heading is not None:
+            found.append(_tag("strong", escape(heading[2]), class_=f"h{min(len(heading[1]), 3)}"))
+        else:
+            found.append(escape(line if is_code else _BULLET.sub(r"\1• ", line, count=1)))
+    return "\n".join(found)
 
 
 def _when(commit: Commit) -> str:
@@ -161,7 +180,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll {kind}" tabindex="0" role="region" aria-label="Table">{table}</div>'
+    return f'<div class="scroll {kind}" tabindex="0">{table}</div>'
 
 
 class _Page:
@@ -242,8 +261,8 @@ class _Page:
 
     def _cell(self, cell: NotebookCell, ran: Commit | None) -> str:
         if cell.type != "code":
-            said = self._cut(clean_lines(summaries.mask_text(cell.source)))
-            return f'<div class="cell prose">{escape(said)}</div>' if said.strip() else ""
+            said = self._cut(clean_lines(summaries.mask_text(cell.source.strip("\n"))))
+            return f'<div class="cell prose">{_prose(said)}</div>' if said.strip() else ""
         source = summaries.mask_code(cell.source)[0]
         is_same = ran is not None and ran.cell is not None and summaries.mask_code(ran.cell.source)[0] == source
         prompt = describe.prompt(ran) if ran is not None and is_same else "[ ]"
@@ -571,6 +590,7 @@ pre.bad{background:var(--bad);border-radius:6px;padding:8px 14px;color:var(--del
 .cell{display:grid;grid-template-columns:52px minmax(0,1fr);gap:0 10px;margin:0 0 16px}
 .cell>.prompt{text-align:right;padding-top:11px;font-size:12px;color:var(--muted)}
 .cell.prose{display:block;white-space:pre-wrap;padding-left:62px;max-width:820px;overflow-wrap:anywhere}
+.prose .h1,.prose .h2,.prose .h3{font-size:22px;line-height:1.3}.prose .h2{font-size:18px}.prose .h3{font-size:15px}
 .ref{display:inline-block;padding:0 7px;border:1px solid var(--line);border-radius:10px;font-size:12px;line-height:19px;
 max-width:220px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:middle}
 .ref.branch{border-color:var(--l0);color:var(--brand)}.ref.tag{border-color:var(--chg);color:var(--chg)}

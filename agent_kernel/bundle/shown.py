@@ -10,6 +10,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -164,7 +165,7 @@ def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: 
         BundleError: it is not a bundle at all. NewerFormatError: a newer release made it.
     """
     path = Path(place.removeprefix(_PLACE))
-    step = None if progress is None else lambda done, total: progress("checking", done, total)
+    step = partial(progress, "checking") if progress is not None else None
     with opened(path) as bundle:
         problem = ""
         try:
@@ -249,7 +250,7 @@ class ShownBundle(Result):
         if facts is None or self.history is None:
             return told
         environment = facts.environment
-        return told | {
+        more: dict[str, Json] = {
             "notebook": facts.notebook,
             "head": {"branch": facts.branch, "commit": hex_of(facts.head)},
             "branches": {name: hex_of(at) for name, at in facts.branches.items()},
@@ -271,6 +272,7 @@ class ShownBundle(Result):
             ],
             "history": self.history.to_json(),
         }
+        return told | more
 
     def to_text(self, width: int | None = None, *, colour: bool = False) -> str:
         text = super().to_text(width, colour=colour)

@@ -58,10 +58,10 @@ def read_pins(bundle: OpenBundle) -> tuple[str, ...]:
     for pin in pins:
         if _PIN.fullmatch(pin) is None:
             raise archive.refuse(
-                f"its {REQUIREMENTS} has a line that is no package with an exact version: {pin[:80]!r}"
+                f"its {REQUIREMENTS} has a line that must be a package with an exact version, and is not: {pin[:80]!r}"
             )
     if not pins:
-        raise archive.refuse("it names no packages, so that there is no environment to make")
+        raise archive.refuse("it lists no packages: open it without --env")
     return tuple(pins)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.bundle.page import make_page
+from agent_kernel.bundle.page import _prose, make_page
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Cell, Commit, Head, Kind, ObjectId, Output
 from agent_kernel.repository.commits import encode
@@ -77,6 +77,7 @@ ALLOWED = frozenset(
         "section",
         "small",
         "span",
+        "strong",
         "style",
         "summary",
         "svg",
@@ -220,6 +221,12 @@ def test_code_is_painted_and_stays_what_it_was(tmp_path: Path) -> None:
     assert source in elements.text
     assert "if True: y = '<b>'" in elements.text
     assert '<span class="kw">if</span>' in page
+
+
+def test_text_cells_show_their_headings_and_bullets_and_stay_text() -> None:
+    assert _prose("# A <b>\n- one\n```\n# no\n- no\n```\n* two") == (
+        '<strong class="h1">A &lt;b&gt;</strong>\n• one\n```\n# no\n- no\n```\n• two'
+    )
 
 
 def test_the_command_writes_the_page_and_only_where_it_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

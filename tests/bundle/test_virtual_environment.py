@@ -105,7 +105,7 @@ def test_a_list_with_anything_but_exact_versions_is_refused(
             target.writestr(info, stored)
     monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=(programs := Programs())))
     assert main(["open", str(odd), "--folder", str(tmp_path), "--env"]) == 1
-    assert "no package with an exact version" in capsys.readouterr().err
+    assert "must be a package with an exact version" in capsys.readouterr().err
     assert programs.ran == []
     assert not (tmp_path / "odd.ipynb").exists()
 
