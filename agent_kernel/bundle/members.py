@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from agent_kernel.bundle.exporting import encode_json, environment_of
+from agent_kernel.bundle.exporting import NOTEBOOK, encode_json, environment_of
 from agent_kernel.commands.text import clean, exact_time
 from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS
 
@@ -31,7 +31,6 @@ __all__ = ["CRATE", "README", "REQUIREMENTS", "Needed", "find_imports", "find_ne
 REQUIREMENTS: Final = "requirements.txt"
 CRATE: Final = "ro-crate-metadata.json"
 README: Final = "README.txt"
-NOTEBOOK: Final = "notebook.ipynb"
 _KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
 
 
