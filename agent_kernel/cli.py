@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
@@ -182,6 +183,12 @@ def _run(verb: Command, options: Namespace) -> int:
     from agent_kernel.session import Repository
 
     place = find_store(options.store)
+    if verb.name == "show" and place.startswith("bundle://") and not _asks_for_a_commit(options):
+        from agent_kernel.bundle.shown import show_bundle
+
+        with progress_bar() as progress:
+            shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
+        return _print(shown, as_json=options.json)
     repo = Repository.open(place, create=False)
     with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
         if verb.writes and not options.force and not _only_reads(verb, options):
@@ -232,6 +239,11 @@ def ended_by_sigterm() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _asks_for_a_commit(options: Namespace) -> bool:
+    """Whether `show` is to show one commit of a bundle, and not the bundle."""
+    return options.rev is not None or options.outputs or options.environment or options.notebook
 
 
 def _only_reads(verb: Command, options: Namespace) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle.members import REQUIREMENTS
+from agent_kernel.bundle.virtual_environment import (
+    MadeEnvironment,
+    environment_beside,
+    make_environment,
+    read_pins,
+)
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.text import clean, plural, size_text
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "export_arguments", "import_", "import_arguments", "open_command"]
 
 _SUFFIX = ".agentnb"
+_PAGE_SUFFIX = ".html"
 _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says so
 
 
@@ -29,12 +38,13 @@ _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says
 
 
 def export_arguments(parser: Parser) -> None:
-    parser.takes("file", "place", help="the file to write, STUDY.agentnb", optional=False)
+    parser.takes("file", "place", help="the file to write, STUDY.agentnb (or STUDY.html)", optional=False)
     parser.takes_all("ref", "ref", help="branches and tags (default: this branch, and the tags on the way to it)")
     parser.flag("--all", help="all branches and tags")
     parser.several("--exclude", metavar="NAME", help="leave these variables out of the whole history", kind="name")
     parser.several("--keep", metavar="NAME", help="take these along although they look like secrets", kind="name")
     parser.flag("--keep-secrets", help="take along all that looks like a secret")
+    parser.flag("--html", help="write one HTML page for people who only look: code, outputs, variables, history")
     parser.flag("--dry-run", help="only say what the file would hold, and how large it would be")
     parser.flag("--force", help="write over a file that is there")
     parser.flag("--yes", help="write it although it is large")
@@ -45,7 +55,7 @@ def export_arguments(parser: Parser) -> None:
 
 
 def export(scope: Scope, options: Namespace) -> Result:
-    path = _path_of(options.file)
+    path = _path_of(options.file, _PAGE_SUFFIX if options.html else _SUFFIX)
     if options.all and options.words:
         raise UsageProblem("--all takes every branch and tag: name none beside it")
     if path.exists() and not (options.force or options.dry_run):
@@ -64,6 +74,11 @@ def export(scope: Scope, options: Namespace) -> Result:
         keep=options.keep,
         keeps_secrets=options.keep_secrets,
     )
+    if options.html:
+        from agent_kernel.bundle import page
+
+        size = len(page.make_page(contents, path.stem)) if options.dry_run else page.write_page(contents, path)
+        return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
         return Exported(contents, path, None, notes)
     if contents.size > _LARGE and not options.yes:
@@ -84,11 +99,14 @@ def _largest(contents: Contents) -> str:
     return clean(", ".join(f"{name} ({size_text(contents.sizes[name])})" for name in names)) or "its history"
 
 
-def _path_of(text: str) -> Path:
+def _path_of(text: str, suffix: str) -> Path:
     path = Path(text).expanduser()
-    if path.suffix != _SUFFIX:
-        raise UsageProblem(f"a bundle's name ends in {_SUFFIX}: {path.with_suffix(_SUFFIX)}")
-    return path
+    if path.suffix == suffix:
+        return path
+    if path.suffix == _PAGE_SUFFIX:
+        raise UsageProblem(f"{path} is to be a page: add --html, or name a bundle {path.with_suffix(_SUFFIX)}")
+    what = "page" if suffix == _PAGE_SUFFIX else "bundle"
+    raise UsageProblem(f"a {what}'s name ends in {suffix}: {path.with_suffix(suffix)}")
 
 
 @dataclass(frozen=True)
@@ -122,12 +140,7 @@ class Exported(Result):
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
         said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
         lines: list[Block] = [Line(said, strong=True)]
-        if contents.left_out:
-            lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
-        if contents.masked:
-            places = " ".join(map(short, contents.masked[:5]))
-            lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
-        lines += [Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items())]
+        lines += _secrets_lines(contents)
         names = sorted(contents.sizes, key=lambda name: (-contents.sizes[name], name))
         rows = tuple((clean(name), size_text(contents.sizes[name])) for name in names[:10])
         if rows:
@@ -136,6 +149,46 @@ class Exported(Result):
             lines.append(Line(f"… and {plural(len(names) - len(rows), 'more variable')}"))
         lines += [Line(note) for note in self.notes]
         return lines
+
+
+@dataclass(frozen=True)
+class ExportedPage(Result):
+    """What a page shows, and where it was written."""
+
+    contents: Contents
+    path: Path
+    size: int  # bytes
+    is_written: bool
+
+    def to_json(self) -> Json:
+        contents = self.contents
+        return {
+            "file": str(self.path) if self.is_written else None,
+            "size": self.size,
+            "head": contents.chosen.head,
+            "left_out": list(contents.left_out),
+            "masked": [hex_of(one) for one in contents.masked],
+            "looks_secret": dict(contents.suspects),
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        done = "Wrote" if self.is_written else "Would write"
+        commits = sum(1 for _ in self.contents.repo.history.walk(self.contents.chosen.tips))
+        lines = [
+            Line(f"{done} {self.path}: a page of {size_text(self.size)}, {plural(commits, 'commit')}", strong=True)
+        ]
+        return [*lines, *_secrets_lines(self.contents)]
+
+
+def _secrets_lines(contents: Contents) -> list[Line]:
+    """What was left out and masked, and what goes along all the same."""
+    lines: list[Line] = []
+    if contents.left_out:
+        lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
+    if contents.masked:
+        places = " ".join(map(short, contents.masked[:5]))
+        lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
+    return [*lines, *(Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items()))]
 
 
 # -- import
@@ -181,7 +234,12 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     parser.flag("--trust", help="let its values be loaded, which can run its maker's code")
     parser.value("--as", metavar="NAME", help="what to call the notebook (default: as the bundle)", default="")
     parser.value("--folder", metavar="PATH", help="where to put it (default: here)", kind="place", default=".")
+    parser.flag("--env", help="make a virtual environment beside it, with the packages that it names")
     parser.flag("--json", help="print JSON, for programs")
+    parser.explains(
+        "--env installs exact versions from the package index that your pip is set up for, and registers nothing. Without\n"
+        "--trust it installs wheels alone, which run no code while they are installed."
+    )
     options = parser.read(words)
     name = str(vars(options)["as"]).removesuffix(".ipynb")
     if "/" in name or "\\" in name:
@@ -190,7 +248,9 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     if not folder.is_dir():
         raise UsageProblem(f"there is no folder {folder}")
     step = partial(progress, "checking") if progress is not None else None
-    found = opening.open_bundle(Path(options.file).expanduser(), folder, name=name, trusts=options.trust, progress=step)
+    path = Path(options.file).expanduser()
+    pins = _pins_for(path, folder, name) if options.env else ()
+    found = opening.open_bundle(path, folder, name=name, trusts=options.trust, progress=step)
     many = plural(found.variables, "variable")
     lines = [f"Opened {found.notebook}; its history is beside it, and every digest matches"]
     if found.is_trusted:
@@ -206,4 +266,45 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
         "trusted": found.is_trusted,
         "variables": found.variables,
     }
-    return Lines(tuple(lines), facts)
+    if not pins:
+        return Lines(tuple(lines), facts)
+    made = make_environment(environment_beside(found.notebook), pins, trusts=found.is_trusted)
+    facts["environment"] = {"folder": str(made.folder), "python": str(made.python), "installed": made.status == 0}
+    return OpenedWithEnvironment((*lines, *_environment_lines(made, found.notebook)), facts, made.status == 0)
+
+
+@dataclass(frozen=True)
+class OpenedWithEnvironment(Lines):
+    """What opening made, and the environment beside it."""
+
+    is_whole: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.is_whole
+
+
+def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
+    """The packages that the environment is to have, before anything is made."""
+    place = environment_beside(folder / f"{name or path.name.removesuffix(_SUFFIX)}.ipynb")
+    if place.exists():
+        raise UsageProblem(f"{place} is there already; --as NAME opens the bundle under another name")
+    with opening.opened(path) as bundle:
+        return read_pins(bundle)
+
+
+def _environment_lines(made: MadeEnvironment, notebook: Path) -> list[str]:
+    """How to start the environment, or what to do where pip failed."""
+    python, file = shlex.quote(str(made.python)), shlex.quote(str(notebook))
+    if made.status:
+        listed = shlex.quote(str(made.folder / REQUIREMENTS))
+        again = f"{python} -m pip install -r {listed}"
+        why = f"pip ended with status {made.status}, and said why above"
+        return [f"Its packages were not installed: {why}. The notebook is open all the same. To try again: {again}"]
+    lines = [f"Made {made.folder}, with {plural(len(made.pins), 'package')}"]
+    if not made.has("agent-kernel"):
+        lines.append(f"It has no agent-kernel, which brings the variables back: {python} -m pip install agent-kernel")
+    if made.has("jupyterlab"):
+        return [*lines, f"Start it: {python} -m jupyter lab {file}"]
+    add = f"{python} -m pip install jupyterlab"
+    return [*lines, f"Start it: {add}, then {python} -m jupyter lab {file}; in VS Code choose {python} as its kernel"]

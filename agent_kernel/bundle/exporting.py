@@ -331,6 +331,7 @@ def write(contents: Contents, path: Path, progress: Progress | None = None) -> W
         DamagedObjectError: an object in the store is not what was stored.
         StoreFullError, StoreUnavailableError: the file cannot be written.
     """
+    from agent_kernel.bundle import members
     from agent_kernel.errors import StoreFullError, StoreUnavailableError
 
     try:
@@ -338,6 +339,7 @@ def write(contents: Contents, path: Path, progress: Progress | None = None) -> W
             plain = plain_data(contents)
             tip = contents.chosen.branches[contents.chosen.head]
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
+            extra |= members.make_members(contents, extra)
             for name in sorted(extra):
                 packer.add(name, [extra[name]], packed=len(extra[name]) <= _MOST_PACKED)
             rows: list[bytes] = []
@@ -412,6 +414,8 @@ def _runs(contents: Contents) -> set[str]:
 
 def describe(contents: Contents, plain: Plain) -> dict[str, object]:
     """What a bundle says of itself, for people and programs that read no store."""
+    from agent_kernel.bundle import members
+
     repo, chosen = contents.repo, contents.chosen
     tip = chosen.branches[chosen.head]
     commits = [commit for _, commit in repo.history.walk(chosen.tips)]
@@ -428,7 +432,7 @@ def describe(contents: Contents, plain: Plain) -> dict[str, object]:
         "last_ns": max(times),
         "authors": sorted({commit.author.name for commit in commits}),
         "notebook": last.document.name if last.document is not None else "",
-        "environment": environment_of(repo, last),
+        "environment": environment_of(repo, last) | {"imported": list(members.find_needed(contents).imported)},
         "left_out": list(contents.left_out),
         "masked": [hex_of(one) for one in contents.masked],
         "variables": {

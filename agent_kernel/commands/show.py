@@ -156,7 +156,7 @@ def _size(face: Face) -> str:
 
 
 def show_arguments(parser: Parser) -> None:
-    parser.takes("rev", "path", help="a commit (default: HEAD), or REF:NAME for a variable in it", default="HEAD")
+    parser.takes("rev", "path", help="a commit (default: HEAD), or REF:NAME for a variable in it")
     what = parser.one_of()
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
     parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)
@@ -167,7 +167,7 @@ def show_arguments(parser: Parser) -> None:
 
 
 def show(scope: Scope, options: Namespace) -> Result:
-    rev, name = split_path(options.rev)
+    rev, name = split_path(options.rev or "HEAD")
     found, commit = scope.commit(rev or "HEAD")
     if name is not None:
         if not name:

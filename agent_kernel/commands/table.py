@@ -42,7 +42,12 @@ _ALL = (
         "history",
         alone="the history, newest first, as log shows it",
     ),
-    Command("show", "one commit, or one variable in it (REF:NAME)", "show"),
+    Command(
+        "show",
+        "one commit, or one variable in it (REF:NAME)",
+        "show",
+        alone="one commit, one variable in it (REF:NAME), or, without a ref, all of a bundle",
+    ),
     Command("diff", "what differs between two commits", "diff"),
     Command("deps", "the cells that make a variable", "cells"),
     Command("script", "those cells as a script that runs", "cells"),

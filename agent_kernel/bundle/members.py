@@ -1,0 +1,400 @@
+"""What stands in a bundle beside the store, for people and programs without this package: pinned packages, RO-Crate, README.
+
+All three are made from the history alone, with one exception: which of the installed packages the code needs is known to the
+interpreter that exports, and it is asked only about packages that it has in just the versions that the notebook had.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib import metadata
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+
+from agent_kernel.bundle.exporting import NOTEBOOK, encode_json, environment_of
+from agent_kernel.commands.text import clean, exact_time
+from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+    from agent_kernel.bundle.exporting import Contents
+    from agent_kernel.repository import Author, Commit
+
+__all__ = ["CRATE", "README", "REQUIREMENTS", "Needed", "find_imports", "find_needed", "make_members"]
+
+REQUIREMENTS: Final = "requirements.txt"
+CRATE: Final = "ro-crate-metadata.json"
+README: Final = "README.txt"
+_KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
+
+
+def make_members(contents: Contents, others: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Make the members that describe a bundle.
+
+    Args:
+        others: the members for readers without this package that there are already, by name: the notebook, plain data.
+    """
+    needed = find_needed(contents)
+    found = {REQUIREMENTS: _requirements(contents, needed)}
+    found[README] = _readme([*others, *found, CRATE, README])
+    return found | {CRATE: _crate(contents, needed, {**others, **found})}
+
+
+# -- which packages the code needs
+
+_JOINED: Final = re.compile(r"\\\r?\n[ \t]*")
+_IMPORT: Final = re.compile(r"^\s*import\s+(?P<all>[\w., \t]+)|^\s*from\s+(?P<one>[^\W\d]\w*)[\w.]*\s+import\b")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+_SEPARATORS: Final = re.compile(r"[-_.]+")
+_PIN: Final = re.compile(r"[a-z0-9][a-z0-9.-]*==[0-9a-z][0-9a-z.!+_-]*", re.IGNORECASE)
+
+
+def find_imports(sources: Iterable[str]) -> list[str]:
+    r"""Find the modules that code imports, by the first parts of their names. The code is not parsed: it may be anyone's.
+
+    >>> find_imports(["import numpy as np, os.path", "%matplotlib inline\nfrom sklearn.svm import (\n SVC)"])
+    ['numpy', 'os', 'sklearn']
+    """
+    lines = chain.from_iterable(_JOINED.sub(" ", source).splitlines() for source in sources)
+    found: set[str] = set()
+    for statement in chain.from_iterable(line.split(";") for line in lines):
+        match = _IMPORT.match(statement.partition("#")[0])
+        if match is None:
+            continue
+        parts = match["all"].split(",") if match["all"] else [match["one"]]
+        found.update(name[0] for part in parts if (name := _NAME.match(part.strip())))
+    return sorted(found)
+
+
+class Needed(msgspec.Struct, frozen=True):
+    """The packages that a history needs, each as `name==version`."""
+
+    pins: tuple[str, ...] = ()  # sorted
+    imported: tuple[str, ...] = ()  # those of the pins that the code imports itself
+    unpinned: tuple[tuple[str, str], ...] = ()  # what cannot be had from an index, and why
+    unknown: tuple[str, ...] = ()  # modules that no installed package has
+    is_all: bool = False  # what the code needs is not known, so these are all that were installed
+
+
+def find_needed(contents: Contents) -> Needed:
+    """Find out which packages of the last commit's environment the code of a history needs.
+
+    Where the exporting interpreter has other versions than the notebook had, what these depend on is not known: all packages
+    of the environment are needed then.
+    """
+    repo, chosen = contents.repo, contents.chosen
+    environment = environment_of(repo, repo.commit_at(chosen.branches[chosen.head]))
+    said = msgspec.convert(environment.get("packages", []), list[str])
+    versions = dict(one.split("==", 1) for one in said if _PIN.fullmatch(one))
+    commits = (commit for _, commit in repo.history.walk(chosen.tips))
+    modules = find_imports(commit.cell.source for commit in commits if commit.cell is not None)
+    roots, unknown = _distributions_of(modules, versions)
+    closure = _with_dependencies([*roots, *([_KERNEL] if _KERNEL in versions else [])], versions)
+    if closure is not None and unknown and not _is_here(versions):
+        closure = None  # another interpreter exports: what it does not know may be a package all the same
+    names = versions.keys() if closure is None else closure
+    unpinned = {name: why for name in names if (why := _why_not_pinned(name, versions[name]))}
+    return Needed(
+        pins=tuple(f"{name}=={versions[name]}" for name in sorted(names) if name not in unpinned),
+        imported=tuple(f"{name}=={versions[name]}" for name in sorted(roots)),
+        unpinned=tuple((f"{name}=={versions[name]}", why) for name, why in sorted(unpinned.items())),
+        unknown=tuple(unknown),
+        is_all=closure is None,
+    )
+
+
+def _distributions_of(modules: Sequence[str], versions: Mapping[str, str]) -> tuple[set[str], list[str]]:
+    """The installed packages of these modules, and the modules that have none."""
+    found: set[str] = set()
+    others: list[str] = []
+    for module in modules:
+        if _normal(module) in versions:
+            found.add(_normal(module))
+        elif module not in sys.stdlib_module_names:
+            others.append(module)
+    if not others:
+        return found, []
+    known = metadata.packages_distributions()  # slow: it reads what each package installed
+    unknown: list[str] = []
+    for module in others:
+        of_module = {_normal(one) for one in known.get(module, ())} & versions.keys()
+        found |= of_module
+        unknown += [] if of_module else [module]
+    return found, unknown
+
+
+class _Installed(msgspec.Struct, frozen=True):
+    """What this interpreter knows of one version of a package."""
+
+    requires: tuple[str, ...]
+    is_from_index: bool
+
+
+# Of one version it does not change, and reading it takes milliseconds.
+_KNOWN: Final[dict[tuple[str, str], _Installed]] = {}
+
+
+def _find_installed(name: str, version: str) -> _Installed | None:
+    """What this interpreter knows of a package; None where it has another version, or none."""
+    found = _KNOWN.get((name, version))
+    if found is None:
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            return None
+        if distribution.version != version:
+            return None
+        is_from_index = distribution.read_text("direct_url.json") is None
+        found = _KNOWN[name, version] = _Installed(tuple(distribution.requires or ()), is_from_index)
+    return found
+
+
+def _with_dependencies(roots: Iterable[str], versions: Mapping[str, str]) -> set[str] | None:
+    """These packages and all that they need; None: the metadata here is not that of the versions that the notebook had."""
+    waiting = [(name, frozenset[str]()) for name in roots]
+    seen = set(waiting)
+    found: set[str] = set()
+    while waiting:
+        name, extras = waiting.pop()
+        if name not in versions:
+            continue  # it was not installed where the notebook ran, and so was not needed there
+        installed = _find_installed(name, versions[name])
+        if installed is None:
+            return None
+        found.add(name)
+        for requirement in _requirements_of(installed, extras):
+            wanted = (_normal(requirement.name), frozenset(requirement.extras))
+            if wanted not in seen:
+                seen.add(wanted)
+                waiting.append(wanted)
+    return found
+
+
+def _requirements_of(installed: _Installed, extras: frozenset[str]) -> list[Requirement]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found: list[Requirement] = []
+    for text in installed.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *sorted(extras))):
+            found.append(requirement)
+    return found
+
+
+def _why_not_pinned(name: str, version: str) -> str:
+    """Why no index has this version; "" where one may have it."""
+    if "+" in version:
+        return "a local version"
+    installed = _find_installed(name, version)
+    return (
+        ""
+        if installed is None or installed.is_from_index
+        else "installed from a folder or an address, and from no index"
+    )
+
+
+def _is_here(versions: Mapping[str, str]) -> bool:
+    """Whether this interpreter has what the notebook had."""
+    return all(_find_installed(name, version) is not None for name, version in versions.items())
+
+
+def _normal(name: str) -> str:
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def _requirements(contents: Contents, needed: Needed) -> bytes:
+    repo, chosen = contents.repo, contents.chosen
+    environment = environment_of(repo, repo.commit_at(chosen.branches[chosen.head]))
+    if not environment:
+        return b"# The history does not say which packages were installed.\n"
+    lines = [f"# Python {_one_line(environment['python'])} on {_one_line(environment['platform'])}"]
+    what = "All that was installed" if needed.is_all else "What the notebook's code imports, and what that needs"
+    lines += [f"# {what}, as of the bundle's last state. Install it with: python -m pip install -r {REQUIREMENTS}"]
+    lines += [f"# {pin}: {why}; install it by hand" for pin, why in needed.unpinned]
+    lines += [
+        f"# {name}: a module of no installed package; it may be a file of the notebook's folder"
+        for name in map(_one_line, needed.unknown)
+    ]
+    return "".join(f"{line}\n" for line in [*lines, *needed.pins]).encode()
+
+
+def _one_line(value: object) -> str:
+    return clean(str(value))
+
+
+# -- README.txt
+
+_SAYS: Final = {
+    NOTEBOOK: "the notebook with its outputs, as it was last. Jupyter, VS Code and GitHub show it.",
+    REQUIREMENTS: "the packages and their versions: python -m pip install -r requirements.txt",
+    CRATE: "what this is, who made it and when, in JSON-LD for archives (RO-Crate 1.2).",
+    README: "this text.",
+    MANIFEST: "branches, tags, variables, what was left out, and the SHA-256 of every other file.",
+    OBJECTS: "the history: commits, code, outputs and values, one object after the other.",
+    INDEX: "where each object lies in store/objects.",
+    RECORDS: "branches, tags, HEAD, and what agents did.",
+    "data/": "values as plain data: tables, arrays and texts that any program reads.",
+    "signature.json": "the maker's signature of manifest.json, where there is one.",
+}
+_OPENING: Final = """\
+This file holds a notebook with its variables and its whole history. It is a zip archive, so you can read it without the program
+that made it.
+
+To open it as it was made:
+
+    python -m pip install agent-kernel
+    agent-kernel show FILE.agentnb      says what is in it, and runs nothing
+    agent-kernel open FILE.agentnb      makes the notebook, and its history beside it
+
+Loading variables can run code of whoever made them. agent-kernel asks before it loads any. Do not load them with other tools
+unless you trust the maker.
+"""
+_CHECKING: Final = """\
+To check that nothing was changed, compare the SHA-256 of a file with the one in manifest.json, under "members":
+
+    sha256sum notebook.ipynb            Linux
+    shasum -a 256 notebook.ipynb        macOS
+    Get-FileHash notebook.ipynb         Windows (PowerShell)
+
+agent-kernel show FILE.agentnb checks all files and all objects at once. The SHA-256 of manifest.json itself is the
+bundle's fingerprint: if the maker tells you it by another way, you know that the file is theirs.
+"""
+_READ_WITH: Final = {
+    ".arrow": "pyarrow.feather.read_table(file), polars.read_ipc(file), or R's arrow package",
+    ".csv": "any spreadsheet",
+    ".json": "any program that reads JSON",
+    ".npy": "numpy.load(file, allow_pickle=False)",
+    ".parquet": "pandas.read_parquet(file), polars, DuckDB, or R's arrow package",
+    ".txt": "any editor",
+}
+
+
+def _readme(names: Collection[str]) -> bytes:
+    """The same for all bundles that have the same kinds of members."""
+    there = {name if name in _SAYS else f"{name.partition('/')[0]}/" for name in names}
+    there |= {MANIFEST, OBJECTS, INDEX, RECORDS, "signature.json"}
+    wide = max(map(len, _SAYS)) + 2
+    members = "".join(f"    {name:<{wide}}{said}\n" for name, said in _SAYS.items() if name in there)
+    return "\n".join([_OPENING, f"What is in it:\n\n{members}", *_reading(names), _CHECKING]).encode()
+
+
+def _reading(names: Collection[str]) -> list[str]:
+    """How to read what needs no agent-kernel."""
+    found = ["Open notebook.ipynb in Jupyter or VS Code.\n"] if NOTEBOOK in names else []
+    endings = {f".{name.rpartition('.')[2]}" for name in names if name.startswith("data/")}
+    lines = "".join(f"    {end:<10}{how}\n" for end, how in _READ_WITH.items() if end in endings)
+    return [*found, *([f"What reads the files in data/:\n\n{lines}"] if lines else [])]
+
+
+# -- RO-Crate
+#
+# Source: https://www.researchobject.org/ro-crate/specification/1.2/
+
+_FORMATS: Final = {
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".ipynb": "application/x-ipynb+json",
+    ".json": "application/json",
+    ".parquet": "application/vnd.apache.parquet",
+    ".png": "image/png",
+    ".txt": "text/plain",
+}
+_BYTES: Final = "application/octet-stream"
+
+
+def _crate(contents: Contents, needed: Needed, members: Mapping[str, bytes]) -> bytes:
+    repo, chosen = contents.repo, contents.chosen
+    tip = repo.commit_at(chosen.branches[chosen.head])
+    commits = [commit for _, commit in repo.history.walk(chosen.tips)]
+    authors = _authors(commits)
+    packages = [_package(pin) for pin in (*needed.pins, *(pin for pin, _ in needed.unpinned))]
+    files = [_file(name, members.get(name)) for name in sorted([*members, MANIFEST, OBJECTS, INDEX, RECORDS])]
+    notebook = next((file for file in files if file["@id"] == NOTEBOOK), None)
+    required = {"softwareRequirements": [_ref(one) for one in packages]}
+    languages: list[dict[str, object]] = []
+    if notebook is not None:
+        python = environment_of(repo, tip).get("python", "")
+        languages = [{"@id": "#python", "@type": "ComputerLanguage", "name": "Python", "version": python}]
+        notebook["@type"] = ["File", "SoftwareSourceCode"]
+        notebook |= {"programmingLanguage": {"@id": "#python"}, "author": [_ref(one) for one in authors], **required}
+    last = max(commits, key=lambda commit: commit.time_ns)
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": _title(tip),
+        "description": f"A notebook with its variables and its history: {len(commits):,} commits.",
+        # Nobody said when it is published: the day of the last commit, so that equal states give equal bytes.
+        "datePublished": _iso(last)[:10],
+        "dateModified": _iso(last),
+        "author": [_ref(one) for one in authors],
+        "hasPart": [_ref(file) for file in files],
+        **({"mainEntity": _ref(notebook)} if notebook is not None else required),
+    }
+    descriptor = {
+        "@id": CRATE,
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.2"},
+    }
+    graph = [descriptor, root, *files, *authors, *languages, *packages]
+    return encode_json({"@context": "https://w3id.org/ro/crate/1.2/context", "@graph": graph})
+
+
+def _title(tip: Commit) -> str:
+    return clean(tip.document.name.removesuffix(".ipynb")) if tip.document is not None else "A notebook and its history"
+
+
+def _iso(commit: Commit) -> str:
+    return exact_time(commit.time_ns, commit.utc_offset_s).isoformat(timespec="seconds")
+
+
+def _ref(entity: Mapping[str, object]) -> dict[str, object]:
+    return {"@id": entity["@id"]}
+
+
+def _authors(commits: Iterable[Commit]) -> list[dict[str, object]]:
+    named: set[Author] = {commit.author for commit in commits}
+    kinds = {"agent": "SoftwareApplication"}
+    return [
+        {"@id": f"#author-{at}", "@type": kinds.get(author.kind, "Person"), "name": author.name}
+        for at, author in enumerate(sorted(named, key=lambda author: (author.kind != "person", author.name)), 1)
+    ]
+
+
+def _package(pin: str) -> dict[str, object]:
+    name, _, version = pin.partition("==")
+    return {
+        "@id": f"#package-{quote(name)}",
+        "@type": "SoftwareApplication",
+        "name": name,
+        "softwareVersion": version,
+    }
+
+
+def _file(name: str, content: bytes | None) -> dict[str, object]:
+    """A member. `content`: None for one that is written after this is, whose digest stands in the manifest."""
+    from hashlib import sha256
+
+    said = _SAYS.get(name, "")
+    found: dict[str, object] = {
+        "@id": quote(name),
+        "@type": "File",
+        "name": name,
+        "encodingFormat": next((kind for end, kind in _FORMATS.items() if name.endswith(end)), _BYTES),
+    }
+    if said:
+        found["description"] = said[0].upper() + said[1:]
+    if content is not None:
+        found |= {"contentSize": str(len(content)), "sha256": sha256(content).hexdigest()}
+    return found
