@@ -19,7 +19,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.bundle.commands import open_command
+from agent_kernel.bundle.commands import open_command, verify_bundle
+from agent_kernel.bundle.key_commands import key_command
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import BUNDLE, find_store
@@ -141,8 +142,11 @@ def _dispatch(words: Sequence[str]) -> int:
             with progress_bar() as progress:
                 opened = open_command(words[1:], progress)
             return _print(opened, as_json=wants_json(words))
+        if words[0] == "key":
+            return _print(key_command(words[1:]), as_json=wants_json(words))
         verb = command_named(
-            words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "open", "install", "mcp"]
+            words[0],
+            [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), "open", "key", "install", "mcp"],
         )
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
@@ -160,10 +164,11 @@ def _version() -> str:
 def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
     opening = Command("open", "verify a bundle, and make its notebook and its store", "")
+    key = Command("key", "your key, which signs bundles, and the keys of others that you trust", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, opening, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, opening, key, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:
@@ -177,6 +182,9 @@ def _run(verb: Command, options: Namespace) -> int:
     from agent_kernel.session import Repository
 
     place = find_store(options.store)
+    if verb.name == "verify" and place.startswith("bundle://"):
+        with progress_bar() as progress:
+            return _print(verify_bundle(Path(place.removeprefix("bundle://")), progress), as_json=options.json)
     repo = Repository.open(place, create=False)
     with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
         if verb.writes and not options.force and not _only_reads(verb, options):

@@ -70,6 +70,7 @@ __all__ = [
     "RunNotFoundError",
     "RunStateError",
     "SessionClosedError",
+    "SigningKeyError",
     "StepBusyError",
     "StoreError",
     "StoreFullError",
@@ -181,6 +182,16 @@ class BundleError(StoreError):
 
     def __str__(self) -> str:
         return f"{self.path} is not a sound bundle: {self.reason}"
+
+
+class SigningKeyError(AgentKernelError):
+    """A key, a file of keys, or what should be one, cannot be used. Nothing was signed or trusted by it."""
+
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
 
 
 class NewerFormatError(StoreError):
