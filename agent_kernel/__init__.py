@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RunNotFoundError as RunNotFoundError
     from agent_kernel.errors import RunStateError as RunStateError
     from agent_kernel.errors import SessionClosedError as SessionClosedError
+    from agent_kernel.errors import SigningKeyError as SigningKeyError
     from agent_kernel.errors import StepBusyError as StepBusyError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
@@ -162,6 +163,7 @@ __all__ = [
     "ScriptedModel",
     "Session",
     "SessionClosedError",
+    "SigningKeyError",
     "Snapshot",
     "StepBusyError",
     "StoreError",

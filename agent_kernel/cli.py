@@ -147,7 +147,11 @@ def _dispatch(words: Sequence[str]) -> int:
             with progress_bar() as progress:
                 opened = open_command(words[1:], progress)
             return _print(opened, as_json=wants_json(words))
-        others = ["open", "reproduce", "install", "mcp"]
+        if words[0] == "key":
+            from agent_kernel.bundle.key_commands import key_command
+
+            return _print(key_command(words[1:]), as_json=wants_json(words))
+        others = ["open", "reproduce", "key", "install", "mcp"]
         verb = command_named(words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), *others])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
@@ -165,11 +169,12 @@ def _version() -> str:
 def _overview() -> Overview:
     commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
     opening = Command("open", "verify a bundle, and make its notebook and its store", "")
+    key = Command("key", "your key, which signs bundles, and the keys of others that you trust", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
     reproduce = Command("reproduce", "run a history again in a fresh kernel, and say what comes out the same", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, opening, reproduce, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, opening, reproduce, key, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:
@@ -189,6 +194,11 @@ def _run(verb: Command, options: Namespace) -> int:
         with progress_bar() as progress:
             shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
         return _print(shown, as_json=options.json)
+    if verb.name == "verify" and place.startswith("bundle://"):
+        from agent_kernel.bundle.commands import verify_bundle
+
+        with progress_bar() as progress:
+            return _print(verify_bundle(Path(place.removeprefix("bundle://")), progress), as_json=options.json)
     repo = Repository.open(place, create=False)
     with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
         if verb.writes and not options.force and not _only_reads(verb, options):

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle import exporting, keys, opening
 from agent_kernel.bundle.members import REQUIREMENTS
 from agent_kernel.bundle.virtual_environment import (
     MadeEnvironment,
@@ -21,13 +21,13 @@ from agent_kernel.bundle.virtual_environment import (
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.text import clean, plural, size_text
-from agent_kernel.errors import UntrustedStoreError
+from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, short
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
 
-__all__ = ["export", "export_arguments", "import_", "import_arguments", "open_command"]
+__all__ = ["export", "export_arguments", "import_", "import_arguments", "open_command", "verify_bundle"]
 
 _SUFFIX = ".agentnb"
 _PAGE_SUFFIX = ".html"
@@ -45,6 +45,11 @@ def export_arguments(parser: Parser) -> None:
     parser.several("--keep", metavar="NAME", help="take these along although they look like secrets", kind="name")
     parser.flag("--keep-secrets", help="take along all that looks like a secret")
     parser.flag("--html", help="write one HTML page for people who only look: code, outputs, variables, history")
+    one = parser.one_of()
+    parser.flag(
+        "--sign", help="sign it with your key, or do not write it (default: sign it if you have a key)", group=one
+    )
+    parser.flag("--no-sign", help="do not sign it", group=one)
     parser.flag("--dry-run", help="only say what the file would hold, and how large it would be")
     parser.flag("--force", help="write over a file that is there")
     parser.flag("--yes", help="write it although it is large")
@@ -62,7 +67,7 @@ def export(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem(f"{path} is there already; --force writes over it")
     if not path.absolute().parent.is_dir():
         raise UsageProblem(f"there is no folder {path.absolute().parent}")
-    notes: tuple[str, ...] = ()
+    signer, notes = _find_signer(options)
     if scope.session is not None:
         scope.session.commit("")  # what no cell committed yet goes along
     wanted = [*scope.repo.branches(), *scope.repo.tags()] if options.all else options.words
@@ -80,18 +85,32 @@ def export(scope: Scope, options: Namespace) -> Result:
         size = len(page.make_page(contents, path.stem)) if options.dry_run else page.write_page(contents, path)
         return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
-        return Exported(contents, path, None, notes)
+        return Exported(contents, path, None, notes, signer)
     if contents.size > _LARGE and not options.yes:
         words = [options.file, *options.words, *(["--all"] if options.all else [])]
         for option, names in (("--exclude", options.exclude), ("--keep", options.keep)):
             words += [option, *names] if names else []
-        words += ["--keep-secrets"] if options.keep_secrets else []
+        for flag in ("--keep-secrets", "--sign", "--no-sign", "--force"):
+            words += [flag] if vars(options)[flag.lstrip("-").replace("-", "_")] else []
         again = scope.spell_command("export", *words, "--yes")
         raise Question(
             f"The file would have {size_text(contents.size)}, most of it {_largest(contents)}; to write it: {again}"
         )
-    written = exporting.write(contents, path, scope.step("writing"))
-    return Exported(contents, path, written, notes)
+    sign = None if signer is None else signer.sign
+    written = exporting.write(contents, path, scope.step("writing"), sign=sign)
+    return Exported(contents, path, written, notes, signer)
+
+
+def _find_signer(options: Namespace) -> tuple[keys.Signer | None, tuple[str, ...]]:
+    """Your key, if the bundle is to be signed; and what to say where it would be, and cannot."""
+    if options.no_sign or not (options.sign or keys.has_own_key()):
+        return None, ()
+    try:
+        return keys.load_signer(), ()
+    except (MissingExtraError, SigningKeyError) as error:
+        if options.sign:
+            raise
+        return None, (f"Not signed: {clean(str(error))}",)
 
 
 def _largest(contents: Contents) -> str:
@@ -117,6 +136,7 @@ class Exported(Result):
     path: Path
     written: exporting.Written | None
     notes: tuple[str, ...] = ()
+    signer: keys.Signer | None = None
 
     def to_json(self) -> Json:
         contents = self.contents
@@ -131,6 +151,10 @@ class Exported(Result):
             "left_out": list(contents.left_out),
             "masked": [hex_of(one) for one in contents.masked],
             "looks_secret": dict(contents.suspects),
+            "signed_by": None
+            if self.signer is None
+            else {"name": self.signer.key.name, "key": self.signer.key.fingerprint},
+            "notes": list(self.notes),
         }
 
     def blocks(self) -> Sequence[Block]:
@@ -140,6 +164,10 @@ class Exported(Result):
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
         said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
         lines: list[Block] = [Line(said, strong=True)]
+        if self.signer is not None:
+            key = self.signer.key
+            signed = "Would be signed" if self.written is None else "Signed"
+            lines.append(Line(f"{signed} in the name of {key.name} ({key.fingerprint})"))
         lines += _secrets_lines(contents)
         names = sorted(contents.sizes, key=lambda name: (-contents.sizes[name], name))
         rows = tuple((clean(name), size_text(contents.sizes[name])) for name in names[:10])
@@ -217,7 +245,32 @@ def import_(scope: Scope, options: Namespace) -> Result:
         for kind, named in (("Branch", done.branches), ("Tag", done.tags))
         for name, new in named.items()
     ]
-    return Lines(tuple(lines), {"branches": dict(done.branches), "tags": dict(done.tags)})
+    lines += keys.describe_check(done.signature)
+    signed: dict[str, Json] = dict(done.signature.to_json())
+    return Lines(tuple(lines), {"branches": dict(done.branches), "tags": dict(done.tags), "signed": signed})
+
+
+# -- verify: the file as a whole, where the command of stores reads only the objects in it
+
+
+def verify_bundle(path: Path, progress: Progress | None = None) -> Result:
+    """`agent-kernel verify BUNDLE`: compare all of it with its manifest, and that with its signature.
+
+    Raises:
+        BundleError: something does not match; the text says what.
+    """
+    with opening.opened(path) as bundle:
+        opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
+        signature, size = keys.check(bundle), bundle.store.size()
+        lines = (f"{plural(size.entries, 'object')}, {size_text(size.used_bytes)} checked: all sound",)
+        facts: dict[str, Json] = {
+            "checked": size.entries,
+            "bytes": size.used_bytes,
+            "problems": [],
+            "fingerprint": bundle.fingerprint,
+            "signed": dict(signature.to_json()),
+        }
+        return Lines((*lines, *keys.describe_check(signature)), facts)
 
 
 # -- open: there is no store yet
@@ -252,7 +305,10 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     pins = _pins_for(path, folder, name) if options.env else ()
     found = opening.open_bundle(path, folder, name=name, trusts=options.trust, progress=step)
     many = plural(found.variables, "variable")
-    lines = [f"Opened {found.notebook}; its history is beside it, and every digest matches"]
+    lines = [
+        f"Opened {found.notebook}; its history is beside it, and every digest matches",
+        *keys.describe_check(found.signature),
+    ]
     if found.is_trusted:
         lines.append(f"In the notebook, %agent checkout brings its {many} back without running a cell")
     else:
@@ -265,6 +321,7 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
         "store": str(found.store),
         "trusted": found.is_trusted,
         "variables": found.variables,
+        "signed": dict(found.signature.to_json()),
     }
     if not pins:
         return Lines(tuple(lines), facts)

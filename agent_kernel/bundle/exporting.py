@@ -49,7 +49,7 @@ from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
 from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, Packer
+from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, SIGNATURE, Packer
 from agent_kernel.storage.overlay import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, summaries
 
@@ -324,8 +324,13 @@ class Written(msgspec.Struct, frozen=True):
     plain: Plain
 
 
-def write(contents: Contents, path: Path, progress: Progress | None = None) -> Written:
+def write(
+    contents: Contents, path: Path, progress: Progress | None = None, *, sign: Callable[[bytes], bytes] | None = None
+) -> Written:
     """Write the bundle. A file that is there is replaced once the new one is whole.
+
+    Args:
+        sign: makes the signature of a manifest, as `keys.Signer.sign` does.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.
@@ -348,6 +353,8 @@ def write(contents: Contents, path: Path, progress: Progress | None = None) -> W
             packer.add(RECORDS, [msgspec.msgpack.encode(sorted(_records(contents).items()))])
             manifest = encode_json(describe(contents, plain) | {"members": _members(packer)})
             packer.add(MANIFEST, [manifest])
+            if sign is not None:
+                packer.add(SIGNATURE, [sign(manifest)])
     except OSError as error:
         import errno
 

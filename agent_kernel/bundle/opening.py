@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 import zstandard
 
+from agent_kernel.bundle import keys
 from agent_kernel.bundle.exporting import BUNDLE_VERSION, NOTEBOOK
 from agent_kernel.errors import (
     AgentKernelError,
@@ -33,15 +34,14 @@ from agent_kernel.repository.objects import HEADER, SEAL, SEALED, ZSTD, base_of,
 from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, branch_key, decode_record, encode_record
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ArchiveStore
+from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
 from agent_kernel.storage.overlay import OverlayStore
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
 
-__all__ = ["Imported", "OpenBundle", "Opened", "import_bundle", "open_bundle", "opened", "verify"]
+__all__ = ["SIGNATURE", "Imported", "OpenBundle", "Opened", "import_bundle", "open_bundle", "opened", "verify"]
 
-SIGNATURE: Final = "signature.json"
 _BATCH: Final = 256
 _MOST_OF_AN_OBJECT: Final = 64 << 20  # bytes
 _MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
@@ -123,16 +123,17 @@ def read_manifest(store: ArchiveStore) -> dict[str, Any]:
 
 
 def verify(bundle: OpenBundle, progress: Progress | None = None) -> None:
-    """Check all of a bundle: each member against the manifest, each object against its id, and that none is missing.
+    """Check all of a bundle: the signature, each member against the manifest, each object against its id, that none is missing.
 
     Raises:
         BundleError: something does not match; the text says what.
     """
     with _as_bundle_errors(bundle.path):
+        keys.require_sound(bundle)
         _check_members(bundle)
         bundle.store.check_index()
-        keys = _check_objects(bundle.store, progress)
-        _check_history(bundle, keys)
+        found = _check_objects(bundle.store, progress)
+        _check_history(bundle, found)
 
 
 def _check_members(bundle: OpenBundle) -> None:
@@ -162,8 +163,8 @@ def _check_objects(store: ArchiveStore, progress: Progress | None) -> set[bytes]
         seen.add(key)
 
     total = store.size().entries
-    for keys in pages(store):
-        store.view_many(keys, visit)
+    for page in pages(store):
+        store.view_many(page, visit)
         if progress is not None:
             progress(len(seen), total)
     return seen
@@ -191,9 +192,9 @@ def pages(store: Store) -> Iterable[list[bytes]]:
     """The keys of all objects, in order."""
     for kind in sorted(KIND_NAMES):
         after = b""
-        while keys := store.keys(kind, after, _BATCH):
-            yield keys
-            after = keys[-1]
+        while found := store.keys(kind, after, _BATCH):
+            yield found
+            after = found[-1]
 
 
 def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
@@ -226,8 +227,8 @@ def _said(bundle: OpenBundle, kind: str) -> dict[str, str]:
 
 
 def _refs(store: Store) -> dict[bytes, ObjectId]:
-    keys = [key for prefix in (BRANCHES, TAGS) for key in _all(store, prefix)]
-    return {key: decode_record(raw, Ref).commit for key, raw in store.get_many(keys).items()}
+    found = [key for prefix in (BRANCHES, TAGS) for key in _all(store, prefix)]
+    return {key: decode_record(raw, Ref).commit for key, raw in store.get_many(found).items()}
 
 
 def _all(store: Store, prefix: bytes) -> Iterable[bytes]:
@@ -267,6 +268,7 @@ class Opened(msgspec.Struct, frozen=True):
     store: Path
     is_trusted: bool
     variables: int
+    signature: keys.Check = keys.Check("unsigned")
 
 
 def open_bundle(
@@ -276,7 +278,8 @@ def open_bundle(
 
     Args:
         name: of the notebook without `.ipynb`; by default the bundle's.
-        trusts: whether values may be loaded from it from now on, which can run its maker's code.
+        trusts: whether values may be loaded from it from now on, which can run its maker's code. A bundle that was
+            trusted before, or signed with a trusted key, needs no such word.
 
     Raises:
         BundleError: it is not as its maker wrote it. StoreUnavailableError: the notebook, or its store, is there already.
@@ -292,7 +295,8 @@ def open_bundle(
             )
     with opened(path) as bundle:
         verify(bundle, progress)
-        trusted = trusts or trust.is_trusted(bundle.repo)
+        signature = keys.check(bundle)
+        trusted = trusts or signature.is_trusted or trust.is_trusted(bundle.repo)
         variables = sum(not one.startswith("\0") for one in bundle.repo.tree_at(bundle.repo.head().commit).names())
         made = [parent for parent in (place.parent, folder) if not parent.exists()]
         aside = place.with_name(f".opening-{os.getpid()}-{place.name}")
@@ -312,7 +316,7 @@ def open_bundle(
     if trusted:
         with Repository.open(place, create=False) as repo:
             repo.trust()
-    return Opened(notebook, place, trusted, variables)
+    return Opened(notebook, place, trusted, variables, signature)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -341,8 +345,8 @@ def _found(source: Store, prefix: bytes) -> Mapping[bytes, bytes]:
 
 def copy_objects(source: ArchiveStore, target: Store) -> None:
     """Put all objects of a verified bundle into a store."""
-    for keys in pages(source):
-        target.put_many(source.get_many(keys))
+    for page in pages(source):
+        target.put_many(source.get_many(page))
 
 
 # -- the branches of a bundle in a store that has a history of its own
@@ -353,6 +357,7 @@ class Imported(msgspec.Struct, frozen=True):
 
     branches: dict[str, str]
     tags: dict[str, str]
+    signature: keys.Check = keys.Check("unsigned")
 
 
 def import_bundle(
@@ -362,14 +367,15 @@ def import_bundle(
 
     Args:
         trusts: whether values of the bundle may be loaded, which can run its maker's code. A store that may be loaded
-            takes in nothing else.
+            takes in nothing else. A bundle that was trusted before, or signed with a trusted key, needs no such word.
         prefix: stands before the names of branches and tags.
 
     Raises:
         BundleError: it is not as its maker wrote it. UntrustedStoreError: its maker is not trusted, and the store is.
     """
     with opened(path) as bundle:
-        if trust.is_trusted(repo) and not (trusts or trust.is_trusted(bundle.repo)):
+        signature = keys.require_sound(bundle)
+        if trust.is_trusted(repo) and not (trusts or signature.is_trusted or trust.is_trusted(bundle.repo)):
             raise UntrustedStoreError(str(path))
         verify(bundle, progress)
         branches, tags = bundle.repo.branches(), bundle.repo.tags()
@@ -384,7 +390,7 @@ def import_bundle(
         for name, new in marked.items():
             if new not in repo.tags():
                 repo.create_tag(new, tags[name])
-        return Imported(named, marked)
+        return Imported(named, marked, signature)
 
 
 def _free(known: Mapping[str, ObjectId], name: str, at: ObjectId) -> str:

@@ -17,6 +17,7 @@ from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
 from agent_kernel.commands.text import clean, list_names, place_text, plural, size_text
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
+from agent_kernel.session import trust as store_trust
 from agent_kernel.session.ignoring import HideList, IgnoreList, is_pattern
 from agent_kernel.session.snapshot import close_names
 
@@ -208,12 +209,44 @@ def commit(scope: Scope, options: Namespace) -> Result:
 
 
 def trust_arguments(parser: Parser) -> None:
-    """Nothing to choose: it is this store."""
+    one = parser.one_of()
+    parser.flag("--revoke", help="trust it no longer, nor copies of it", group=one)
+    parser.flag("--list", help="list the places of all stores and bundles that you trust", group=one)
+    parser.explains(
+        "Copies of a store are trusted as the store is, wherever they are. After --revoke nothing is loaded from it any\n"
+        "more that can run code; what is in memory stays there. A store that was opened from a bundle is a store of its own: revoke its own\n"
+        "trust. `agent-kernel key` lists whose bundles you trust by their signature."
+    )
 
 
 def trust(scope: Scope, options: Namespace) -> Result:
+    place = place_text(scope.repo.store.url)
+    if options.list:
+        places = store_trust.list_places()
+        facts: dict[str, Json] = {"trusted": list(places)}
+        return Lines(tuple(map(place_text, places)) or ("You trust no store.",), facts)
+    if options.revoke:
+        return _revoke(scope, place)
     scope.repo.trust()
-    return Lines((f"{place_text(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
+    return Lines((f"{place} is trusted: its values may be loaded, which can run code",))
+
+
+def _revoke(scope: Scope, place: str) -> Result:
+    url = scope.repo.store.url
+    if url.startswith("memory:"):
+        raise UsageProblem("a store in memory is made by this process, and trusted as long as it lives")
+    was_trusted = store_trust.revoke(scope.repo)
+    again = scope.spell_command("trust")
+    lines = [
+        f"{place} is no longer trusted, nor are copies of it: nothing is loaded from it any more that can run code"
+        if was_trusted
+        else f"{place} was not trusted"
+    ]
+    if was_trusted:
+        lines.append(f"What is in memory stays there; {again} lets all of it be loaded again")
+    if url.startswith("bundle:"):
+        lines.append("A store that was opened from it is not affected, nor is the key that signed it: agent-kernel key")
+    return Lines(tuple(lines), {"store": url, "trusted": False, "was_trusted": was_trusted})
 
 
 def on_arguments(parser: Parser) -> None:

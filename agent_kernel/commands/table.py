@@ -100,7 +100,7 @@ _ALL = (
     Command("edit", "change the code of the step that waits, in a cell", "agents", needs="notebook"),
     Command("resume", "go on with a run that was stopped, or answer its question", "agents", needs="notebook"),
     Command("hide", "keep a variable out of what models are told", "binding"),
-    Command("trust", "allow loading from a store that someone else made", "binding"),
+    Command("trust", "allow loading from a store that someone else made, or forbid it again", "binding"),
     Command("on", "let cells be commits again", "binding", needs="notebook"),
     Command("off", "stop making cells commits", "binding", needs="notebook"),
 )

@@ -71,6 +71,7 @@ __all__ = [
     "RunNotFoundError",
     "RunStateError",
     "SessionClosedError",
+    "SigningKeyError",
     "StepBusyError",
     "StoreError",
     "StoreFullError",
@@ -182,6 +183,16 @@ class BundleError(StoreError):
 
     def __str__(self) -> str:
         return f"{self.path} is not a sound bundle: {self.reason}"
+
+
+class SigningKeyError(AgentKernelError):
+    """A key, a file of keys, or what should be one, cannot be used. Nothing was signed or trusted by it."""
+
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
 
 
 class NewerFormatError(StoreError):

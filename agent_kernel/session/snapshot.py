@@ -40,7 +40,7 @@ class Repository(repository.Repository):
         if repo.setting("secret") is None and not repo.branches() and create and not repo.is_readonly():
             trust.register(repo)
         elif trust.is_trusted(repo) and not repo.store.url.startswith("memory:"):
-            trust.register(repo)  # it was moved: this is where it is from now on
+            trust.note_place(repo)  # it was moved: this is where it is from now on
         return repo
 
     def is_readonly(self) -> bool:

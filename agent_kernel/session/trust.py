@@ -2,58 +2,82 @@
 
 Loading a pickle runs code. Each store has a random secret, and the secrets of trusted stores are listed in the user's
 data directory, so a store that comes from elsewhere is not trusted however it is named, and one that was moved still is.
+A copy has the secret of its original: both are trusted, or neither.
+
+The list has a line for each place where a store was: its secret, a space, its URL. A bundle has no secret; its line begins with
+`bundle:` and its fingerprint, which anybody may know, so that no store can use it as a secret.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import UntrustedStoreError
+from agent_kernel.errors import StoreReadOnlyError, UntrustedStoreError
+from agent_kernel.session import user_data
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
 _SETTING = "secret"
+_BUNDLE = "bundle:"
 
 
-def _mark(repo: Repository) -> bytes | None:
+def _mark(repo: Repository) -> str | None:
     """By what a store is known: its secret; a bundle, which never changes, by what it holds."""
+    fingerprint: bytes | None = getattr(repo.store, "fingerprint", None)
+    if fingerprint is not None:
+        return _BUNDLE + fingerprint.hex()
     secret = repo.setting(_SETTING)
-    return secret if secret is not None else getattr(repo.store, "fingerprint", None)
+    return None if secret is None else secret.hex()
 
 
-# Secrets of stores that are trusted as long as this process lives, because the list cannot be written.
+# Marks of stores that are trusted as long as this process lives, because the list cannot be written.
 _only_here: set[str] = set()
 # By secret, where stores lie that this process made for itself alone: they are gone before it ends, and nobody lists them.
 _temporary: dict[str, str] = {}
 
 
 def _list() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path() / "agent-kernel" / "trusted"
+    return user_data.folder() / "trusted"
 
 
 def register(repo: Repository) -> None:
     """Trust a store: give it a secret if it has none, and list it; where that is impossible, until this process ends."""
-    secret = _mark(repo)
-    if secret is None:
+    mark = _mark(repo)
+    if mark is None:
         secret = secrets.token_bytes(16)
         repo.set_setting(_SETTING, secret)
+        mark = secret.hex()
     if repo.store.url.startswith("memory:"):  # trusted as long as it lives
         return
-    line = f"{secret.hex()} {repo.store.url}"
-    if secret.hex() in _temporary or line in _lines():
+    line = f"{mark} {_spell(repo.store.url)}"
+    if mark in _temporary or line in _lines():
         return
     try:
-        _add(line)
+        with user_data.exclusive(_list()):
+            _add(line)
     except OSError:  # a home that is read-only, or full: `notice` says so
-        _only_here.add(secret.hex())
+        _only_here.add(mark)
     else:
-        _only_here.discard(secret.hex())
+        _only_here.discard(mark)
+
+
+def note_place(repo: Repository) -> None:
+    """A trusted store is opened here: list this place too, unless trust is revoked meanwhile."""
+    mark = _mark(repo)
+    if mark in _only_here:
+        register(repo)
+        return
+    line = f"{mark} {_spell(repo.store.url)}"
+    if mark is None or mark in _temporary or repo.store.url.startswith("memory:") or line in _lines():
+        return
+    with contextlib.suppress(OSError), user_data.exclusive(_list()):
+        if mark in _read_known():
+            _add(line)
 
 
 def create_secret(repo: Repository) -> str:
@@ -72,17 +96,51 @@ def trust_temporarily(secret: str, url: str) -> None:
 
 
 def _add(line: str) -> None:
-    path = _list()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(handle, "a") as file:
-        file.write(f"{line}\n")
+    handle = os.open(_list(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        # A line that a full disk cut off must not take this one with it.
+        begin = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write(f"{begin}{line}\n".encode("utf-8", "surrogateescape"))
+
+
+def _spell(url: str) -> str:
+    """A place on one line: the name of a folder must not add lines to the list."""
+    return url if url.splitlines() == [url] else repr(url)
+
+
+def revoke(repo: Repository) -> bool:
+    """Take a store off the list, with all copies of it, and return whether it was trusted. What is in memory stays.
+
+    Raises:
+        StoreReadOnlyError: the list cannot be written, so the store stays trusted.
+    """
+    mark = _mark(repo)
+    if mark is None:
+        return False
+    was_here = mark in _only_here
+    _only_here.discard(mark)
+    if mark not in _read_known():
+        return was_here
+    try:
+        with user_data.exclusive(_list()):
+            lines = _list().read_bytes().split(b"\n")
+            kept = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
+            user_data.write_whole(_list(), b"\n".join(kept))
+    except OSError as error:
+        raise StoreReadOnlyError(str(_list()), error.strerror or str(error)) from error
+    return True
+
+
+def list_places() -> list[str]:
+    """Where the stores and bundles that this user trusts are, or were once, by their URLs."""
+    return sorted({place for place in _places() if place})
 
 
 def notice(repo: Repository) -> str:
     """What to tell a person of a store whose trust ends with this process; nothing of any other."""
-    secret = _mark(repo) if _only_here else None
-    if secret is None or secret.hex() not in _only_here:
+    if not _only_here or _mark(repo) not in _only_here:
         return ""
     return f"{_list()} cannot be written: after a restart, run %agent trust before you load values of this store"
 
@@ -91,8 +149,8 @@ def is_trusted(repo: Repository) -> bool:
     """Whether this user made the store or trusted it. What lives in memory was made by this process."""
     if repo.store.url.startswith("memory:"):
         return True
-    secret = _mark(repo)
-    return secret is not None and secret.hex() in _read_known()
+    mark = _mark(repo)
+    return mark is not None and mark in _read_known()
 
 
 def look_first(place: str | Path) -> None:
@@ -131,6 +189,7 @@ def _places() -> set[str]:
 
 def _lines() -> list[str]:
     try:
-        return [line for line in _list().read_text(errors="replace").splitlines() if line.strip()]
+        text = _list().read_text(encoding="utf-8", errors="surrogateescape")
+        return [line for line in text.split("\n") if line.strip()]
     except OSError:  # no list trusts nothing, nor does one that cannot be read
         return []

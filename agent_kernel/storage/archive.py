@@ -31,6 +31,7 @@ from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize
 
 SUFFIX: Final = ".agentnb"
 MANIFEST: Final = "manifest.json"
+SIGNATURE: Final = "signature.json"  # of the manifest, which therefore does not list it
 OBJECTS: Final = "store/objects"
 INDEX: Final = "store/index"
 RECORDS: Final = "store/records"

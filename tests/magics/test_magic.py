@@ -354,6 +354,22 @@ def test_a_store_of_someone_else_is_browsed_but_not_loaded_until_it_is_trusted(
     assert shell.run("%agent checkout").result.success
 
 
+def test_trust_can_be_taken_back_and_given_again(shell: Shell, tmp_path: Path) -> None:
+    shell.run("def double(x): return 2 * x")
+    assert str(tmp_path / "store") in shell.run("%agent trust --list").out
+    said = shell.run("%agent trust --revoke").out
+    assert "is no longer trusted" in said
+    assert "What is in memory stays there; %agent trust lets" in said
+    assert shell.run("double(4)").result.result == 8
+    assert "was not trusted" in shell.run("%agent trust --revoke").out
+    shell.run("del double")
+    shell.run("%agent checkout HEAD~1 -- double")
+    assert not callable(shell.ns.get("double"))
+    shell.run("%agent trust")
+    shell.run("%agent checkout HEAD~1 -- double")
+    assert shell.run("double(4)").result.result == 8
+
+
 def _without_its_library(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`t` is of a library that is gone now; `x` was another value since."""
     (tmp_path / "gone_demo.py").write_text("__version__ = '3.1'\nclass Thing: pass\n")
