@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from agent_kernel.bundle import keys
 from agent_kernel.bundle.exporting import environment_of
 from agent_kernel.bundle.opening import OpenBundle, opened, verify
 from agent_kernel.commands import describe
@@ -179,7 +180,7 @@ def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: 
             size=len(bundle.store.archive.memory),
             fingerprint=bundle.fingerprint,
             problem=clean(problem),
-            signature=_signature(bundle),
+            signature="; ".join(keys.describe(bundle)),
             left_out=said.left_out,
             masked=said.masked,
         )
@@ -205,17 +206,6 @@ def _said(bundle: OpenBundle) -> tuple[_Said, tuple[str, ...]]:
     return said, packages.imported
 
 
-def _signature(bundle: OpenBundle) -> str:
-    """Who signed the bundle, in one line. The one place that asks what knows signatures."""
-    from importlib.util import find_spec
-
-    if find_spec("agent_kernel.bundle.keys") is None:
-        return ""
-    from importlib import import_module
-
-    return clean(str(import_module("agent_kernel.bundle.keys").describe(bundle)))
-
-
 @dataclass(frozen=True)
 class ShownBundle(Result):
     """A bundle as a whole."""
@@ -225,7 +215,7 @@ class ShownBundle(Result):
     size: int  # bytes
     fingerprint: str
     problem: str  # what does not match; "": all of it does
-    signature: str  # "": nothing is known of any
+    signature: str  # who signed it, in a line
     left_out: tuple[str, ...]
     masked: tuple[str, ...]
     facts: Facts | None = None  # None: it is not whole, and so not read any further
@@ -287,7 +277,7 @@ class ShownBundle(Result):
         name = clean(facts.notebook if facts is not None and facts.notebook else self.path.name)
         head = Line(f"{name}: a bundle of {size_text(self.size)}", strong=True)
         whole = f"no: {self.problem}" if self.problem else "yes: every digest matches"
-        rows = [("Whole:", whole), ("Signed:", self.signature)]
+        rows = [("Whole:", whole), ("Signature:", self.signature)]
         rows += _facts_rows(facts) if facts is not None else []
         rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
         rows += [("Fingerprint:", self.fingerprint)]
