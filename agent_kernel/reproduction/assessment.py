@@ -66,6 +66,11 @@ def assess(
 
 
 _EDITED: Final = (Cause("code", "its code was edited since it ran"),)
+_UNKNOWN: Final = (Cause("unknown", "the code does not show why"),)
+# A file does not say which versions it was saved with.
+_SAVED_OTHERWISE: Final = (
+    Cause("environment", "both runs agree: the file was saved with other versions, other data or other code"),
+)
 
 
 class _Assessment:
@@ -175,6 +180,8 @@ class _Assessment:
             self._tracer.differs((change.name for change in cell.record.changed), cell.position)
         shown, shown_causes = self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
         saved, saved_causes = self._saved(cell, causes) if self._settings.outputs and failure is None else (None, ())
+        if saved_causes == _UNKNOWN and (shown is None or shown.outcome == "same"):
+            saved_causes = _SAVED_OTHERWISE
         return replace(
             told,
             failure=failure,
@@ -237,7 +244,7 @@ class _Assessment:
                 Cause("environment", f"another version: {name} {old or 'none'} → {new or 'none'}")
                 for name, old, new in changed
             )
-        return (Cause("unknown", "the code does not show why"),)
+        return _UNKNOWN
 
     def _outputs(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:
         again = self._again.commits.get(cell.position)
