@@ -6,8 +6,11 @@ behind.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -24,6 +27,7 @@ from agent_kernel.errors import (
     BundleError,
     DamagedObjectError,
     NewerFormatError,
+    StoreFullError,
     StoreUnavailableError,
     UntrustedStoreError,
 )
@@ -91,7 +95,7 @@ def _as_bundle_errors(path: Path) -> Generator[None]:
     """What is damaged below is said of the bundle: its reader knows no objects."""
     try:
         yield
-    except (BundleError, NewerFormatError, StoreUnavailableError, UntrustedStoreError):
+    except (BundleError, NewerFormatError, StoreFullError, StoreUnavailableError, UntrustedStoreError):
         raise
     except DamagedObjectError as error:
         raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
@@ -290,38 +294,59 @@ def open_bundle(
     place = store_beside(notebook.absolute())
     for there in (notebook, place):
         if os.path.lexists(there):
-            raise StoreUnavailableError(
-                str(there), "it is there already; --as NAME opens the bundle under another name"
-            )
+            raise _there_already(there)
+    if place.parent.is_symlink():
+        raise StoreUnavailableError(str(place.parent), "it is a link: the store would be made somewhere else")
     with opened(path) as bundle:
         verify(bundle, progress)
         signature = keys.check(bundle)
         trusted = trusts or signature.is_trusted or trust.is_trusted(bundle.repo)
         variables = sum(not one.startswith("\0") for one in bundle.repo.tree_at(bundle.repo.head().commit).names())
-        made = [parent for parent in (place.parent, folder) if not parent.exists()]
-        aside = place.with_name(f".opening-{os.getpid()}-{place.name}")
-        try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _as_bundle_errors(path):
-                _fill(bundle.store, aside)
-            _write(notebook, bundle.notebook())
-            aside.rename(place)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            notebook.unlink(missing_ok=True)
-            for parent in made:
-                if parent.is_dir() and not any(parent.iterdir()):
-                    parent.rmdir()
-            raise
+        _put_in_place(bundle, notebook, place)
     if trusted:
         with Repository.open(place, create=False) as repo:
             repo.trust()
     return Opened(notebook, place, trusted, variables, signature)
 
 
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
+def _there_already(path: Path) -> StoreUnavailableError:
+    return StoreUnavailableError(str(path), "it is there already; --as NAME opens the bundle under another name")
+
+
+def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
+    """Make store and notebook, both or neither. What fails takes back what it made, and nothing of anybody else."""
+    made_folder = not place.parent.exists()
+    aside = place.with_name(f".opening-{os.getpid()}-{secrets.token_hex(4)}-{place.name}")
+    made_notebook = False
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _as_bundle_errors(bundle.path):
+            content = _checked_notebook(bundle)
+            _fill(bundle.store, aside)
+        try:
+            with notebook.open("xb") as file:
+                made_notebook = True
+                file.write(content)
+            aside.rename(place)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody made one meanwhile
+                raise _there_already(place if made_notebook else notebook) from error
+            raise StoreUnavailableError(str(notebook), error.strerror or str(error)) from error
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        if made_notebook:
+            notebook.unlink(missing_ok=True)
+        if made_folder and place.parent.is_dir() and not any(place.parent.iterdir()):
+            place.parent.rmdir()
+        raise
+
+
+def _checked_notebook(bundle: OpenBundle) -> bytes:
+    """The notebook, read once and compared once more: the file may have been changed since it was verified."""
+    content = bundle.notebook()
+    if hashlib.sha256(content).hexdigest() != bundle.manifest["members"][NOTEBOOK]["sha256"]:
+        raise bundle.store.archive.refuse("its notebook was changed while it was opened")
+    return content
 
 
 def _fill(source: ArchiveStore, place: Path) -> None:
@@ -344,9 +369,14 @@ def _found(source: Store, prefix: bytes) -> Mapping[bytes, bytes]:
 
 
 def copy_objects(source: ArchiveStore, target: Store) -> None:
-    """Put all objects of a verified bundle into a store."""
+    """Put all objects of a verified bundle into a store, each compared once more: the file may have been changed since."""
     for page in pages(source):
-        target.put_many(source.get_many(page))
+        found = source.get_many(page)
+        for key, stored in found.items():
+            _claimed_size(key, memoryview(stored))
+            if base_of(key, stored) is not None or not is_genuine(key, unwrap(key, stored)):
+                raise source.archive.refuse(f"a {KIND_NAMES[kind_of(key)]} in it was changed while it was opened")
+        target.put_many(found)
 
 
 # -- the branches of a bundle in a store that has a history of its own

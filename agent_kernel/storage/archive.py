@@ -124,10 +124,11 @@ class Archive:
         if at < 0 or at + _END.size > size:
             raise self.refuse("it is not a zip file")
         _, _, _, _, count, length, _, _ = _END.unpack_from(self.memory, at)
-        if (count == 0xFFFF or length == 0xFFFFFFFF) and at >= _LOCATOR.size:
+        if at >= _LOCATOR.size:  # zipfile believes this record wherever it is there
             mark, _, where, _ = _LOCATOR.unpack_from(self.memory, at - _LOCATOR.size)
             if mark == b"PK\x06\x07" and where + _END_64.size <= size:
-                *_, count, length, _ = _END_64.unpack_from(self.memory, where)
+                *_, count_64, length_64, _ = _END_64.unpack_from(self.memory, where)
+                count, length = max(count, count_64), max(length, length_64)
         if count > MOST_MEMBERS or length > _MOST_DIRECTORY:
             raise self.refuse(f"it claims {count:,} members, and a bundle has at most {MOST_MEMBERS:,}")
 

@@ -19,7 +19,7 @@ import pytest
 import zstandard
 
 from agent_kernel.bundle import opening
-from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError
+from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreUnavailableError
 from agent_kernel.repository import Kind, Repository, address
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session import Repository as LoadingRepository
@@ -408,3 +408,59 @@ def _go_through_noise(sound: Path, folder: Path, seeds: range) -> None:
         else:
             path.write_bytes(_noise(whole, seed))
         _opens_or_refuses(path, sound, folder / f"out{seed}")
+
+
+# -- what happens meanwhile
+
+
+def test_what_somebody_else_makes_meanwhile_is_left_alone(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = opening.copy_objects
+
+    def and_write(*given: object) -> None:
+        copied(*given)  # type: ignore[arg-type]
+        (tmp_path / "out" / "study.ipynb").write_text("my own")
+
+    monkeypatch.setattr(opening, "copy_objects", and_write)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(StoreUnavailableError, match="there already"):
+        opening.open_bundle(sound, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["study.ipynb"]
+    assert (tmp_path / "out" / "study.ipynb").read_text() == "my own"
+
+
+def test_a_file_that_is_changed_after_it_was_verified_is_refused(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "study.agentnb"
+    bundle.write_bytes(sound.read_bytes())
+    verified = opening.verify
+
+    def and_change(found: opening.OpenBundle, *rest: object) -> None:
+        verified(found, *rest)  # type: ignore[arg-type]
+        member = found.store.archive.members[OBJECTS]
+        with bundle.open("r+b") as file:
+            file.seek(member.start + member.size // 2)
+            file.write(b"\xff" * 64)
+
+    monkeypatch.setattr(opening, "verify", and_change)
+    assert "in it" in refused(bundle, tmp_path / "out")
+
+
+def test_a_large_directory_is_found_in_either_record_of_the_zip(sound: Path, tmp_path: Path) -> None:
+    content = bytearray(sound.read_bytes())
+    at = content.rfind(b"PK\x05\x06")
+    record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 600_000, 600_000, 100 << 20, 0)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, at, 1)
+    (tmp_path / "b.agentnb").write_bytes(content[:at] + record + locator + content[at:])
+    assert "600,000 members" in refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+def test_a_store_is_not_made_through_a_link(sound: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".agent-kernel").symlink_to(tmp_path / "other", target_is_directory=True)
+    with pytest.raises(StoreUnavailableError, match="link"):
+        opening.open_bundle(sound, tmp_path / "out")
+    assert not list((tmp_path / "other").iterdir())

@@ -51,7 +51,6 @@ PLAIN = {
     "series": "import pandas as pd; v = pd.Series([1, 2], index=['a', 'b'], name='q')",
     "index": "import pandas as pd; v = pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')], names=['n', 'm'])",
     "dates": "import pandas as pd; v = pd.date_range('2020', periods=3, tz='UTC')",
-    "periods": "import pandas as pd; v = pd.period_range('2020', periods=2, freq='M')",
     "moments": "import pandas as pd; v = [pd.Timestamp('2020'), pd.Timedelta(1, 'D'), pd.Timestamp('2020', tz='UTC')]",
     "module": "import numpy as v",
 }
@@ -66,6 +65,7 @@ MORE = {
     "module of one's own": ("import tests.support as v", "module tests.support"),
     "structures": ("import numpy as np; v = np.zeros(2, [('a', 'i4'), ('b', 'O')])", ""),
     "figure": ("import matplotlib.figure; v = matplotlib.figure.Figure()", "Figure"),
+    "periods": ("import pandas as pd; v = pd.period_range('2020', periods=2, freq='M')", "PeriodIndex"),
     "generator": ("import numpy as np; v = np.random.default_rng(0)", ""),
 }
 
