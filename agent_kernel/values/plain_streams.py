@@ -202,6 +202,23 @@ _BY_NAME: Final = f"{_PACKAGE}.code.by_name"
 _COLUMN: Final = f"{_PACKAGE}.arrays.object_column"
 
 
+_STANDARD: Final = frozenset(
+    {"builtins", "collections", "datetime", "decimal", "fractions", "pathlib", "pathlib._local"}
+)
+
+
+class Callee(Part):
+    """A function that a stream names. It is there to be called, and is no value itself."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        super().__init__(name)
+        self._function = function
+
+    def use_function(self) -> Callable[..., Any]:
+        self.use()
+        return self._function
+
+
 # -- the steps
 
 _python: Any = pickle
@@ -224,7 +241,9 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
         super().__init__(stream, buffers, anchors)
         self.length = len(stream.getbuffer())
         self.room = self.length + 1000  # items of arrays that are filled later
-        self._functions: list[Any] = []  # that the stream may call
+        self._calls: dict[
+            int, Callable[..., Any]
+        ] = {}  # by the id of a class of the standard library, what makes its instances
         self._parts: list[Part] = []  # of tables, which must become one
 
     def load(self) -> Any:
@@ -246,27 +265,28 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
 
     def find_class(self, module: str, name: str, /) -> Any:
         full = f"{module}.{name}"
-        if full == _BY_NAME:
-            found: Any = self.find_class
-        elif full == _COLUMN:
-            found = self._object_column
-        elif full == plain_tables.BARE:
-            found = self._bare_array
-        elif full in _FACTORIES:
-            return _FACTORIES[full]  # to be held, and not to be called
-        elif full in _GUARDED:
-            found = _GUARDED[full]
-        else:
+        if full in _FACTORIES:
+            return _FACTORIES[full]
+        if full in _GUARDED and module in _STANDARD:
+            # A value of its own, as `from datetime import date` makes one; a call of it goes to the function beside it.
+            found = getattr(import_module(module), name, None)
+            if isinstance(found, type):
+                self._calls[id(found)] = _GUARDED[full]
+                return found
+        own = {_BY_NAME: self.find_class, _COLUMN: self._object_column, plain_tables.BARE: self._bare_array}
+        function = own.get(full) or _GUARDED.get(full)
+        if function is None:
             return self._constant_or_class(module, name)
-        self._functions.append(found)
-        return found
+        self._parts.append(callee := Callee(full, function))
+        return callee
 
     def _constant_or_class(self, module: str, name: str) -> Any:
         if f"{module}.{name}" == "uuid.UUID":
             return uuid.UUID
         if plain_tables.is_constant(module, name):
             return getattr(import_module(module), name)
-        return plain_tables.class_named(module, name)
+        self._parts.append(found := plain_tables.class_named(module, name))
+        return found
 
     def _bare_array(self, shape: Any, order: Any, dtype: Any = object) -> Any:
         made = plain_tables.bare_array(shape, order, dtype, self.room)
@@ -281,9 +301,13 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
 
     def reduce(self) -> None:
         args, function = self.stack.pop(), self.stack[-1]
-        if type(args) is not tuple or not any(function == one for one in self._functions):
+        if isinstance(function, Callee):
+            do: Any = function.use_function()
+        else:
+            do = self._calls.get(id(function))
+        if type(args) is not tuple or do is None:
             raise refuse("a call of something other than a function of plain data")
-        made = function(*args)
+        made = do(*args)
         if isinstance(made, Part):
             self._parts.append(made)
         self.stack[-1] = made

@@ -24,6 +24,7 @@ __all__ = ["BARE", "FUNCTIONS", "Part", "bare_array", "class_named", "is_constan
 _PACKAGE: Final = "agent_kernel.values.restore"
 BARE: Final = f"{_PACKAGE}.arrays.object_array_bare"
 _KINDS: Final = "biufcmMSU"  # of dtypes whose memory is data, whatever it holds
+_LONGEST_DTYPE: Final = 40  # characters of its name
 _UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
@@ -45,10 +46,11 @@ class Part:
         return self
 
 
-class _Named:
-    """The name of a class of pandas."""
+class _Named(Part):
+    """A class of pandas that a stream names. It is there to make something of, and is no value itself."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(f"{module}.{name}")
         self.name = name
 
 
@@ -60,7 +62,7 @@ def _dtype(kind: Any, *flags: object) -> Any:
     import numpy as np
 
     del flags
-    if type(kind) is not str and not isinstance(kind, np.dtype):
+    if not (type(kind) is str and len(kind) <= _LONGEST_DTYPE) and not isinstance(kind, np.dtype):
         raise refuse("an array of a type of its own")
     made: Any = np.dtype(kind, False, True)  # type: ignore[call-overload]
     if made.hasobject or made.names is not None or made.subdtype is not None or made.kind not in _KINDS:
@@ -154,6 +156,7 @@ def _masked_array(kind: Any, values: Any, mask: Any, fill_value: Any, state: Any
     is_plain = type(state) is dict and not state.keys() - _MASKED_STATE and type(values) is np.ndarray
     if not isinstance(kind, _Named) or kind.name != "MaskedArray" or not is_plain or values.dtype.kind not in _KINDS:
         raise refuse("a kind of masked array that is not numpy's own")
+    kind.use()
     if mask is not None and not (type(mask) is np.ndarray and mask.dtype == bool and mask.shape == values.shape):
         raise refuse("a masked array whose mask does not fit")
     own = {
@@ -260,7 +263,7 @@ def class_named(module: str, name: str) -> Any:
         UntrustedValueError: the name is not one of plain data.
     """
     if (module.partition(".")[0] == "pandas" and name in _CLASSES) or (module, name) == ("numpy.ma", "MaskedArray"):
-        return _Named(name)
+        return _Named(module, name)
     raise refuse(f"{module}.{name}")
 
 
@@ -268,6 +271,7 @@ def new(kind: Any) -> Any:
     """What `__new__` of such a class gives here: an empty table to be filled, or a part."""
     if not isinstance(kind, _Named):
         raise refuse("an object that is made in a way that plain data is not")
+    kind.use()
     if kind.name in _SHELLS:
         import pandas as pd
 
@@ -280,6 +284,7 @@ def new(kind: Any) -> Any:
 def _kind_of(kind: Any, *names: str) -> str:
     if not isinstance(kind, _Named) or kind.name not in names:
         raise refuse(f"pandas.{kind.name}" if isinstance(kind, _Named) else "a class of pandas")
+    kind.use()
     return kind.name
 
 

@@ -8,16 +8,19 @@ import pickle
 import pickletools
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from agent_kernel.errors import LoadError, UntrustedValueError
 from agent_kernel.session import Repository
 from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.values import plain_tables
 from agent_kernel.values.plain_streams import PlainUnpickler
 from tests.support.notebooks import Notebook
 
@@ -53,6 +56,7 @@ PLAIN = {
     "dates": "import pandas as pd; v = pd.date_range('2020', periods=3, tz='UTC')",
     "moments": "import pandas as pd; v = [pd.Timestamp('2020'), pd.Timedelta(1, 'D'), pd.Timestamp('2020', tz='UTC')]",
     "module": "import numpy as v",
+    "types": "from datetime import date; from collections import Counter; v = [date, Counter, int, date(2020, 1, 1)]",
 }
 MORE = {
     "function": ("def v(): return 1", "a function of the notebook"),
@@ -61,6 +65,8 @@ MORE = {
     "partial": ("import functools; v = functools.partial(print, 1)", "partial"),
     "method of a library": ("import os; v = os.system", "system"),
     "pattern": ("import re; v = re.compile('a')", "compile"),
+    "class of a library": ("import pandas as pd; v = pd.DataFrame", "pandas.DataFrame"),
+    "array of pandas": ("import pandas as pd; v = [pd.Categorical(['a'])]", "Categorical"),
     "model": ("from sklearn.linear_model import Ridge; v = Ridge()", "Ridge"),
     "module of one's own": ("import tests.support as v", "module tests.support"),
     "structures": ("import numpy as np; v = np.zeros(2, [('a', 'i4'), ('b', 'O')])", ""),
@@ -273,3 +279,97 @@ def test_the_streams_above_are_what_they_seem() -> None:
     for name, make in HARMFUL.items():
         if name != "memory as objects":
             assert list(pickletools.genops(make())), name
+
+
+LONG: dict[str, Callable[[], bytes]] = {
+    "a key as deep as the stream": lambda: b"\x80\x04})" + b"\x85" * 300_000 + b"Ns.",
+    "a key that is hashed for ever": lambda: b"\x80\x04}(" + b")\x94h\x00\x86\x94" + _doubled(60) + b"Nu.",
+    "bytes that are not there": lambda: b"\x80\x05\x96" + (2 << 30).to_bytes(8, "little") + b".",
+    "a fraction of very many digits": lambda: call(named("fractions", "Fraction"), "1e100000000"),
+    "items of no size": lambda: call(named(f"{RESTORE}.arrays", "small_array"), b"", "V0", (1 << 40,), True),
+    "many arrays of objects": lambda: call(named(f"{RESTORE}.arrays", "object_array_bare"), (50_000_000,), "C"),
+    "a dtype that is long to read": lambda: call(named("numpy", "dtype"), "(" * 100_000),
+    "a frame that never ends": lambda: b"\x80\x05\x95" + (1 << 60).to_bytes(8, "little"),
+}
+
+
+def _doubled(times: int) -> bytes:
+    """Each tuple holds the one before it twice."""
+    return b"".join(b"h" + bytes([at]) + b"h" + bytes([at]) + b"\x86\x94" for at in range(1, times))
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_is_built_is_bounded_by_the_stream(name: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises((UntrustedValueError, pickle.UnpicklingError)):
+        read(LONG[name]())
+    assert time.perf_counter() - began < 3
+
+
+def test_what_stands_elsewhere_is_found_in_lists_alone() -> None:
+    for anchors in (np.array([1, 2], object), {0: 1}, "text"):
+        with pytest.raises(UntrustedValueError):
+            PlainUnpickler(io.BytesIO(b"\x80\x04K\x00Q."), iter(()), anchors).load()  # type: ignore[arg-type]
+    for at in (b"K\x05", b"J\xff\xff\xff\xff"):
+        with pytest.raises(UntrustedValueError):
+            PlainUnpickler(io.BytesIO(b"\x80\x04" + at + b"Q."), iter(()), [1, 2]).load()
+
+
+class TestTables:
+    """Parts of tables that do not fit are refused before pandas is given them."""
+
+    def block(self, values: object, places: object, dimensions: int = 2) -> plain_tables.Part:
+        return plain_tables.FUNCTIONS["pandas._libs.internals._unpickle_block"](values, places, dimensions)
+
+    def frame(self, blocks: tuple[object, ...], labels: int, rows: int) -> Any:
+        manager = plain_tables.FUNCTIONS["pandas.core.internals.managers.BlockManager"]
+        made = pd.DataFrame()
+        state = {"_mgr": manager(blocks, [pd.RangeIndex(labels), pd.RangeIndex(rows)], False)}
+        plain_tables.FUNCTIONS[f"{RESTORE}.frames.table_state"](made, (state, {}, {}))
+        return made
+
+    def test_parts_that_fit_make_a_table(self) -> None:
+        found = self.frame((self.block(np.arange(6.0).reshape(2, 3), slice(0, 2, 1)),), 2, 3)
+        assert found.to_numpy().tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+
+    @pytest.mark.parametrize(
+        "places",
+        [
+            slice(10**7, 10**7 + 2, 1),
+            slice(1, 3, 1),
+            np.array([0, 5]),
+            np.array([0, 0]),
+            np.array([-1, 0]),
+            "ab",
+        ],
+    )
+    def test_columns_lie_within_the_table_and_each_in_its_own_place(self, places: object) -> None:
+        with pytest.raises((UntrustedValueError, ValueError)):
+            self.frame((self.block(np.zeros((2, 3)), places),), 2, 3)
+
+    @pytest.mark.parametrize("shape", [(1, 2), (2, 10), (2,), (2, 3, 1)])
+    def test_columns_have_the_length_of_the_table(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(UntrustedValueError):
+            self.frame((self.block(np.zeros(shape), slice(0, 2, 1)),), 2, 3)
+
+    @pytest.mark.parametrize("codes", [[0, 2], [0, 100], [-2, 0], [0, 127]])
+    def test_codes_name_a_category(self, codes: list[int]) -> None:
+        part, dtype = plain_tables.Part("pandas.Categorical"), plain_tables.Part("pandas.CategoricalDtype")
+        dtype.state = {"categories": pd.Index(["a", "b"]), "ordered": False}
+        part.state = (dtype, np.array(codes, "i1"))
+        with pytest.raises(ValueError, match="codes"):
+            self.frame((self.block(part, slice(0, 1, 1)),), 1, 2)
+
+    @pytest.mark.parametrize("codes", [[0, 2], [0, 100], [-5, 0]])
+    def test_codes_name_a_label_of_their_level(self, codes: list[int]) -> None:
+        named_index = plain_tables.class_named("pandas", "MultiIndex")
+        said = {"levels": [pd.Index(["a", "b"])], "codes": [np.array(codes, "i1")], "names": [None]}
+        with pytest.raises(ValueError, match=r"code"):
+            plain_tables.FUNCTIONS[f"{RESTORE}.frames.index_of_several"](None, (named_index, said))
+
+    def test_a_zone_is_never_read_from_a_file(self) -> None:
+        part, dtype = plain_tables.Part("pandas.DatetimeArray"), plain_tables.Part("pandas.DatetimeTZDtype")
+        dtype.state = {"unit": "ns", "tz": "dateutil//etc/passwd"}
+        part.state = (dtype, np.zeros(2, "M8[ns]"))
+        with pytest.raises(UntrustedValueError, match="file"):
+            self.frame((self.block(part, slice(0, 1, 1)),), 1, 2)
