@@ -264,6 +264,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         race: id of the race that it belongs to; what `stop_key` makes of it is a setting of the store that ends it.
         home: the process that asks.
         keep: environment variables that the worker gets although they look like secrets.
+        secret: of a store that only the process that asks trusts, which the worker then does too.
     """
 
     url: str
@@ -276,6 +277,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     race: str
     home: Holder
     keep: tuple[str, ...] = ()
+    secret: str = ""
 
 
 def stop_key(race: str) -> str:
@@ -462,9 +464,12 @@ def main(given: BinaryIO) -> None:
 
 def _open_and_do(job: Job, is_wanted: Callable[[], bool]) -> Candidate:
     from agent_kernel.session.snapshot import Repository
+    from agent_kernel.session.trust import trust_temporarily
 
     # Functions and classes of the notebook say that they are from here.
     module = sys.modules["__main__"] = ModuleType("__main__")
+    if job.secret:
+        trust_temporarily(job.secret, job.url)
     try:
         repo = Repository.open(job.url, create=False)
     except AgentKernelError as error:

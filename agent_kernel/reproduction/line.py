@@ -17,6 +17,7 @@ from agent_kernel.agents.agent_undo import goes_on_from
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.repository import short
 from agent_kernel.reproduction.code import Code, names_read, names_set
+from agent_kernel.session.history import within_cell
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
@@ -117,11 +118,14 @@ def read_line(repo: Repository, ref: str | None) -> Line:
     cells: list[LineCell] = []
     brought: dict[str, str] = {}
     all_brought: list[Brought] = []
+    around = _Around(commits)
     for id, commit in commits:
         if commit.cell is not None and commit.kind == "cell":
-            cells.append(_cell(len(cells) + 1, id, commit))
+            cells.append(_cell(len(cells) + 1, id, commit, around.step(commit)))
             for change in commit.changed:
                 brought.pop(change.name, None)
+        elif around.makes(commit):
+            continue
         elif commit.changed and _brings(commit):
             names = tuple(one.name for one in commit.changed if one.how != "-" and not one.name.startswith("\0"))
             brought |= dict.fromkeys(names, _name(id, commit))
@@ -141,6 +145,33 @@ def _walk(repo: Repository, tip: ObjectId) -> Iterator[tuple[ObjectId, Commit]]:
         at = next(iter(goes_on_from(commit)), None)
 
 
+class _Around:
+    """The cells of a line that were run by a person: what such a cell's own code committed is made again by running it."""
+
+    def __init__(self, commits: Sequence[tuple[ObjectId, Commit]]) -> None:
+        self._numbers = {
+            (commit.session, commit.cell.number)
+            for _, commit in commits
+            if commit.cell is not None and commit.kind == "cell" and not commit.run
+        }
+
+    def makes(self, commit: Commit) -> bool:
+        """Whether the code of one of them makes this commit, which has no cell of its own."""
+        return any(
+            number is not None and within_cell(number) in commit.labels
+            for session, number in self._numbers
+            if session == commit.session
+        )
+
+    def step(self, commit: Commit) -> str:
+        """Why a step of an agent is not run by itself: one of them ran the agent."""
+        assert commit.cell is not None
+        number = commit.cell.number
+        if not commit.run or number is None or (commit.session, number) not in self._numbers:
+            return ""
+        return f"the agent that took this step is run again by cell [{number}]"
+
+
 def _brings(commit: Commit) -> bool:
     """Whether what it changed came from elsewhere, and not from the commit that the line goes on with."""
     is_whole = commit.kind in ("undo", "redo", "rollback") and goes_on_from(commit) != commit.parents
@@ -152,10 +183,9 @@ def _name(id: ObjectId, commit: Commit) -> str:
     return f"{kinds.get(commit.kind, 'a commit without a cell')} ({short(id)})"
 
 
-def _cell(position: int, id: ObjectId, commit: Commit) -> LineCell:
+def _cell(position: int, id: ObjectId, commit: Commit, skipped: str) -> LineCell:
     cell = commit.cell
     assert cell is not None
-    skipped = ""
     if commit.status != "ok" and not commit.changed:
         skipped = f"it {'was interrupted' if commit.status == 'interrupted' else 'failed'}, and changed nothing"
     source = _HEADER.sub("", cell.source, count=1) if commit.author.kind == "agent" else cell.source

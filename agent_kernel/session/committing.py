@@ -43,6 +43,7 @@ from agent_kernel.session.history import (
     escape_surrogates,
     only_commands,
     sort_changes,
+    within_cell,
 )
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
@@ -432,6 +433,14 @@ class Committing:
             self.workspace.look_again(wider, staged)
             raise
 
+    def _cell_around(self) -> list[str]:
+        """The label of a commit without a cell that the code of a cell makes: running the cell again makes it again."""
+        cells = [self._cell, *(cell for cell, _ in reversed(self._outer))]
+        around = next((cell for cell in cells if cell is not None and not cell.run), None)
+        if around is None or around.number is None or only_commands(around.source):
+            return []
+        return [within_cell(around.number)]
+
     def _keep_cell(self, writer: Writer, touched: Touched, draft: Draft, error: Exception, began: float) -> Report:
         """Saving the variables of a cell failed: commit the cell without them, and leave them to the next commit."""
         logger.debug("the variables of a cell were not saved", exc_info=error)
@@ -475,6 +484,8 @@ class Committing:
         target, note = self._branch_to_write()
         if self._restarted:
             draft.labels.append("restart")
+        if draft.cell is None:
+            draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
         changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents)
         try:

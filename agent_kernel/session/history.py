@@ -300,6 +300,11 @@ def only_commands(source: str) -> bool:
     return bool(code) and all(line.startswith(commands) and not line.startswith("%%") for line in code)
 
 
+def within_cell(number: int) -> str:
+    """The label of a commit that was made while this cell ran, whose own commit comes after it."""
+    return f"within cell [{number}]"
+
+
 def sort_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: change.name))
 

@@ -97,6 +97,12 @@ def trust_temporarily(secret: str, url: str) -> None:
     _temporary[secret] = url
 
 
+def secret_to_pass_on(repo: Repository) -> str:
+    """The secret of a store that is trusted by this process alone, for a process that works for it; "" where the list has it."""
+    mark = _mark(repo)
+    return mark if mark is not None and (mark in _temporary or mark in _only_here) else ""
+
+
 def _add(line: str) -> None:
     handle = os.open(_list(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "r+b") as file:

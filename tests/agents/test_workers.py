@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_kernel.agents.agent import Agent
@@ -29,7 +31,7 @@ from agent_kernel.agents.workers import (
     work,
 )
 from agent_kernel.repository import Holder, hex_of
-from agent_kernel.session import Versioned
+from agent_kernel.session import Versioned, trust
 from tests.agents.races import children, opened, scripted, until
 
 
@@ -75,6 +77,21 @@ def test_a_worker_commits_to_its_branch_and_gives_back_a_candidate(state: Versio
     assert (commit.author.name, commit.author.kind, commit.run) == ("analyst", "agent", found.run)
     kinds = [event.kind for event in EventStore(state.repo.store).of(found.run)]
     assert (kinds[0], kinds[-1]) == ("TaskStart", "Success")
+
+
+def test_a_worker_trusts_a_store_that_only_the_one_who_asks_trusts(
+    state: Versioned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state["word"] = re.compile("[a-z]+")  # plain data would load without trust
+    state.commit()
+    model = scripted("task.success(word.match('one two')[0])", "task.fail('it cannot be loaded')")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))  # its list has no store
+    assert not trust.is_trusted(state.repo)
+    assert work(job_for(state, model)).reason == "it cannot be loaded"
+    trust.trust_temporarily(trust.create_secret(state.repo), state.repo.store.url)
+    job = job_for(state, model)
+    found = work(msgspec.structs.replace(job, secret=trust.secret_to_pass_on(state.repo)))
+    assert (found.status, found.reason, found.value) == ("completed", "", "one")
 
 
 def test_where_the_store_was_used_last_is_where_the_person_was(state: Versioned) -> None:

@@ -66,6 +66,48 @@ def test_what_a_merge_brought_is_told(tmp_path: Path) -> None:
     assert line.brought["made"].startswith("a merge (")
 
 
+WEEKS = "import agent_kernel as ak\nfor week in range(3):\n    days.append(week)\n    ak.here().session.commit(f'week {week}')"
+
+
+def test_what_a_cell_commits_itself_is_made_again_by_the_cell(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "days = []", WEEKS, "total = sum(days)")
+    assert [cell.outcome for cell in found.cells] == ["same", "same", "same"]
+    line = line_of(tmp_path / "first")
+    assert sources(line) == ["days = []", WEEKS, "total = sum(days)"]
+    assert (line.brought, line.all_brought) == ({}, ())
+
+
+def test_a_branch_from_the_middle_of_a_cell_takes_what_the_cell_committed(tmp_path: Path) -> None:
+    make_history(
+        tmp_path / "s", "days = []", WEEKS, "%agent branch fork HEAD~2", "%agent switch fork", "total = sum(days)"
+    )
+    line = line_of(tmp_path / "s")
+    assert sources(line) == ["days = []", "total = sum(days)"]
+    assert line.brought["days"].startswith("a commit without a cell (")
+
+
+def test_what_a_command_alone_commits_comes_from_no_cell(tmp_path: Path) -> None:
+    make_history(tmp_path / "s", "x = 1", "%agent off", "late = 1", "%agent on", "%agent commit late", "y = late")
+    assert line_of(tmp_path / "s").brought["late"].startswith("a commit without a cell (")
+
+
+def test_a_step_of_an_agent_that_a_cell_runs_is_not_run_by_itself(tmp_path: Path) -> None:
+    agent = "import agent_kernel as ak\nmodel = ak.ScriptedModel(['rows.append(1)', 'task.success(len(rows))'])"
+    run = "made = ak.Agent('helper', model=model, state=ak.here())('add a row')"
+    found = reproduced(tmp_path, "rows = []", agent, run)
+    assert found.ok
+    notes = [cell.note for cell in found.cells if not cell.is_run]
+    assert notes == ["not run: the agent that took this step is run again by cell [3]"] * 2
+    line = line_of(tmp_path / "first")
+    assert sources(line) == ["rows = []", agent, run]
+
+
+def test_the_steps_of_a_cell_with_a_task_are_run_by_themselves(tmp_path: Path) -> None:
+    script = "script = ['rows.append(1)', 'task.success(len(rows))']"
+    make_history(tmp_path / "s", "rows = []", script, "%%agent helper --model script\nadd a row to the rows")
+    assert sources(line_of(tmp_path / "s"))[2:] == ["rows.append(1)", "task.success(len(rows))"]
+
+
 def test_the_python_of_an_agents_cell_is_run_without_its_header(tmp_path: Path) -> None:
     make_history(tmp_path / "s", "%%agent helper\nx = 1")
     assert sources(line_of(tmp_path / "s")) == ["x = 1"]

@@ -31,6 +31,7 @@ from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import BEGUN, describe_death, swept, take_output, wait_for_end
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
+from agent_kernel.session import trust
 
 if TYPE_CHECKING:
     from agent_kernel.agents.execution import Executor
@@ -58,6 +59,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         offers: pickled, what the code finds beside the variables.
         executor: `MODULE:FUNCTION`, which makes of a namespace what runs code in it; "": as a script.
         allowed: as of `Attempt`.
+        secret: of a store that only the process that asks trusts.
     """
 
     url: str
@@ -72,6 +74,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     offers: bytes
     executor: str
     allowed: tuple[str, ...] | None
+    secret: str = ""
 
 
 def refusal(place: ExecutionContext, code: str) -> str:
@@ -116,6 +119,7 @@ def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
         offers=given,
         executor=str(getattr(place.executor, "in_worker", "")),
         allowed=None if attempt.allowed is None else tuple(attempt.allowed),
+        secret=trust.secret_to_pass_on(session.repo),
     )
     repo = session.repo
     repo.create_branch(trial.branch, session.head)
@@ -202,6 +206,8 @@ def _run_trial(trial: Trial, module: ModuleType) -> Seen:
     from agent_kernel.session.snapshot import Repository
 
     namespace = module.__dict__
+    if trial.secret:
+        trust.trust_temporarily(trial.secret, trial.url)
     try:
         with Repository.open(trial.url, create=False) as repo:
             executor = _executor(trial.executor, module)

@@ -68,6 +68,7 @@ from agent_kernel.errors import (
     RunNotFoundError,
 )
 from agent_kernel.repository import ASIDE, Holder, hex_of
+from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
@@ -283,6 +284,7 @@ class Field:
             race=race,
             home=Holder.of_this_process(),
             keep=terms.keep,
+            secret=trust.secret_to_pass_on(self._repo),
         )
 
     def _submit(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from agent_kernel.agents.preview import preview
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.starting import place_of, start_run
 from agent_kernel.errors import PreviewRefusedError
-from agent_kernel.session import Versioned
+from agent_kernel.session import Versioned, trust
 from tests.agents.preview.seen import told
 from tests.agents.races import scripted
 
@@ -172,3 +173,15 @@ def test_with_polars_loaded_there_is_a_preview(tmp_path: Path, monkeypatch: pyte
         assert told(seen) == [("~", "frame")]
         seen.accept()
         assert len(state["frame"]) == 2  # type: ignore[arg-type]  # a frame
+
+
+def test_it_trusts_a_store_that_only_this_process_trusts(
+    state: Versioned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state["word"] = re.compile("[a-z]+")  # plain data would load without trust
+    state.commit()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))  # its list has no store
+    trust.trust_temporarily(trust.create_secret(state.repo), state.repo.store.url)
+    seen = preview("word.match('one two')[0]", state)
+    assert seen.text == "'one'\n"
+    seen.reject()
