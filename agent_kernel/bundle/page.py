@@ -728,6 +728,7 @@ def _document(title: str, header: str, sections: Sequence[_Section], theme: Them
         f'<h2 id="{section.id}-title">{section.title}<small>{escape(section.count)}</small></h2>{section.html}</section>\n'
         for section in sections
     )
+    origin = " from the notebook’s history" if sections else ""
     nav = f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n' if sections else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -736,7 +737,7 @@ def _document(title: str, header: str, sections: Sequence[_Section], theme: Them
         '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="agent-kernel">\n'
         f"<title>{escape(title)}</title>\n<style>{_style(theme)}</style>\n</head>\n<body>\n{header}\n"
         f"{nav}<main>\n{parts}</main>\n"
-        "<footer>Made by agent-kernel from the notebook’s history. The page runs nothing and loads nothing.</footer>\n"
+        f"<footer>Made by agent-kernel{origin}. The page runs nothing and loads nothing.</footer>\n"
         "</body>\n</html>\n"
     )
 

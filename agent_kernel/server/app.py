@@ -279,11 +279,11 @@ class BundleHandler(_Handler):
         return self._headers.get("Etag")
 
 
-_THEMES: Final[tuple[Theme, ...]] = ("", "light", "dark")
+_THEMES: Final[Mapping[str, Theme]] = {"": "", "light": "light", "dark": "dark"}
 
 
 def _theme(said: str) -> Theme:
-    theme = next((one for one in _THEMES if one == said), None)
+    theme = _THEMES.get(said)
     if theme is None:
         raise ProblemError(400, "the parameter 'theme' is light or dark")
     return theme

@@ -7,6 +7,7 @@ it; and it can be made so that verifying it takes as long as one likes. Neither 
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ from agent_kernel.bundle.page import Theme, make_refusal
 from agent_kernel.server.stores import ProblemError
 
 __all__ = ["BundlePages", "tag_of"]
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 2  # processes
 _MOST_WAITING: Final = 8  # pages that are being made, or wait
@@ -79,6 +82,7 @@ class BundlePages:
         except subprocess.TimeoutExpired as error:
             raise ProblemError(503, _SLOW) from error
         if made.returncode:
+            logger.warning("no page of the bundle %s could be made (status %d)", path.name, made.returncode)
             return make_refusal(path.name, "what it holds cannot be shown", theme)
         return made.stdout
 
