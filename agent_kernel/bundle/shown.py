@@ -234,7 +234,7 @@ class ShownBundle(Result):
     size: int  # bytes
     fingerprint: str
     problem: str  # what does not match; "": all of it does
-    signature: str  # "": nothing is known of any
+    signature: str  # who signed it, in a line
     left_out: tuple[str, ...]
     masked: tuple[str, ...]
     needs_trust: tuple[str, ...]  # variables that building would run code for
@@ -298,7 +298,7 @@ class ShownBundle(Result):
         name = clean(facts.notebook if facts is not None and facts.notebook else self.path.name)
         head = Line(f"{name}: a bundle of {size_text(self.size)}", strong=True)
         whole = f"no: {self.problem}" if self.problem else "yes: every digest matches"
-        rows = [("Whole:", whole), ("Signed:", self.signature)]
+        rows = [("Whole:", whole), ("Signature:", self.signature)]
         rows += _facts_rows(facts) if facts is not None else []
         rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
         rows += [("Needs trust:", _list(self.needs_trust))]

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import msgspec
 
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
-from agent_kernel.repository.blobs import blobs_of, chunks_of, load_list, read_outputs
+from agent_kernel.repository.blobs import blobs_of, chunks_of, load_list, read_outputs, store_list
 from agent_kernel.repository.commits import (
+    ENCODER,
     NO_CHAT,
     Blob,
     Cell,
@@ -488,7 +489,7 @@ class Redaction:
         self._needles = [literal.encode() for literal in self.literals if len(literal) >= _TELLING]
         self.is_telling = cache(self._is_telling)
         self._tells = cache(self._tells_of)
-        self._in_document_cell = cache(self._in_document_cell_of)
+        self._document_cell = cache(self._document_cell_of)
 
     def speaks(self, source: str) -> bool:
         """Whether the code names one of the variables."""
@@ -513,8 +514,8 @@ class Redaction:
         }
         if commit.notebook is not None and self._on_page(commit.notebook):
             found["notebook"] = None
-        if commit.document is not None and self._in_document(commit.document):
-            found["document"] = None
+        if commit.document is not None:
+            found["document"] = self._document(commit.document)
         if commit.cell is not None:
             source = commit.cell.source
             if self.speaks(source):
@@ -565,12 +566,31 @@ class Redaction:
         """Whether a notebook's cells as they were saved speak of the variable, or hold a literal."""
         return self._gives_away(self._repo.objects.get(Kind.SMALL, id))
 
-    def _in_document(self, document: Document) -> bool:
-        cells = () if document.cells is None else load_list(self._repo.objects, document.cells)
-        return self._gives_away(document.name.encode()) or any(self._in_document_cell(id) for id, _ in cells)
+    def _document(self, document: Document) -> Document | None:
+        """The page without what its cells give away; None where its name does."""
+        if self._gives_away(document.name.encode()):
+            return None
+        before = [] if document.cells is None else load_list(self._repo.objects, document.cells)
+        after = [self._document_cell(id, length) for id, length in before]
+        if after == before:
+            return document
+        writer = self._repo.writer()
+        root = store_list(writer, after)
+        writer.flush()
+        return Document(document.name, document.saved_ns, document.language, root)
 
-    def _in_document_cell_of(self, id: ObjectId) -> bool:
-        return self._gives_away(self._repo.objects.get(Kind.CHUNK, id))
+    def _document_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
+        payload = self._repo.objects.get(Kind.CHUNK, id)
+        if not self._gives_away(payload):
+            return id, length
+        parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.notebooks.NotebookCell`
+        masked = ENCODER.encode([self.code(part) for part in parts])
+        if self._holds(masked):  # in another way than code says it
+            masked = ENCODER.encode([*parts[:-1], MASK])
+        writer = self._repo.writer()
+        new = writer.add(Kind.CHUNK, masked)
+        writer.flush()
+        return new, len(masked)
 
     def _gives_away(self, text: bytes) -> bool:
         return self._holds(text) or self.speaks(text.decode("utf-8", "replace"))

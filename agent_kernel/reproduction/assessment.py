@@ -105,7 +105,7 @@ class _Assessment:
             notes.append(f"{self._again.ended[0].upper()}{self._again.ended[1:]}; the cells after it were not run.")
         if not self._recorded.loads:
             notes.append(
-                "The store is not trusted: none of its values is loaded, and some cannot be compared without that."
+                "The store is not trusted: of its values only plain data is loaded, and what needs more cannot be compared."
             )
         if self._line.brought:
             names = list_names(list(self._line.brought))

@@ -1,8 +1,8 @@
 """Compare what was recorded with what the second run made: variables, and what cells showed.
 
 Most is told without loading anything. Values that are stored in the same pieces are the same; of others the stored bytes are
-read as a description, numbers within the tolerance among it. Only what this does not decide is loaded, by a child process,
-and only from a store that is trusted.
+read as a description, numbers within the tolerance among it. Only what this does not decide is loaded, by a child process; of a
+store that is not trusted that is plain data, and all else is not comparable.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _left_out(store: Store) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two histories. `secret`: of a store that only these processes trust; `loads`: its values may be loaded."""
+    """One of the two histories. `secret`: of a store that only these processes trust; `loads`: all its values may be loaded, and not plain data alone."""
 
     repo: Repository
     secret: str = ""
@@ -214,10 +214,7 @@ class StateComparison:
             return _SAME if described.is_exact else self._within(old, new)
         if described is not None and described.is_equal is False:
             return self._different(name, old, new)
-        if self.recorded.loads:
-            return None
-        reason = "the store is not trusted, so its values are not loaded (agent-kernel trust lets them be)"
-        return Verdict("not comparable", self._details(name, old, new), reason)
+        return None
 
     def _described(self, old: Entry, new: Entry) -> Equality | None:
         """What the stored bytes say; None: nothing."""
@@ -272,7 +269,10 @@ class StateComparison:
         self, pairs: Sequence[tuple[str, ObjectId, ObjectId, Entry, Entry]]
     ) -> tuple[dict[int, Equality], str]:
         """The answers, as far as they came in order, and why no more came."""
-        sides = [{"url": side.repo.store.url, "secret": side.secret} for side in (self.recorded, self.fresh)]
+        sides = [
+            {"url": side.repo.store.url, "secret": side.secret, "plain": not side.loads}
+            for side in (self.recorded, self.fresh)
+        ]
         asked = {
             "sides": sides,
             "rtol": self.tolerance.rtol,

@@ -360,11 +360,13 @@ def _is_own(name: str, held: object) -> bool:
 def main() -> None:
     """Load and compare pairs of values, and write an answer for each.
 
-    The input is a JSON object: `sides`, for each a URL, a secret or null, and then `pairs` of a name and two commits.
+    The input is a JSON object: `sides`, for each a URL, a secret or null and whether to load plain data alone, and then `pairs`
+    of a name and two commits.
     """
     import os
 
-    from agent_kernel.session import Repository, trust
+    from agent_kernel.errors import LoadError
+    from agent_kernel.session import Repository, Snapshot, trust
 
     asked = json.loads(sys.stdin.read())
     # What values print as they are loaded is no answer.
@@ -383,9 +385,12 @@ def main() -> None:
             values: list[object] = []
             for side, commit in enumerate(commits):
                 if (side, commit) not in snapshots:
-                    snapshots[side, commit] = repos[side].at(commit)
+                    plain = bool(asked["sides"][side]["plain"])
+                    snapshots[side, commit] = Snapshot(repos[side], repos[side].resolve(commit), plain=plain)
                 values.append(snapshots[side, commit][name])
             found = compare_values(values[0], values[1], tolerance)
+        except LoadError as error:
+            found = Equality(None, reason=f"it cannot be loaded: {error.reason}")
         except Exception as error:  # noqa: BLE001 - what was stored is anyone's
             found = Equality(None, reason=f"it cannot be loaded: {error}")
         answers.write(json.dumps({"number": number, "equality": list(found)}) + "\n")

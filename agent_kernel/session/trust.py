@@ -42,7 +42,9 @@ _temporary: dict[str, str] = {}
 
 
 def _list() -> Path:
-    return user_data.folder() / "trusted"
+    from platformdirs import user_data_path
+
+    return user_data_path() / "agent-kernel" / "trusted"
 
 
 def register(repo: Repository) -> None:

@@ -21,9 +21,11 @@ from agent_kernel.errors import (
     UntrustedStoreError,
 )
 from agent_kernel.session import Repository, bind
+from agent_kernel.session.notebooks import NotebookCell, page_of, read_notebook
 from agent_kernel.session.versioned import Versioned
 from tests.bundle.bundles import CELLS, bundle_of, make_bundle, members_of
 from tests.commands.stores import go_on, make_history
+from tests.support.notebooks import Notebook
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -225,6 +227,27 @@ class TestSecrets:
             assert not [code for code in _everything_said(found.repo) if SECRET in code]
             assert set(found.repo.at("main")) == {"n", "m"}
             assert {"api_key", "client", "ask", "texts"} <= set(found.manifest["left_out"])
+
+    def test_the_text_of_the_notebook_stays_beside_a_cell_with_a_secret(self, tmp_path: Path) -> None:
+        code = f"api_key = {SECRET!r}"
+        page = [
+            NotebookCell("t", "markdown", f"# Prices\n\nThe key was {SECRET}."),
+            NotebookCell("a", "code", code),
+            NotebookCell("b", "code", "n = 1"),
+        ]
+        with Notebook(Repository.open(tmp_path / "store")) as nb:
+            nb.session.tell_page(page_of("prices.ipynb", "python", page))
+            nb.run(code)
+            nb.run("n = 1")
+        nb.repo.close()
+        bundle = bundle_of(tmp_path / "store", tmp_path / "b.agentnb")
+        assert SECRET.encode() not in b"".join(members_of(bundle).values())
+        assert "# Prices" in members_of(bundle)["notebook.ipynb"].decode()
+        with opening.opened(bundle) as found:
+            opening.verify(found)
+            kept = read_notebook(found.repo.objects, found.repo.commit_at(found.repo.branches()["main"]))
+            assert kept is not None
+            assert [cell.source for cell in kept.cells][1:] == ["api_key = '•••• masked'", "n = 1"]
 
     def test_the_store_that_it_is_made_from_keeps_all(self, tmp_path: Path) -> None:
         make_bundle(tmp_path, f"api_key = {SECRET!r}", "n = 1")

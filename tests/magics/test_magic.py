@@ -341,17 +341,22 @@ def test_without_a_store_single_variables_ask_for_one_too(shell: Shell) -> None:
 def test_a_store_of_someone_else_is_browsed_but_not_loaded_until_it_is_trusted(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell.run("x = 1")
+    shell.run("x = 1\ny = 2\ndef double(v): return 2 * v")
     shell.run(f"%agent bind {tmp_path / 'mine'}")
+    shell.run("del y, double")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another-user"))
     shell.run(f"%agent bind {tmp_path / 'store'}")
     shell.ns["x"] = "here"
     assert "int 1" in shell.run("%agent show HEAD:x").out
-    refused = shell.run("%agent checkout")
+    found = shell.run("%agent checkout").out
+    assert "double is not loaded (function): it needs a function of the notebook" in found
+    assert "run %agent trust" in found
+    assert (shell.ns["x"], shell.ns["y"]) == ("here", 2)  # plain data, for which no code is needed
+    refused = shell.run("%agent checkout HEAD~1")
     assert "made by someone else" in refused.err
-    assert shell.ns["x"] == "here"
     assert "is trusted" in shell.run("%agent trust").out
     assert shell.run("%agent checkout").result.success
+    assert shell.run("double(4)").result.result == 8
 
 
 def test_trust_can_be_taken_back_and_given_again(shell: Shell, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.errors import StoreFullError, UntrustedStoreError
+from agent_kernel.errors import LostValueError, StoreFullError
 from agent_kernel.session import Repository
 from agent_kernel.session.interrupts import uninterrupted
 from tests.session.unready import unready_object
@@ -290,14 +290,16 @@ def test_a_home_that_cannot_be_written_costs_no_history(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "share"))
     with Notebook(Repository.open(tmp_path / "store")) as nb:
         assert any("cannot be written: after a restart, run %agent trust" in note for note in nb.session.notes)
-        made = nb.run("x = [1]")
+        made = nb.run("x = [1]\ndef double(v): return 2 * v")
         nb.run("x.append(2)")
         nb.checkout(made)
         assert nb.look("x") == [1]
     monkeypatch.setattr("agent_kernel.session.trust._only_here", set())  # another process
     with Notebook(Repository.open(tmp_path / "store")) as nb:
-        with pytest.raises(UntrustedStoreError):
-            nb.session.checkout("HEAD")
-        nb.session.trust()
         nb.session.checkout("HEAD")
         assert nb.look("x") == [1]
+        with pytest.raises(LostValueError, match="run %agent trust"):
+            nb.look("double(2)")
+        nb.session.trust()
+        nb.session.checkout("HEAD")
+        assert nb.look("double(2)") == 4

@@ -18,7 +18,7 @@ const NAME = "agent-kernel-bundle"; // of the file type, of what reads it and of
 const LABEL = "Agent Kernel Bundle";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" viewBox="0 0 16 16">
 <g fill="none" stroke-width="1.25" stroke-linecap="round" stroke-linejoin="round">
-<path class="jp-icon3 jp-icon-selectable" stroke="#616161" d="M8 1.25 14 4.5v7L8 14.75 2 11.5v-7z"/><path class="jp-icon3" stroke="#616161" d="M2.25 4.6 8 7.75l5.75-3.15M8 7.75v6.75M5 2.9l5.9 3.2"/></g></svg>`;
+<path class="jp-icon3 jp-icon-selectable" stroke="#616161" d="M8 1.25 14 4.5v7L8 14.75 2 11.5v-7z"/><path class="jp-icon3 jp-icon-selectable" stroke="#616161" d="M2.25 4.6 8 7.75l5.75-3.15M8 7.75v6.75M5 2.9l5.9 3.2"/></g></svg>`;
 
 /**
  * @param {Packages} packages

@@ -148,13 +148,22 @@ def test_what_a_thread_changes_after_the_step_has_ended_is_put_back_as_the_next_
     approve: str, what: str
 ) -> None:
     pending, child, early = waiting(), scripted("child", RISKY, ENDS, approve="never"), approval.verdict_on
-    code = f"import msgspec, threading\nfrom agent_kernel.agents import approval\nthreading.Timer(0.1, {LATER[what]}).start()"
+    ended = threading.Event()
+    code = (
+        "import msgspec, threading\nfrom agent_kernel.agents import approval\n"
+        f"do = lambda f, given=(), named={{}}: done.append(f(*given, **named))\n"
+        f"threading.Thread(target=lambda: (ended.wait(), do({LATER[what]}))).start()"
+    )
+    done_by_thread: list[object] = []
     threads = set(threading.enumerate())
-    assert scripted("lead", code, ENDS, approve=approve, state={"pending": pending, "child": child})("Work")
+    state = {"pending": pending, "child": child, "ended": ended, "done": done_by_thread}
+    assert scripted("lead", code, ENDS, approve=approve, state=state)("Work")
+    ended.set()
     given = scripted("given", ENDS)
     given.primer = "of a person, meanwhile"
     for thread in set(threading.enumerate()) - threads:
         thread.join()
+    assert done_by_thread or approve == "never"  # the thread did change it, or was not let
     heard: list[Event] = []
     child.on_event = heard.append
     assert child("Work") == "by itself"
