@@ -17,8 +17,7 @@ import { el, fill } from "../shared/dom.js";
 const NAME = "agent-kernel-bundle"; // of the file type, of what reads it and of what shows it
 const LABEL = "Agent Kernel Bundle";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" viewBox="0 0 16 16">
-<g fill="none" stroke-width="1.25" stroke-linecap="round" stroke-linejoin="round">
-<path class="jp-icon3 jp-icon-selectable" stroke="#616161" d="M8 1.25 14 4.5v7L8 14.75 2 11.5v-7z"/><path class="jp-icon3 jp-icon-selectable" stroke="#616161" d="M2.25 4.6 8 7.75l5.75-3.15M8 7.75v6.75M5 2.9l5.9 3.2"/></g></svg>`;
+<path class="jp-icon3 jp-icon-selectable" fill="#616161" d="M8 1 14.2 4.3 8 7.6 1.8 4.3zM1.4 5.4l6 3.2V15l-6-3.3zM14.6 5.4l-6 3.2V15l6-3.3z"/></svg>`;
 
 /**
  * @param {Packages} packages
