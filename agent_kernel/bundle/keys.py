@@ -57,6 +57,7 @@ __all__ = [
     "require_sound",
     "revoke_key",
     "signer_of",
+    "stamp",
     "trust_key",
 ]
 
@@ -433,6 +434,16 @@ def _known() -> dict[bytes, Key]:
             raise SigningKeyError(str(_known_file()), f"it names the key {keys[public].fingerprint} twice")
         keys[public] = Key(public, name, entry.trusted)
     return keys
+
+
+def stamp() -> list[tuple[str, int, int]]:
+    """What changes when a key is made, trusted or revoked."""
+    found: list[tuple[str, int, int]] = []
+    for path in (_own_file(), _known_file()):
+        with contextlib.suppress(OSError):
+            told = path.stat()
+            found.append((path.name, told.st_mtime_ns, told.st_size))
+    return found
 
 
 def has_own_key() -> bool:

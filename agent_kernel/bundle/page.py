@@ -1,7 +1,7 @@
 """One HTML page of a history, for people who have nothing but a browser: code, outputs, variables, environment, digests.
 
-It is made from what goes into a bundle (`exporting.gather`), so what is left out there is left out here, and what looks like a
-secret is masked once more. The page is one file that runs nothing and asks the network for nothing: its policy forbids both, all
+It is made from what goes into a bundle (`exporting.gather`), so what is left out there is left out here, or from a bundle that is
+there, with what was verified of it on top. What looks like a secret is masked once more. The page is one file that runs nothing and asks the network for nothing: its policy forbids both, all
 text in it is escaped, and HTML, SVG and JavaScript that cells showed stand in it as text. Only PNG, JPEG and GIF become pictures.
 
 Equal states give equal pages. A page is bounded, however long the history: it says what it leaves out.
@@ -14,30 +14,35 @@ import hashlib
 import io
 import keyword
 import re
+import sys
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from agent_kernel.bundle.members import find_needed
-from agent_kernel.bundle.shown import Facts, Variable, read_facts
+from agent_kernel.bundle.opening import opened
+from agent_kernel.bundle.shown import Facts, ShownBundle, Variable, inspect_bundle, read_facts
 from agent_kernel.commands import describe
 from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import ShownOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
-from agent_kernel.errors import StoreFullError, StoreUnavailableError
+from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Face, Head, ObjectId, Output, hex_of, short
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
+from agent_kernel.storage.archive import SUFFIX
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
     from agent_kernel.session import Repository
 
-__all__ = ["make_page", "write_page"]
+__all__ = ["Theme", "make_bundle_page", "make_page", "make_refusal", "policy", "write_page"]
+
+Theme = Literal["", "light", "dark"]  # "": as the reader's system has it
 
 _COMMITS: Final = 200  # the newest; older ones are counted
 _CELLS: Final = 300
@@ -77,10 +82,46 @@ def write_page(contents: Contents, path: Path) -> int:
 def make_page(contents: Contents, title: str) -> bytes:
     """The page of what goes into a bundle. `title`: what stands at the top where no notebook's name is known."""
     facts = read_facts(contents.repo, contents.chosen.head, find_needed(contents).imported)
-    page = _Page(contents, facts)
-    name = clean(facts.notebook.removesuffix(".ipynb") or title)
+    return _make(_Page(contents.repo, facts, contents.left_out, len(contents.masked)), title)
+
+
+def make_bundle_page(path: Path, theme: Theme = "") -> bytes:
+    """The page of a bundle. On top stands whether it is whole and who signed it; of one that is not whole nothing else is shown.
+
+    Of a file that cannot be shown there is a page too, which says why not.
+    """
+    title = path.name
+    try:
+        with opened(path) as bundle:
+            shown = inspect_bundle(bundle)
+            if shown.facts is None:
+                return make_refusal(title, shown.problem, theme, shown)
+            page = _Page(bundle.repo, shown.facts, shown.left_out, len(shown.masked), shown)
+            return _make(page, title.removesuffix(SUFFIX), theme)
+    except BundleError as error:
+        return make_refusal(title, error.reason, theme)
+    except NewerFormatError:
+        return make_refusal(title, "a newer release of agent-kernel made it, and can show it", theme)
+    except (msgspec.MsgspecError, UnicodeDecodeError, AgentKernelError) as error:
+        return make_refusal(title, f"its history is not in its form ({error})", theme)
+
+
+def _make(page: _Page, title: str, theme: Theme = "") -> bytes:
+    name = clean(page.notebook.removesuffix(".ipynb") or title)
     sections = [found for found in page.sections() if found.html]
-    return _document(name, page.header(name), sections).encode("utf-8", "backslashreplace")
+    return _encode(_document(name, page.header(name), sections, theme))
+
+
+def make_refusal(title: str, reason: str, theme: Theme, shown: ShownBundle | None = None) -> bytes:
+    """The page of a bundle of which no more can be shown than why not. `shown`: what is known of it all the same."""
+    word, signature = ("Not whole", shown.signature) if shown is not None else ("Not shown", "")
+    said = _verdict("bad", word, f"{reason}. Nothing more of it is read.", signature)
+    digest = _list([("Fingerprint", _fingerprint(shown.fingerprint))]) if shown else ""
+    return _encode(_document(clean(title), f"<header><h1>{_text(title)}</h1>{said}{digest}</header>", [], theme))
+
+
+def _encode(page: str) -> bytes:
+    return page.encode("utf-8", "backslashreplace")
 
 
 class _Section(msgspec.Struct, frozen=True):
@@ -186,16 +227,22 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
 class _Page:
     """The parts of the page, and how much room there is left for text and pictures."""
 
-    def __init__(self, contents: Contents, facts: Facts) -> None:
-        self._contents, self._facts = contents, facts
-        self._repo: Repository = contents.repo
+    def __init__(
+        self, repo: Repository, facts: Facts, left_out: Sequence[str], masked: int, bundle: ShownBundle | None = None
+    ) -> None:
+        self._repo, self._facts, self._left_out, self._masked = repo, facts, left_out, masked
+        self._bundle = bundle
         self._text_left, self._pictures_left, self._painted_left = _ALL_TEXT, _ALL_PICTURES, _PAINTED
         self._refs = describe.decorations(self._repo, Head(facts.branch, facts.head))
+
+    @property
+    def notebook(self) -> str:
+        return self._facts.notebook
 
     # -- from top to bottom
 
     def header(self, name: str) -> str:
-        facts, contents = self._facts, self._contents
+        facts, bundle = self._facts, self._bundle
         people = [clean(author.name) + (" (agent)" if author.kind == "agent" else "") for author in facts.authors]
         first, last = _day(facts.first), _day(facts.last)
         span = last if first == last else f"{first} to {last}"
@@ -211,11 +258,14 @@ class _Page:
                 ("Tags", " ".join(self._ref(tag, "tag") for tag in sorted(facts.tags)[:12])),
                 ("Ran on", _text(where)),
                 ("Imports", escape(_some([pin.replace("==", " ") for pin in environment.imported], 12))),
-                ("Left out", escape(_some(list(contents.left_out), 24))),
-                ("Masked", self._masked()),
+                ("Left out", escape(_some(list(self._left_out), 24))),
+                ("Masked", self._what_is_masked()),
+                ("Needs trust", escape(_some(bundle.needs_trust, 24)) if bundle is not None else ""),
+                ("Fingerprint", _fingerprint(bundle.fingerprint) if bundle is not None else ""),
             ]
         )
-        return f'<header><h1>{escape(name)}</h1><p class="lead">{escape(lead)}</p>{said}</header>'
+        top = _verdict("good", "Whole", "every digest matches", bundle.signature) if bundle is not None else ""
+        return f'<header><h1>{escape(name)}</h1><p class="lead">{escape(lead)}</p>{top}{said}</header>'
 
     def sections(self) -> list[_Section]:
         facts = self._facts
@@ -228,9 +278,8 @@ class _Page:
             _Section("digests", "Digests", "", self._digests()),
         ]
 
-    def _masked(self) -> str:
-        many = len(self._contents.masked)
-        return f"What looked like a secret, in {plural(many, 'commit')}" if many else ""
+    def _what_is_masked(self) -> str:
+        return f"What looked like a secret, in {plural(self._masked, 'commit')}" if self._masked else ""
 
     def _ref(self, name: str, kind: str) -> str:
         return _tag("span", _text(name), class_=f"ref {kind}")
@@ -489,6 +538,16 @@ def _kind(ref: str) -> str:
     return "head" if ref.startswith("HEAD") else "tag" if ref.startswith("tag: ") else "branch"
 
 
+def _verdict(kind: str, word: str, said: str, signature: str) -> str:
+    """What was found of a bundle as a whole, before anything that it says of itself."""
+    signed = f"<p>{_text(signature)}</p>" if signature else ""
+    return f'<div class="verdict {kind}" role="note"><p><strong>{word}</strong>: {_text(said)}</p>{signed}</div>'
+
+
+def _fingerprint(digest: str) -> str:
+    return f"<code>{escape(digest)}</code>"
+
+
 def _id(id: ObjectId) -> str:
     return f"<code>{escape(short(id))}</code>"
 
@@ -552,13 +611,19 @@ def _curve(start: tuple[float, float], end: tuple[float, float], lane: int) -> s
 
 # -- the document around it
 
+_LIGHT: Final = """--bg:#fff;--fg:#1c1e21;--muted:#5c6470;--line:#e2e5e9;--sunk:#f6f7f9;--hover:#eef1f5;
+--brand:#1565c0;--add:#2b6e2f;--chg:#8f5200;--del:#b3261e;--good:#eef6ee;--bad:#fdf1f0;--warn:#fdf7ec;--l0:#1976d2;--l1:#8e3aa8;--l2:#00838f;--l3:#c2255c;
+--kw:#0b6e4f;--st:#a31515;--nu:#3155a4;--co:#66707c"""
+_DARK: Final = """--bg:#16181c;--fg:#e3e6ea;--muted:#9aa3af;--line:#2c3138;--sunk:#1d2025;--hover:#252a31;
+--brand:#79b8ff;--add:#7bc67e;--chg:#f0b35a;--del:#ff8a80;--good:#182419;--bad:#2b1b1c;--warn:#2a241a;--l0:#58a6ff;--l1:#c792ea;--l2:#4dd0e1;--l3:#f48fb1;
+--kw:#7fd1ae;--st:#f0a39b;--nu:#a5c1ff;--co:#8c95a1"""
+_COLOURS: Final[dict[Theme, str]] = {
+    "": f":root{{color-scheme:light dark;{_LIGHT}}}\n@media(prefers-color-scheme:dark){{:root{{{_DARK}}}}}",
+    "light": f":root{{color-scheme:light;{_LIGHT}}}",
+    "dark": f":root{{color-scheme:dark;{_DARK}}}",
+}
 _STYLE: Final = """
-:root{color-scheme:light dark;--bg:#fff;--fg:#1c1e21;--muted:#5c6470;--line:#e2e5e9;--sunk:#f6f7f9;--hover:#eef1f5;
---brand:#1565c0;--add:#2b6e2f;--chg:#8f5200;--del:#b3261e;--bad:#fdf1f0;--warn:#fdf7ec;--l0:#1976d2;--l1:#8e3aa8;--l2:#00838f;--l3:#c2255c;
---kw:#0b6e4f;--st:#a31515;--nu:#3155a4;--co:#66707c;--mono:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-@media(prefers-color-scheme:dark){:root{--bg:#16181c;--fg:#e3e6ea;--muted:#9aa3af;--line:#2c3138;--sunk:#1d2025;--hover:#252a31;
---brand:#79b8ff;--add:#7bc67e;--chg:#f0b35a;--del:#ff8a80;--bad:#2b1b1c;--warn:#2a241a;--l0:#58a6ff;--l1:#c792ea;--l2:#4dd0e1;--l3:#f48fb1;
---kw:#7fd1ae;--st:#f0a39b;--nu:#a5c1ff;--co:#8c95a1}img{filter:none}}
+:root{--mono:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;scroll-padding-top:56px}
 body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;
@@ -575,6 +640,10 @@ nav a{display:block;padding:9px 8px;color:var(--muted);text-decoration:none;font
 nav a:hover{color:var(--fg);background:var(--hover)}
 :focus-visible{outline:2px solid var(--brand);outline-offset:-2px;border-radius:4px}
 dl{display:grid;grid-template-columns:minmax(84px,max-content) 1fr;gap:6px 20px;margin:0;font-size:14px}
+.verdict{margin:0 0 20px;padding:10px 14px;border-radius:6px;border-left:3px solid;font-size:14px;overflow-wrap:anywhere}
+.verdict p{margin:0}.verdict p+p{margin-top:2px;color:var(--fg)}
+.verdict.good{background:var(--good);border-color:var(--add)}.verdict.good strong{color:var(--add)}
+.verdict.bad{background:var(--bad);border-color:var(--del);margin-top:20px}.verdict.bad strong{color:var(--del)}
 dl>div{display:contents}dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
 p{margin:0 0 12px}.note{color:var(--muted);font-size:13px;margin:8px 0 0}
 code,pre,.title.code,.name,.prompt{font-family:var(--mono)}
@@ -642,25 +711,41 @@ dl{grid-template-columns:1fr;gap:0}dl>div{display:block;margin-bottom:8px}dt{fon
 """
 
 
-def _policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode("ascii")
+def _style(theme: Theme) -> str:
+    return f"\n{_COLOURS[theme]}{_STYLE}"
+
+
+def policy(theme: Theme = "") -> str:
+    """The content security policy of a page: it runs nothing, and loads nothing."""
+    digest = base64.b64encode(hashlib.sha256(_style(theme).encode()).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def _document(title: str, header: str, sections: Sequence[_Section]) -> str:
+def _document(title: str, header: str, sections: Sequence[_Section], theme: Theme) -> str:
     links = "".join(f'<li><a href="#{section.id}">{section.title}</a></li>' for section in sections)
     parts = "".join(
         f'<section id="{section.id}" aria-labelledby="{section.id}-title">'
         f'<h2 id="{section.id}-title">{section.title}<small>{escape(section.count)}</small></h2>{section.html}</section>\n'
         for section in sections
     )
+    origin = " from the notebook’s history" if sections else ""
+    nav = f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n' if sections else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(theme)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="agent-kernel">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{header}\n"
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n{parts}</main>\n'
-        "<footer>Made by agent-kernel from the notebook’s history. The page runs nothing and loads nothing.</footer>\n"
+        f"<title>{escape(title)}</title>\n<style>{_style(theme)}</style>\n</head>\n<body>\n{header}\n"
+        f"{nav}<main>\n{parts}</main>\n"
+        f"<footer>Made by agent-kernel{origin}. The page runs nothing and loads nothing.</footer>\n"
         "</body>\n</html>\n"
     )
+
+
+def main(path: str, theme: Theme) -> None:
+    """Write the page of a bundle to standard output."""
+    sys.stdout.buffer.write(make_bundle_page(Path(path), theme))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "dark" if sys.argv[2:] == ["dark"] else "light" if sys.argv[2:] == ["light"] else "")

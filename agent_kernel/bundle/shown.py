@@ -30,7 +30,7 @@ from agent_kernel.session import Repository
 from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 
-__all__ = ["Environment", "Facts", "ShownBundle", "Variable", "read_facts", "show_bundle"]
+__all__ = ["Environment", "Facts", "ShownBundle", "Variable", "inspect_bundle", "read_facts", "show_bundle"]
 
 _PLACE: Final = "bundle://"
 _COMMITS: Final = 10  # of the history
@@ -85,6 +85,14 @@ class _Said(msgspec.Struct, frozen=True):
 
     left_out: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
+    variables: dict[str, _SaidOfVariable] = {}
+
+    def needs_trust(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, one in self.variables.items() if one.needs_trust))
+
+
+class _SaidOfVariable(msgspec.Struct, frozen=True):
+    needs_trust: str = ""  # why
 
 
 class _SaidOfPackages(msgspec.Struct, frozen=True):
@@ -166,38 +174,49 @@ def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: 
         BundleError: it is not a bundle at all. NewerFormatError: a newer release made it.
     """
     path = Path(place.removeprefix(_PLACE))
-    step = partial(progress, "checking") if progress is not None else None
     with opened(path) as bundle:
-        problem = ""
-        try:
-            verify(bundle, step)
-        except BundleError as error:
-            problem = error.reason
-        said, imported = _said(bundle)
-        found = ShownBundle(
-            path=path,
-            named=named,
-            size=len(bundle.store.archive.memory),
-            fingerprint=bundle.fingerprint,
-            problem=clean(problem),
-            signature="; ".join(keys.describe(bundle)),
-            left_out=said.left_out,
-            masked=said.masked,
-        )
-        if problem:
-            return found  # what is damaged is not read any further: it may unpack to anything
-        try:
-            facts = read_facts(bundle.repo, bundle.repo.head().branch or "", imported)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BundleError(str(path), f"its history is not in its form ({error})") from error
+        found = inspect_bundle(bundle, named=named, progress=progress)
+        if found.facts is None:
+            return found
         scope = Scope(bundle.repo, place=named, command=command, now_ns=now_ns)
         options = Namespace(rev=None, limit=_COMMITS, all=True, search=None, names=[], json=False)
-        older = scope.spell_command("log", "--all") if facts.commits > _COMMITS else ""
-        return replace(found, facts=facts, history=replace(log(scope, options), older=older))
+        older = scope.spell_command("log", "--all") if found.facts.commits > _COMMITS else ""
+        return replace(found, history=replace(log(scope, options), older=older))
+
+
+def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | None = None) -> ShownBundle:
+    """Verify an open bundle, and read what it says of itself if it is whole.
+
+    Raises:
+        BundleError: its manifest or its history is not in its form.
+    """
+    problem = ""
+    try:
+        verify(bundle, partial(progress, "checking") if progress is not None else None)
+    except BundleError as error:
+        problem = error.reason
+    said, imported = _said(bundle)
+    found = ShownBundle(
+        path=bundle.path,
+        named=named,
+        size=len(bundle.store.archive.memory),
+        fingerprint=bundle.fingerprint,
+        problem=clean(problem),
+        signature="; ".join(keys.describe(bundle)),
+        left_out=said.left_out,
+        masked=said.masked,
+        needs_trust=said.needs_trust(),
+    )
+    if problem:
+        return found  # what is damaged is not read any further: it may unpack to anything
+    try:
+        return replace(found, facts=read_facts(bundle.repo, bundle.repo.head().branch or "", imported))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BundleError(str(bundle.path), f"its history is not in its form ({error})") from error
 
 
 def _said(bundle: OpenBundle) -> tuple[_Said, tuple[str, ...]]:
-    """What the manifest says; where that is not in its form, nothing."""
+    """What the manifest says, and the packages that it says the code imports."""
     try:
         said = msgspec.convert(bundle.manifest, _Said)
         packages = msgspec.convert(bundle.manifest.get("environment", {}), _SaidOfPackages)
@@ -218,6 +237,7 @@ class ShownBundle(Result):
     signature: str  # who signed it, in a line
     left_out: tuple[str, ...]
     masked: tuple[str, ...]
+    needs_trust: tuple[str, ...]  # variables that building would run code for
     facts: Facts | None = None  # None: it is not whole, and so not read any further
     history: Log | None = None
 
@@ -235,6 +255,7 @@ class ShownBundle(Result):
             "signature": self.signature or None,
             "left_out": list(self.left_out),
             "masked": list(self.masked),
+            "needs_trust": list(self.needs_trust),
         }
         facts = self.facts
         if facts is None or self.history is None:
@@ -280,6 +301,7 @@ class ShownBundle(Result):
         rows = [("Whole:", whole), ("Signature:", self.signature)]
         rows += _facts_rows(facts) if facts is not None else []
         rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
+        rows += [("Needs trust:", _list(self.needs_trust))]
         rows += [("Fingerprint:", self.fingerprint)]
         shown: list[Block] = [head, Table(("", ""), tuple(row for row in rows if row[1]), flexible=-1)]
         if facts is None:

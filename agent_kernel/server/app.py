@@ -1,6 +1,6 @@
 """The extension as jupyter-server knows it: its routes, its options, its name.
 
-Each route asks who it is that asks, and answers with JSON. All of them only read. Every method that exists is
+Each route asks who it is that asks, and answers with JSON, or with the page of a bundle. All of them only read. Every method that exists is
 authenticated and authorised for the resource `agent_kernel`, and what is answered may be kept by the browser, which asks
 each time whether it still holds.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -23,6 +23,8 @@ from jupyter_server.utils import ensure_async
 from tornado import web
 from traitlets import Float, List, Unicode
 
+from agent_kernel.bundle.page import Theme, policy
+from agent_kernel.server.bundles import BundlePages, tag_of
 from agent_kernel.server.stores import OpenStores, ProblemError, Roots
 
 if TYPE_CHECKING:
@@ -154,10 +156,17 @@ class _Handler(ExtensionHandlerMixin, APIHandler):  # pyright: ignore[reportInco
         self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.set_header("Cache-Control", "private, no-cache")
 
-    async def answer(self, body: bytes) -> None:
+    async def visible(self, path: str, noun: str) -> str:
+        """The path, unless Jupyter hides what is there."""
+        contents: Any = self.contents_manager  # of any kind, and untyped
+        if not contents.allow_hidden and await ensure_async(contents.is_hidden(path)):
+            raise ProblemError(404, f"there is no {noun} {path!r}")
+        return path
+
+    async def answer(self, body: bytes, content_type: str = "application/json") -> None:
         if len(body) > _MOST_BYTES:
             raise ProblemError(413, f"the answer has {len(body):,} bytes, and at most {_MOST_BYTES:,} are sent")
-        await self.finish(body)
+        await self.finish(body, set_content_type=content_type)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """One line of JSON, whatever went wrong."""
@@ -186,10 +195,7 @@ class NotebookHandler(_Handler):
     @authorized
     async def get(self) -> None:
         path = str(self.arguments_of(Parameter("path", is_required=True))["path"])
-        path = await self.stores.run(functools.partial(self.roots.notebook, path))
-        contents: Any = self.contents_manager  # of any kind, and untyped
-        if not contents.allow_hidden and await ensure_async(contents.is_hidden(path)):
-            raise ProblemError(404, f"there is no notebook {path!r}")
+        path = await self.visible(await self.stores.run(functools.partial(self.roots.notebook, path)), "notebook")
         folder = await self.stores.run(functools.partial(self.roots.store_of, path))
         store: dict[str, str] | None = None
         if folder is not None:
@@ -242,6 +248,47 @@ class QuestionHandler(_Handler):
         return self._headers.get("Etag") or (None if QUESTIONS[self.op].is_versioned else super().compute_etag())
 
 
+class BundleHandler(_Handler):
+    """A bundle as a page, which runs nothing."""
+
+    @property
+    def pages(self) -> BundlePages:
+        found: BundlePages = self.settings["agent_kernel_bundles"]
+        return found
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        args = self.arguments_of(Parameter("path", is_required=True), Parameter("theme"))
+        theme = _theme(str(args.get("theme", "")))
+        path = await self.visible(
+            await self.stores.run(functools.partial(self.roots.bundle, str(args["path"]))), "bundle"
+        )
+        file = await self.stores.run(functools.partial(self.roots.file_of, path))
+        tag = await self.stores.run(functools.partial(tag_of, file, theme))
+        self.set_header("Etag", f'"{tag}"')
+        if self.check_etag_header():
+            self.set_status(304)
+            await self.finish()
+            return
+        page = await self.pages.make(file, theme, tag)
+        self.set_header("Content-Security-Policy", f"{policy(theme)}; frame-ancestors 'self'; sandbox")
+        await self.answer(page, "text/html; charset=UTF-8")
+
+    def compute_etag(self) -> str | None:
+        return self._headers.get("Etag")
+
+
+_THEMES: Final[Mapping[str, Theme]] = {"": "", "light": "light", "dark": "dark"}
+
+
+def _theme(said: str) -> Theme:
+    theme = _THEMES.get(said)
+    if theme is None:
+        raise ProblemError(400, "the parameter 'theme' is light or dark")
+    return theme
+
+
 class NothingHandler(_Handler):
     """All other paths below ours."""
 
@@ -270,6 +317,7 @@ def _tag(version: str, op: str, args: dict[str, object]) -> str:
 
 ROUTES: list[tuple[Any, ...]] = [
     (rf"{_API}/notebooks", NotebookHandler),
+    (rf"{_API}/bundles", BundleHandler),
     (rf"{_STORE}/version", VersionHandler),
     *((rf"{_STORE}/{op}", QuestionHandler, {"op": op}) for op in QUESTIONS),
     (r"/agent-kernel/.*", NothingHandler),
@@ -301,7 +349,10 @@ class AgentKernelServer(ExtensionApp):
         root = Path(getattr(server.contents_manager, "root_dir", server.root_dir))
         roots = Roots(root, [Path(path) for path in self.allowed_roots])
         self._stores = OpenStores(roots.require, idle_s=self.idle_s, answer_s=self.answer_s)
-        self.settings.update(agent_kernel_roots=roots, agent_kernel_shelf=self._stores)
+        self._bundles = BundlePages(answer_s=self.answer_s)
+        self.settings.update(
+            agent_kernel_roots=roots, agent_kernel_shelf=self._stores, agent_kernel_bundles=self._bundles
+        )
 
     def initialize_handlers(self) -> None:
         """Add the routes."""
@@ -310,3 +361,4 @@ class AgentKernelServer(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close the stores."""
         self._stores.close()
+        self._bundles.close()

@@ -29,6 +29,7 @@ from agent_kernel.queries.reader import store_id
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_registered, is_trusted
 from agent_kernel.storage import open_store
+from agent_kernel.storage.archive import SUFFIX
 
 __all__ = ["OpenStore", "OpenStores", "ProblemError", "Roots", "problem_of"]
 
@@ -313,13 +314,34 @@ class Roots:
         Raises:
             ProblemError: there is no such notebook.
         """
+        return self._find(path, ".ipynb", "notebook")
+
+    def bundle(self, path: str) -> str:
+        """The path of a bundle that is there, as `notebook` says it.
+
+        Raises:
+            ProblemError: there is no such bundle.
+        """
+        return self._find(path, SUFFIX, "bundle")
+
+    def file_of(self, path: str) -> Path:
+        """The file of a bundle, with no links in it. `path`: as `bundle` gave it.
+
+        Raises:
+            ProblemError: it may not be looked at here.
+        """
+        file = (self._root / path).resolve()
+        self._require_inside(file)
+        return file
+
+    def _find(self, path: str, suffix: str, noun: str) -> str:
         parts = PurePosixPath(path.strip("/")).parts
         if not parts or len(path) > _LONGEST_PATH or "\0" in path or ".." in parts:
-            raise ProblemError(400, "path names a notebook, relative to the server's root folder")
-        notebook = self._root.joinpath(*parts)
-        self._require_inside(notebook)
-        if notebook.suffix != ".ipynb" or not _is_file(notebook):
-            raise ProblemError(404, f"there is no notebook {'/'.join(parts)!r}")
+            raise ProblemError(400, f"path names a {noun}, relative to the server's root folder")
+        file = self._root.joinpath(*parts)
+        self._require_inside(file)
+        if file.suffix != suffix or not _is_file(file):
+            raise ProblemError(404, f"there is no {noun} {'/'.join(parts)!r}")
         return "/".join(parts)
 
     def store_of(self, path: str) -> Path | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NUMBERS = count(1)
 Photograph = Callable[["str", "Page | Locator"], None]
+Theme = Literal["light", "dark"]
 OpenNew = Callable[..., "Document"]
 # What the apps themselves report, without our extension too.
 KNOWN = re.compile(
@@ -107,6 +108,16 @@ def watched(context: BrowserContext, jupyter: Jupyter) -> Generator[Page]:
 def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
     with watched(context, jupyter) as page:
         yield page
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest, jupyter: Jupyter, page: Page) -> Generator[Theme]:
+    """In both themes: which one the page that is opened next has."""
+    jupyter.theme(request.param)
+    page.goto("about:blank")  # a page that is loaded already keeps its theme
+    yield request.param
+    jupyter.theme("light")
+    page.goto("about:blank")
 
 
 @pytest.fixture

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from importlib.resources import files
-from typing import Literal
-
-import pytest
 
 from tests.e2e.browser import Page, expect
-from tests.e2e.conftest import OpenNew, Photograph, in_both, lab_only
-from tests.e2e.jupyter import Jupyter
+from tests.e2e.conftest import OpenNew, Photograph, Theme, in_both, lab_only
 from tests.e2e.study import RATES, STUDY
 
-Theme = Literal["light", "dark"]
 AXE = """async within => (await axe.run(within, {resultTypes: ["violations"], iframes: false})).violations
     .filter(found => ["serious", "critical"].includes(found.impact))
     .flatMap(found => found.nodes.map(node => `${found.id}: ${node.target} ${node.any.map(one => one.message)}`))"""
-
-
-@pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest, jupyter: Jupyter, page: Page) -> Generator[Theme]:
-    jupyter.theme(request.param)
-    page.goto("about:blank")  # a page that is loaded already keeps its theme
-    yield request.param
-    jupyter.theme("light")
-    page.goto("about:blank")
 
 
 def problems(page: Page, within: str = ".ak-panel") -> list[str]:

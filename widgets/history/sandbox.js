@@ -49,6 +49,20 @@ export function framed(markup, label, fitted = false) {
 }
 
 /**
+ * A whole page that the server made, with a policy and colours of its own.
+ *
+ * Its links to its own parts would lead to the page around it, by whose address a document of this kind goes; so it says its own,
+ * before its policy forbids that.
+ *
+ * @param {string} page @param {string} label
+ */
+export function framedPage(page, label) {
+  const frame = el("iframe", { sandbox: "", title: label, referrerpolicy: "no-referrer" });
+  frame.srcdoc = page.replace("<head>", '<head><base href="about:srcdoc">');
+  return frame;
+}
+
+/**
  * The markup without what leads out of its frame; as text, where it is another markup each time that it is read.
  *
  * @param {string} markup

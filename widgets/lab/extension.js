@@ -1,8 +1,9 @@
 /**
- * The extension of JupyterLab and Notebook 7: a side panel, saved panels that live again, the line under a cell, and the
- * notebook's page told to the kernel. Where the server's extension is absent all of it goes through the kernel.
+ * The extension of JupyterLab and Notebook 7: a side panel, saved panels that live again, the line under a cell, bundles to
+ * look at, and the notebook's page told to the kernel. Where the server's extension is absent all of it goes through the kernel.
  */
 
+import { addBundles } from "./bundles.js";
 import { CARD, savedCard } from "./cards.js";
 import { FOOTER, footerLine } from "./footer.js";
 import { COMMAND, Notebooks } from "./notebooks.js";
@@ -12,7 +13,7 @@ import { RUN, runStep } from "./run-step.js";
 import { HISTORY, savedPanel } from "./saved.js";
 import { ID, sidePanel } from "./side.js";
 
-/** @import { App, ExecutedCell, NotebookActions, RenderMime, Tracker } from "./jupyter.js" */
+/** @import { App, ExecutedCell, NotebookActions, RenderMime, Themes, Tracker } from "./jupyter.js" */
 /** @import { ShowSide } from "./footer.js" */
 /** @import { OpenNotebook } from "./notebooks.js" */
 
@@ -30,8 +31,8 @@ const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" vie
  * @param {(name: string) => Promise<any>} shared packages of the application @param {string} style the address of the style sheet
  */
 export async function plugins(shared, style) {
-  const names = ["@jupyterlab/notebook", "@jupyterlab/services", "@jupyterlab/coreutils", "@jupyterlab/rendermime", "@jupyterlab/ui-components", "@jupyterlab/apputils", "@lumino/widgets"];
-  const [notebook, services, core, rendermime, ui, utils, lumino] = await Promise.all(names.map(shared));
+  const names = ["@jupyterlab/notebook", "@jupyterlab/services", "@jupyterlab/coreutils", "@jupyterlab/rendermime", "@jupyterlab/ui-components", "@jupyterlab/apputils", "@lumino/widgets", "@jupyterlab/docregistry", "@jupyterlab/application"];
+  const [notebook, services, core, rendermime, ui, utils, lumino, docs, application] = await Promise.all(names.map(shared));
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: style }));
   const settings = services.ServerConnection.makeSettings();
   const rest = new Rest((path) =>
@@ -55,6 +56,17 @@ export async function plugins(shared, style) {
         tellPages(notebook.NotebookActions, notebooks);
         // Panels in a widget of their own ask for the document that they stand in.
         Object.assign(globalThis, { agentKernelHost: (/** @type {Element} */ at) => notebooks.around(at)?.host() ?? null });
+      },
+    },
+    {
+      id: "@agent-kernel/lab:bundles",
+      description: "Bundles as pages, without loading anything of them.",
+      autoStart: true,
+      requires: [],
+      optional: [utils.IThemeManager, application.ILayoutRestorer],
+      /** @param {App} app @param {Themes | null} themes @param {any} restorer */
+      activate(app, themes, restorer) {
+        addBundles({ docs, ui, utils, Widget }, { app, rest, themes, restorer });
       },
     },
   ];

@@ -101,7 +101,23 @@ export interface RenderMime {
 }
 export interface RendererOptions { mimeType: string; resolver: unknown }
 
+export interface Checkpoint { id: string; last_modified: string }
+/** A document of which only the path is read. */
+export interface FileContext {
+  readonly path: string;
+  readonly localPath: string;
+  readonly pathChanged: Signal<unknown, string>;
+  listCheckpoints(): Promise<Checkpoint[]>;
+  createCheckpoint(): Promise<Checkpoint>;
+}
+export interface Themes {
+  readonly theme: string | null;
+  readonly themeChanged: Signal<unknown, unknown>;
+  isLight(name: string): boolean;
+}
+
 export interface App {
+  readonly docRegistry: { addFileType(type: object): unknown; addModelFactory(factory: object): unknown; addWidgetFactory(factory: object): unknown };
   readonly shell: { add(widget: Widget, area: string, options?: object): void; activateById(id: string): void; collapseRight(): void };
   readonly commands: {
     addCommand(id: string, options: { label: string; caption?: string; execute: (args: any) => unknown }): unknown;

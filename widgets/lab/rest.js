@@ -69,13 +69,28 @@ export class Rest {
     return this.get(`stores/${store.id}/${op}`, /** @type {Record<string, unknown>} */ (args));
   }
 
+  /** A bundle as a page. @param {string} path @param {"light" | "dark" | undefined} theme @returns {Promise<string>} */
+  async bundle(path, theme) {
+    const answer = await this.#asked("bundles", { path, theme });
+    return answer.ok ? answer.text() : this.#refuse(answer, await answer.json().catch(() => null));
+  }
+
   /** @param {string} route @param {Record<string, unknown>} args @returns {Promise<any>} */
   async get(route, args) {
+    const answer = await this.#asked(route, args);
+    const body = await answer.json().catch(() => null);
+    return answer.ok && body !== null ? body : this.#refuse(answer, body);
+  }
+
+  /** @param {string} route @param {Record<string, unknown>} args */
+  async #asked(route, args) {
     if (this.absent) throw this.absent;
     const query = queryOf(args);
-    const answer = await this.#answer(`${API}/${route}${query ? `?${query}` : ""}`);
-    const body = await answer.json().catch(() => null);
-    if (answer.ok && body !== null) return body;
+    return this.#answer(`${API}/${route}${query ? `?${query}` : ""}`);
+  }
+
+  /** @param {Response} answer @param {any} body @returns {never} */
+  #refuse(answer, body) {
     if (body?.error) throw new RestFailure(body.error.code, body.error.message, answer.status);
     // The page of a server that does not know these routes, or of what stands before it.
     const absent = new RestFailure("absent", "This Jupyter server does not have the extension of agent_kernel.", answer.status);
