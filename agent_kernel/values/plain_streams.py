@@ -273,7 +273,9 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
             if isinstance(found, type):
                 self._calls[id(found)] = _GUARDED[full]
                 return found
-        own = {_BY_NAME: self.find_class, _COLUMN: self._object_column, plain_tables.BARE: self._bare_array}
+        own: dict[str, Callable[..., Any]] = {
+            _BY_NAME: self.find_class, _COLUMN: self._object_column, plain_tables.BARE: self._bare_array,
+        }  # fmt: skip
         function = own.get(full) or _GUARDED.get(full)
         if function is None:
             return self._constant_or_class(module, name)

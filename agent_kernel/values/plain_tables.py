@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from math import prod
 from typing import Any, Final
 
@@ -59,12 +60,12 @@ class _Named(Part):
 
 def _dtype(kind: Any, *flags: object) -> Any:
     """A dtype whose memory is data: never references to objects, never structures. Always a new one, since its state may follow."""
-    import numpy as np
+    np: Any = import_module("numpy")
 
     del flags
     if not (type(kind) is str and len(kind) <= _LONGEST_DTYPE) and not isinstance(kind, np.dtype):
         raise refuse("an array of a type of its own")
-    made: Any = np.dtype(kind, False, True)  # type: ignore[call-overload]
+    made: Any = np.dtype(kind, False, True)
     if made.hasobject or made.names is not None or made.subdtype is not None or made.kind not in _KINDS:
         raise refuse("an array of structures or objects" if made.kind == "V" else "an array whose memory holds objects")
     if not made.itemsize and made.kind not in "SUmM":
@@ -105,7 +106,7 @@ def _small_array(payload: Any, dtype: Any, shape: Any, writeable: Any) -> Any:
 
 def _view(owner: Any, offset: Any, shape: Any, strides: Any, dtype: Any, writeable: Any) -> Any:
     """A window of an array. numpy sees to it that it lies within; here, that it does not claim more items than there are."""
-    import numpy as np
+    np: Any = import_module("numpy")
 
     kind, found = _dtype(dtype), _shape(shape)
     if type(owner) is not np.ndarray or owner.dtype.kind not in _KINDS or type(offset) is not int:
@@ -126,7 +127,7 @@ def bare_array(shape: Any, order: Any, dtype: Any, room: int) -> Any:
 
 
 def _object_items(made: Any, state: Any) -> None:
-    import numpy as np
+    np: Any = import_module("numpy")
 
     if type(made) is not np.ndarray or made.dtype != object or type(state) is not tuple or len(state) != 3:
         raise refuse("the items of something other than an array of objects")
@@ -151,7 +152,7 @@ _MASKED_STATE: Final = frozenset({"_basedict", "_optinfo", "_hardmask", "_shared
 
 
 def _masked_array(kind: Any, values: Any, mask: Any, fill_value: Any, state: Any) -> Any:
-    import numpy as np
+    np: Any = import_module("numpy")
 
     is_plain = type(state) is dict and not state.keys() - _MASKED_STATE and type(values) is np.ndarray
     if not isinstance(kind, _Named) or kind.name != "MaskedArray" or not is_plain or values.dtype.kind not in _KINDS:
@@ -174,7 +175,7 @@ def _masked_array(kind: Any, values: Any, mask: Any, fill_value: Any, state: Any
 
 
 def _scalar(dtype: Any, payload: Any) -> Any:
-    import numpy as np
+    np: Any = import_module("numpy")
 
     kind = _dtype(dtype)
     if type(payload) is not bytes or not kind.itemsize or len(payload) != kind.itemsize:
@@ -184,7 +185,7 @@ def _scalar(dtype: Any, payload: Any) -> Any:
 
 def set_byte_order(target: Any, state: Any) -> None:
     """What a simple dtype says of itself: which of its bytes comes first, and the unit of days."""
-    import numpy as np
+    np: Any = import_module("numpy")
 
     if (
         not isinstance(target, np.dtype)
@@ -222,7 +223,7 @@ def is_scalar(one: object) -> bool:
     """Whether it is a number, day or truth value of numpy or pandas."""
     kind = type(one)
     if kind.__module__ == "numpy":
-        import numpy as np
+        np: Any = import_module("numpy")
 
         return isinstance(one, np.generic)
     return kind.__module__.startswith("pandas") and kind.__name__ in ("Timestamp", "Timedelta", "NaTType", "NAType")
@@ -273,7 +274,7 @@ def new(kind: Any) -> Any:
         raise refuse("an object that is made in a way that plain data is not")
     kind.use()
     if kind.name in _SHELLS:
-        import pandas as pd
+        pd: Any = import_module("pandas")
 
         return pd.DataFrame() if kind.name == "DataFrame" else pd.Series([], dtype=object)
     if kind.name in (*_MASKED, *_DTYPES):
@@ -320,7 +321,7 @@ def _used(part: Any, kind: str) -> Part:
 
 
 def _fill_table(made: Any, state: Any) -> None:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     is_plain = (
         type(made) in (pd.DataFrame, pd.Series) and type(state) is tuple and len(state) == 3 and type(state[0]) is dict
@@ -341,7 +342,7 @@ def _fill_table(made: Any, state: Any) -> None:
 
 
 def _fill_frame(made: Any, manager: Part) -> None:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     blocks, (labels, rows) = manager.given
     if not isinstance(labels, pd.Index) or not isinstance(rows, pd.Index):
@@ -360,7 +361,7 @@ def _fill_frame(made: Any, manager: Part) -> None:
 
 
 def _places(places: Any, most: int) -> Sequence[int]:
-    import numpy as np
+    np: Any = import_module("numpy")
 
     if type(places) is slice:
         found: Sequence[Any] = range(
@@ -377,9 +378,9 @@ def _places(places: Any, most: int) -> Sequence[int]:
 
 def _columns_of(values: Any, many: int, rows: int) -> list[Any]:
     """The columns of a block, each of its own length."""
-    import numpy as np
+    np: Any = import_module("numpy")
 
-    whole = values.state[1] if isinstance(values, Part) and _has_days(values) else values
+    whole: Any = values.state[1] if isinstance(values, Part) and _has_days(values) else values
     if type(whole) is np.ndarray and whole.ndim == 2:
         if whole.shape != (many, rows):
             raise refuse("a table whose columns have other lengths")
@@ -397,8 +398,8 @@ def _has_days(part: Part) -> bool:
 
 def _column(values: Any, column: Any) -> Any:
     """One column as pandas' public constructors make it. `column`: its own memory, where `values` is that of several."""
-    import numpy as np
-    import pandas as pd
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
 
     if isinstance(values, Part):
         return _of_part(values, column)
@@ -410,8 +411,8 @@ def _column(values: Any, column: Any) -> Any:
 
 
 def _of_part(part: Part, column: Any) -> Any:
-    import numpy as np
-    import pandas as pd
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
 
     state = part.state
     if _has_days(part):
@@ -429,7 +430,8 @@ def _of_part(part: Part, column: Any) -> Any:
         # It raises where a code names no category.
         return pd.Categorical.from_codes(codes, categories=categories, ordered=is_ordered)
     if part.kind.removeprefix("pandas.") in _MASKED and type(state) is dict:
-        data, mask = state.get("_data"), state.get("_mask")
+        data: Any = state.get("_data")
+        mask: Any = state.get("_mask")
         if type(data) is not np.ndarray or type(mask) is not np.ndarray or data.shape != mask.shape or data.ndim != 1:
             raise refuse("numbers that may be missing, of several lengths")
         return getattr(pd.arrays, part.kind.removeprefix("pandas."))(data, mask)
@@ -437,7 +439,7 @@ def _of_part(part: Part, column: Any) -> Any:
 
 
 def _categories(dtype: Any) -> tuple[Any, bool]:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     said = _used(dtype, "pandas.CategoricalDtype").state
     if (
@@ -458,13 +460,13 @@ def _zone(dtype: Any) -> datetime.timezone:
 
 
 def _fill_series(made: Any, manager: Part, name: Any) -> None:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     (block,), (rows,) = manager.given
     values, places, dimensions = block.given
     if dimensions != 1 or not isinstance(rows, pd.Index) or len(_places(places, len(rows))) != len(rows):
         raise refuse("a series without an axis")
-    whole = values.state[1] if isinstance(values, Part) and _has_days(values) else values
+    whole: Any = values.state[1] if isinstance(values, Part) and _has_days(values) else values
     column = _column(values, whole)
     if len(column) != len(rows):
         raise refuse("a series of another length")
@@ -481,8 +483,8 @@ def _label(name: Any) -> Any:
 
 
 def _index(kind: Any, said: Any) -> Any:
-    import numpy as np
-    import pandas as pd
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
 
     name = _kind_of(kind, *_INDEXES)
     if type(said) is not dict:
@@ -494,7 +496,7 @@ def _index(kind: Any, said: Any) -> Any:
         return pd.RangeIndex(*parts, name=_label(said.get("name")))
     if name == "DatetimeIndex":
         return _dates(kind, said)
-    data = said.get("data")
+    data: Any = said.get("data")
     if (
         name == "Index"
         and type(data) is np.ndarray
@@ -508,7 +510,7 @@ def _index(kind: Any, said: Any) -> Any:
 
 
 def _dates(kind: Any, said: Any) -> Any:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     _kind_of(kind, "DatetimeIndex")
     if type(said) is not dict:
@@ -525,7 +527,7 @@ def _dates(kind: Any, said: Any) -> Any:
 
 
 def _frequency(part: Part) -> Any:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     name = part.use().kind.removeprefix("pandas.")
     count = part.given[0] if part.given else 1
@@ -539,13 +541,16 @@ def _offset(name: str) -> Callable[..., Part]:
 
 
 def _index_of_several(make: Any, arguments: Any) -> Any:
-    import numpy as np
-    import pandas as pd
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
 
     del make
     kind, said = arguments
     _kind_of(kind, "MultiIndex")
-    levels, codes, names = (said.get(part) if type(said) is dict else None for part in ("levels", "codes", "names"))
+    held: tuple[Any, ...] = tuple(
+        said.get(part) if type(said) is dict else None for part in ("levels", "codes", "names")
+    )
+    levels, codes, names = held
     are_plain = all(type(part) is list for part in (levels, codes, names)) and all(
         isinstance(one, pd.Index) for one in levels
     )
@@ -556,7 +561,7 @@ def _index_of_several(make: Any, arguments: Any) -> Any:
 
 
 def _text_dtype(storage: Any = None, missing: Any = None) -> Any:
-    import pandas as pd
+    pd: Any = import_module("pandas")
 
     if storage not in (None, "python", "pyarrow"):
         raise refuse("text that is kept in a way of its own")
@@ -573,14 +578,14 @@ def _arrow_text(kind: Any, is_column: Any, length: Any, offset: Any, buffers: An
     made.validate(full=True)  # offsets that lead out of the text would read other memory
     if not is_column:
         return made
-    import pyarrow as pa
+    pa: Any = import_module("pyarrow")
 
     return pa.chunked_array([made])
 
 
 def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
-    import pandas as pd
-    import pyarrow as pa
+    pd: Any = import_module("pandas")
+    pa: Any = import_module("pyarrow")
 
     _kind_of(kind, "ArrowStringArray")
     dtype = state.get("_dtype") if type(state) is dict else None
@@ -594,16 +599,14 @@ def _moment(value: Any, frequency: Any, zone: Any, unit: Any = 10) -> Any:
         raise refuse("a moment of a kind of its own")
     if zone is not None and type(zone) is not datetime.timezone:
         raise refuse("a time zone that is read from a file")
-    from pandas._libs.tslibs import timestamps
-
+    timestamps: Any = import_module("pandas._libs.tslibs.timestamps")
     return timestamps._unpickle_timestamp(value, None, zone, unit)
 
 
 def _span(value: Any, unit: Any = 10) -> Any:
     if type(value) is not int or type(unit) is not int or not 0 <= unit <= 10:
         raise refuse("a span of time of a kind of its own")
-    from pandas._libs.tslibs import timedeltas
-
+    timedeltas: Any = import_module("pandas._libs.tslibs.timedeltas")
     return timedeltas._timedelta_unpickle(value, unit)
 
 

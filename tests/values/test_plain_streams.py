@@ -319,7 +319,9 @@ class TestTables:
     """Parts of tables that do not fit are refused before pandas is given them."""
 
     def block(self, values: object, places: object, dimensions: int = 2) -> plain_tables.Part:
-        return plain_tables.FUNCTIONS["pandas._libs.internals._unpickle_block"](values, places, dimensions)
+        found = plain_tables.FUNCTIONS["pandas._libs.internals._unpickle_block"](values, places, dimensions)
+        assert isinstance(found, plain_tables.Part)
+        return found
 
     def frame(self, blocks: tuple[object, ...], labels: int, rows: int) -> Any:
         manager = plain_tables.FUNCTIONS["pandas.core.internals.managers.BlockManager"]
