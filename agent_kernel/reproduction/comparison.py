@@ -456,7 +456,13 @@ def _is_array(found: object) -> bool:
 # Either side becomes a list of what was shown, in order: what printed text comes to on a screen, and of each display its
 # forms. Addresses in memory, ids that front ends make up and the numbers of prompts are no content.
 
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+# As `repr` writes it: `<f at 0x7f…>`, `<code object f at 0x7f…, line 1>`. Any other number in hexadecimal is content.
+_ADDRESS: Final = re.compile(
+    r"(?<=\bobject at )0x[0-9a-fA-F]{6,16}\b|(?<= at )0x[0-9a-fA-F]{6,16}\b(?=[^\n]*(?:>|&gt;))"
+)
+_OPENING: Final = re.compile(r"<|&lt;")
+# The line that tqdm writes: how long it took and how fast it was are others in each run.
+_PROGRESS: Final = re.compile(r"(\d{1,3}%\|[^|\n]*\| *[^|\s\[]+/[^|\s\[]+ )\[[^\]\n]*(?:<|&lt;)[^\]\n]*\]")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b")
 _COUNTED: Final = re.compile(r"\b(sk-(?:container|estimator)-id-|T_)[0-9a-f]+\b")
 _INPUT: Final = re.compile(r"ipython-input-\d+-[0-9a-f]+|/tmp/ipykernel_\d+/\d+\.py")
@@ -554,8 +560,14 @@ def normalise(mime: str, content: str | bytes) -> str | bytes:
         with suppress(ValueError):
             content = json.dumps(json.loads(content), sort_keys=True)
     text = "\n".join(_on_screen(line) for line in _ANSI.sub("", content.replace("\r\n", "\n")).split("\n"))
-    text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub("0x…", text)))
+    text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub(_without_address, text)))
+    text = _PROGRESS.sub(r"\1[…]", text)
     return _COUNTED.sub(r"\1…", text).rstrip("\n")
+
+
+def _without_address(found: re.Match[str]) -> str:
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    return "0x…" if _OPENING.search(before) or before.endswith("object at ") else found[0]
 
 
 def _on_screen(line: str) -> str:
