@@ -18,6 +18,7 @@ import msgspec
 
 from agent_kernel.cells.cell_code import Reading, read_code
 from agent_kernel.cells.linear_history import Line, find_origin, line_to
+from agent_kernel.cells.module_state import StateLine
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, ObjectId, short
 from agent_kernel.session import Repository
@@ -110,6 +111,11 @@ class _Versions:
             for name in sorted({change.name for change in commit.changed} | _read(commit).binds):
                 found.setdefault(name, []).append(at)
         return found
+
+    @cached_property
+    def states(self) -> StateLine:
+        """What its cells do with the state of modules and of the process."""
+        return StateLine(commit.cell.source if commit.cell is not None else "" for _, commit in self.commits)
 
     def find_change(self, name: str, before: int) -> int | None:
         """Where a variable was bound or changed last before this place; None: nowhere."""
@@ -204,7 +210,16 @@ class _Slicer:
                 source.gives.add(name)
             todo.extend(node.inputs.values())
             todo.extend(self._find_others(node))
+            todo.extend(self._find_states(node))
         return selected
+
+    def _find_states(self, node: _Node) -> Iterator[_Node]:
+        """Cells that changed the state of a module or of the process that one may use: a seed, an option, a folder."""
+        for at in node.line.states.find_needed(node.at):
+            id, commit = node.line.commits[at]
+            found = self._nodes.setdefault(id, _Node(id, commit, node.line, at))
+            found.note("Cells below may use what it changes in a module or in the process.", is_whole=True)
+            yield found
 
     def _version(self, line: _Versions, before: int, name: str) -> _Node | None:
         """The commit that gave a variable the value that it has before a place of a line; None: it has none there."""
