@@ -194,8 +194,9 @@ class _Slicer:
             if node is None:
                 continue
             found[wanted] = node
-            if self._kind(node, wanted) in ("function", "class"):
-                todo.extend(self._carried(node, wanted))
+            carried = self._carried(node, wanted)
+            is_code = self._kind(node, wanted) in ("function", "class")
+            todo.extend(carried if is_code else (one for one in carried if self._is_class(line, end, one)))
         return found
 
     def _select(self, targets: Iterable[_Node]) -> set[ObjectId]:
@@ -361,11 +362,18 @@ class _Slicer:
         """The names that functions of this very cell use, and the versions whose functions it may have taken over."""
         if self._kind(node, name) in _PLAIN:
             return frozenset(), []
+        classes = {one for one in node.reading.reads if self._is_class(node.line, node.at, one)}
         if name in node.reading.defines:
-            return node.reading.defines[name], []
+            return node.reading.defines[name] | (classes if self._kind(node, name) == "class" else set()), []
+        # An instance of a class has what the class has, now and later.
+        classes |= {one for one in node.reading.defines if self._kind(node, one) == "class"}
         names = node.reading.reads | ({name} - node.reading.binds)
         found = ((self._version(node.line, node.at, read), read) for read in sorted(names))
-        return node.reading.within, [(version, read) for version, read in found if version is not None]
+        return node.reading.within | classes, [(version, read) for version, read in found if version is not None]
+
+    def _is_class(self, line: _Versions, before: int, name: str) -> bool:
+        version = self._version(line, before, name)
+        return version is not None and self._kind(version, name) == "class"
 
     def _kind(self, node: _Node, name: str) -> str:
         entry = self._repo.tree(node.commit.tree).get(name)

@@ -125,6 +125,27 @@ class TestChangesInPlace:
         assert len(nb.makers("xs")) == 3
         nb.check_script("xs")
 
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            ("class A: pass", "a = A()", "A.k = 3", "a.z = 4", "v = a.k + a.z"),
+            ("class A: pass", "a = A()", "setattr(A, 'k', 3)", "v = a.k"),
+            ("class A: pass", "class B(A): pass", "b = B()", "A.k = 3", "v = b.k"),
+            ("class A: pass", "xs = [A()]", "ys = xs * 2", "A.k = 3", "v = ys[1].k"),
+            ("class A: pass", "def make(): return A()", "a = make()", "A.k = 3", "v = a.k"),
+            ("class A:\n    pass\na = A()", "n = 2", "A.get = lambda self: n", "n = 3", "v = a.get()"),
+            ("class A: pass", "a = A()", "type(a).k = 3", "v = a.k"),
+        ],
+    )
+    def test_a_change_of_a_class_is_part_of_what_uses_an_instance(self, nb: Notebook, cells: tuple[str, ...]) -> None:
+        nb.cells(*cells, "A.unused = 9")
+        nb.check_script("v")
+        assert "A.unused = 9" not in nb.makers("v")
+
+    def test_an_instance_comes_with_its_class_as_it_is(self, nb: Notebook) -> None:
+        nb.cells("class A: pass", "a = A()", "A.k = 3")
+        nb.check_script("a", "a.k")
+
     def test_what_holds_it_changes_too(self, nb: Notebook) -> None:
         nb.cells("xs = [1]", "d = {'k': xs}", "xs.append(2)")
         assert len(nb.makers("d")) == 3
