@@ -36,7 +36,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Commit, Entry, ObjectId, Outputs
+    from agent_kernel.repository import Commit, Entry, ObjectId, Outputs, Tree
     from agent_kernel.reproduction.line import SavedOutput
     from agent_kernel.storage import Store
 
@@ -187,7 +187,26 @@ class StateComparison:
         self._known |= self._by_loading(left)
         for pair, name, key in keys:
             found[pair][name] = self._known[key]
+        for pair, of_pair in found.items():
+            self._compare_sharing(pair, of_pair)
         return found
+
+    def _compare_sharing(self, pair: tuple[ObjectId, ObjectId], verdicts: dict[str, Verdict]) -> None:
+        """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
+        trees = self.recorded.repo.tree_at(pair[0]), self.fresh.repo.tree_at(pair[1])
+        equal = [name for name, one in verdicts.items() if one.outcome in ("same", "equal within tolerance")]
+        if not any((entry := tree.get(name)) is not None and entry.leader for tree in trees for name in equal):
+            return
+        both = {name for name in trees[0].names() if name in trees[1] and not name.startswith("\0")}
+        sides = [_sharing(tree, both) for tree in trees]
+        for name in equal:
+            old, new = (side.get(name, {}) for side in sides)
+            other = next((one for one in sorted(old.keys() | new.keys()) if old.get(one) != new.get(one)), None)
+            if other is not None:
+                reason = f"it shares its object with {clean(other)} in one run only"
+                if other in old and other in new:
+                    reason = f"what it shares with {clean(other)} is not the same in both runs"
+                verdicts[name] = Verdict("different", (), reason)
 
     def _one_sided(self, name: str, old: Entry | None, new: Entry | None) -> Verdict:
         entry = new if old is None else old
@@ -346,6 +365,20 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     child.wait()
     if child.stdout is not None and not child.stdout.closed and threading.current_thread() is threading.main_thread():
         child.stdout.close()
+
+
+def _sharing(tree: Tree, names: Iterable[str]) -> dict[str, dict[str, bool]]:
+    """By name, those that share objects with it, and whether it is one object as a whole."""
+    groups: dict[str, dict[str, int]] = {}
+    for name in names:
+        entry = tree.get(name)
+        if entry is not None and entry.leader:
+            groups.setdefault(entry.leader, {})[name] = entry.slot
+    return {
+        name: {other: theirs == slot for other, theirs in group.items() if other != name}
+        for group in groups.values()
+        for name, slot in group.items()
+    }
 
 
 def _few(lines: Sequence[str]) -> tuple[str, ...]:
