@@ -364,7 +364,8 @@ class _Slicer:
             return frozenset(), []
         classes = {one for one in node.reading.reads if self._is_class(node.line, node.at, one)}
         if name in node.reading.defines:
-            return node.reading.defines[name] | (classes if self._kind(node, name) == "class" else set()), []
+            own = node.reading.defines[name]
+            return own.union(classes) if self._kind(node, name) == "class" else own, []
         # An instance of a class has what the class has, now and later.
         classes |= {one for one in node.reading.defines if self._kind(node, one) == "class"}
         names = node.reading.reads | ({name} - node.reading.binds)

@@ -341,6 +341,29 @@ class TestScripts:
         nb.session.end_cell()
         assert "run it with `ipython FILE`" in nb.script("y")
 
+    @pytest.mark.parametrize(
+        ("name", "value", "code"),
+        [
+            ("_", 5, "_ + 1"),
+            ("_1", 5, "_1 + 1"),
+            ("Out", {1: 5}, "Out[1] + 1"),
+            ("_i1", "a", "_i1 + 'b'"),
+            ("In", ["", "a"], "In[1]"),
+        ],
+    )
+    def test_what_ipython_keeps_of_earlier_cells_is_said(
+        self, nb: Notebook, name: str, value: object, code: str
+    ) -> None:
+        nb.cells("a = 1")
+        nb.namespace[name] = value
+        nb.cells(f"y = {code}")
+        head = nb.script("y").partition("\n\n")[0]
+        assert f"# It uses {name}, which IPython keeps of earlier cells and a script has not" in head
+
+    def test_an_own_variable_is_not_taken_for_one_of_ipython(self, nb: Notebook) -> None:
+        nb.cells("_1 = 4", "y = _1 + sum(_ for _ in range(3))")
+        assert "IPython keeps" not in nb.script("y")
+
     def test_a_script_is_the_same_each_time(self, nb: Notebook) -> None:
         nb.cells("a, b, c = 1, 2, 3", "def f(): return a + b + c", "y = f()")
         assert nb.script("y") == nb.script("y")
