@@ -8,6 +8,7 @@ random numbers is a state of its own: each draw uses and changes it. In doubt a 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -73,6 +74,7 @@ class StateLine:
     def __init__(self, sources: Iterable[str]) -> None:
         self._modules: dict[str, str] = {}
         self._functions: dict[str, tuple[StateUse, frozenset[str]]] = {}
+        self._classes: set[str] = set()  # names of classes, and of what may be an instance of one
         self._resets: list[set[str]] = []  # by cell, the generators that it seeds in any case
         self.uses = [self._look_at(source) for source in sources]
 
@@ -104,12 +106,15 @@ class StateLine:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 reader.read(statement)
                 self._functions[statement.name] = reader.found, frozenset(reader.names)
+                self._classes.discard(statement.name)
                 if not isinstance(statement, ast.ClassDef):
                     continue
+                self._classes.add(statement.name)
             else:
                 reader.read(statement)
                 for name in _lambdas(statement):
                     self._functions[name] = reader.found, frozenset(reader.names)
+                self._note_instances(statement, reader.names)
             if _is_plain_call(statement) and reader.found.seeds:
                 first = reader.found.seeds - found.draws
                 reader.found = reader.found._replace(draws=reader.found.draws - reader.found.seeds)
@@ -119,17 +124,30 @@ class StateLine:
         self._resets.append(resets)
         return found._replace(draws=found.draws - own)
 
+    def _note_instances(self, statement: ast.stmt, names: Iterable[str]) -> None:
+        """What is made of a class calls its methods."""
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        classes = self._reach(names) & self._classes if targets else set[str]()
+        for target in targets:
+            for node in ast.walk(target) if classes else ():
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    self._functions[node.id] = StateUse(), frozenset(classes)
+                    self._classes.add(node.id)
+
     def _of_functions(self, names: Iterable[str]) -> StateUse:
         """What the functions of the notebook do that a statement names, and those that they name."""
-        todo, done, found = list(names), set[str](), StateUse()
+        found = StateUse()
+        for name in self._reach(names):
+            found = found.join(self._functions[name][0])
+        return found
+
+    def _reach(self, names: Iterable[str]) -> set[str]:
+        todo, found = list(names), set[str]()
         while todo:
             name = todo.pop()
-            if name in done or name not in self._functions:
-                continue
-            done.add(name)
-            own, named = self._functions[name]
-            found = found.join(own)
-            todo.extend(named)
+            if name not in found and name in self._functions:
+                found.add(name)
+                todo.extend(self._functions[name][1])
         return found
 
     def _note_names(self, statement: ast.stmt) -> None:
@@ -139,16 +157,21 @@ class StateLine:
                     root = alias.name.partition(".")[0]
                     self._modules[alias.asname or root] = alias.name if alias.asname else root
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                held_there = vars(sys.modules[node.module]) if node.module in sys.modules else {}
                 for alias in node.names:
-                    self._modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    names = (one for one in held_there if one[0] != "_") if alias.name == "*" else [alias.name]
+                    self._modules |= {alias.asname or name: f"{node.module}.{name}" for name in names}
         if isinstance(statement, ast.Assign):
-            held = "" if isinstance(statement.value, ast.Call) else dotted(statement.value, self._modules)
+            held = dotted(statement.value, self._modules)
+            if isinstance(statement.value, ast.Call) and not _begins(held, _OF_THE_PROCESS):
+                held = ""
             for target in statement.targets:
                 if isinstance(target, ast.Name) and held:
                     self._modules[target.id] = held
                 elif isinstance(target, ast.Name):
                     self._modules.pop(target.id, None)
                     self._functions.pop(target.id, None)
+                    self._classes.discard(target.id)
 
 
 @lru_cache(maxsize=4096)  # a slice looks at every cell of a history

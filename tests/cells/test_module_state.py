@@ -19,6 +19,11 @@ from tests.cells.histories import Notebook
         ("import random", "def setup(): random.seed(4)", "setup()", "v = random.random()"),
         ("import random", "state = random.Random(4).getstate()", "random.setstate(state)", "v = random.random()"),
         ("import random", "r = random.Random(4)", "q = r.random()", "v = r.random()"),
+        ("from math import *\nfrom random import *", "seed(4)", "a = random()", "v = random()"),
+        ("import random", "random.seed(4)", "class M:\n    def go(self): return random.random()", "m = M()", "u = m.go()", "v = m.go()"),
+        ("import random", "random.seed(4)", "f = random.random", "u = f()", "v = f()"),
+        ("import random", "random.seed(1)", "if False:\n    random.seed(2)", "v = random.random()"),
+        ("import decimal", "c = decimal.getcontext()", "c.prec = 4", "v = decimal.Decimal(1) / 3"),
         ("import numpy as np", "np.random.seed(4)", "a = np.random.rand(3)", "v = np.random.rand(3).tolist()"),
         ("import numpy as np", "g = np.random", "g.seed(4)", "v = g.rand(2).tolist()"),
         (
