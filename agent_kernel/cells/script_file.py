@@ -6,6 +6,7 @@ The cells keep their order, and each says from which commit it is. What only a n
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -25,8 +26,12 @@ _MASKED = "Something secret is masked: put it back before you run this."
 _AWAITS = "It waits at the top level, which only IPython does: run it with `ipython FILE`."
 _FAILED = "This cell failed when it ran; what it changed until then stays."
 _INTERRUPTED = "This cell was interrupted when it ran: where it stops now may be elsewhere."
+_KEPT_BY_IPYTHON = (
+    "It uses {names}, which IPython keeps of earlier cells and a script has not: put in what it stands for."
+)
 _SHELL = "It uses the shell of the notebook (get_ipython): run it with `ipython FILE`."
 _DISPLAY = "from IPython.display import display  # a notebook has it without an import"
+_KEPT = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_oh|_ih|_dh|In|Out")
 
 
 class Script(NamedTuple):
@@ -81,8 +86,16 @@ def _notes(found: Slice, masks: Masks) -> tuple[str, ...]:
         notes.append(_AWAITS)
     if any("get_ipython" in reading.reads | reading.within for reading in readings):
         notes.append(_SHELL)
+    kept = {name for cell in found.cells for name in _names_of_ipython(cell)}
+    notes += [_KEPT_BY_IPYTHON.format(names=", ".join(sorted(kept)))] if kept else []
     notes += [_MASKED] if masks.count else []
     return tuple(dict.fromkeys(notes))
+
+
+def _names_of_ipython(cell: SlicedCell) -> list[str]:
+    """`_`, `_1`, `_i1`, `Out`: what it names of these that no cell of the history made."""
+    reading = read_code(_source(cell))
+    return [name for name in reading.reads - reading.guesses - {*cell.needs} if _KEPT.fullmatch(name)]
 
 
 class _Written(NamedTuple):

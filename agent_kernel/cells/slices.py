@@ -18,6 +18,7 @@ import msgspec
 
 from agent_kernel.cells.cell_code import Reading, read_code
 from agent_kernel.cells.linear_history import Line, find_origin, line_to
+from agent_kernel.cells.module_state import StateLine
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, ObjectId, short
 from agent_kernel.session import Repository
@@ -111,6 +112,11 @@ class _Versions:
                 found.setdefault(name, []).append(at)
         return found
 
+    @cached_property
+    def states(self) -> StateLine:
+        """What its cells do with the state of modules and of the process."""
+        return StateLine(commit.cell.source if commit.cell is not None else "" for _, commit in self.commits)
+
     def find_change(self, name: str, before: int) -> int | None:
         """Where a variable was bound or changed last before this place; None: nowhere."""
         for at in reversed(self._changes.get(name, ())):
@@ -188,8 +194,9 @@ class _Slicer:
             if node is None:
                 continue
             found[wanted] = node
-            if self._kind(node, wanted) in ("function", "class"):
-                todo.extend(self._carried(node, wanted))
+            carried = self._carried(node, wanted)
+            is_code = self._kind(node, wanted) in ("function", "class")
+            todo.extend(carried if is_code else (one for one in carried if self._is_class(line, end, one)))
         return found
 
     def _select(self, targets: Iterable[_Node]) -> set[ObjectId]:
@@ -204,7 +211,16 @@ class _Slicer:
                 source.gives.add(name)
             todo.extend(node.inputs.values())
             todo.extend(self._find_others(node))
+            todo.extend(self._find_states(node))
         return selected
+
+    def _find_states(self, node: _Node) -> Iterator[_Node]:
+        """Cells that changed the state of a module or of the process that one may use: a seed, an option, a folder."""
+        for at in node.line.states.find_needed(node.at):
+            id, commit = node.line.commits[at]
+            found = self._nodes.setdefault(id, _Node(id, commit, node.line, at))
+            found.note("Cells below may use what it changes in a module or in the process.", is_whole=True)
+            yield found
 
     def _version(self, line: _Versions, before: int, name: str) -> _Node | None:
         """The commit that gave a variable the value that it has before a place of a line; None: it has none there."""
@@ -346,11 +362,19 @@ class _Slicer:
         """The names that functions of this very cell use, and the versions whose functions it may have taken over."""
         if self._kind(node, name) in _PLAIN:
             return frozenset(), []
+        classes = {one for one in node.reading.reads if self._is_class(node.line, node.at, one)}
         if name in node.reading.defines:
-            return node.reading.defines[name], []
+            own = node.reading.defines[name]
+            return own.union(classes) if self._kind(node, name) == "class" else own, []
+        # An instance of a class has what the class has, now and later.
+        classes |= {one for one in node.reading.defines if self._kind(node, one) == "class"}
         names = node.reading.reads | ({name} - node.reading.binds)
         found = ((self._version(node.line, node.at, read), read) for read in sorted(names))
-        return node.reading.within, [(version, read) for version, read in found if version is not None]
+        return node.reading.within | classes, [(version, read) for version, read in found if version is not None]
+
+    def _is_class(self, line: _Versions, before: int, name: str) -> bool:
+        version = self._version(line, before, name)
+        return version is not None and self._kind(version, name) == "class"
 
     def _kind(self, node: _Node, name: str) -> str:
         entry = self._repo.tree(node.commit.tree).get(name)

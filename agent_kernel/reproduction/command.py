@@ -73,7 +73,7 @@ def parser() -> Parser:
     parser.flag("--json", help="print the report as JSON")
     parser.explains(
         "The cells run, with all that they do outside the notebook: files that they write are written again.\n"
-        "The status is 0 if nothing differs and nothing failed, else 1."
+        "The status is 0 if something is reproduced, nothing differs and nothing failed, else 1."
     )
     return parser
 

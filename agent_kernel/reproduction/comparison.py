@@ -36,7 +36,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Commit, Entry, ObjectId, Outputs
+    from agent_kernel.repository import Commit, Entry, ObjectId, Outputs, Tree
     from agent_kernel.reproduction.line import SavedOutput
     from agent_kernel.storage import Store
 
@@ -187,7 +187,26 @@ class StateComparison:
         self._known |= self._by_loading(left)
         for pair, name, key in keys:
             found[pair][name] = self._known[key]
+        for pair, of_pair in found.items():
+            self._compare_sharing(pair, of_pair)
         return found
+
+    def _compare_sharing(self, pair: tuple[ObjectId, ObjectId], verdicts: dict[str, Verdict]) -> None:
+        """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
+        trees = self.recorded.repo.tree_at(pair[0]), self.fresh.repo.tree_at(pair[1])
+        equal = [name for name, one in verdicts.items() if one.outcome in ("same", "equal within tolerance")]
+        if not any((entry := tree.get(name)) is not None and entry.leader for tree in trees for name in equal):
+            return
+        both = {name for name in trees[0].names() if name in trees[1] and not name.startswith("\0")}
+        sides = [_sharing(tree, both) for tree in trees]
+        for name in equal:
+            old, new = (side.get(name, {}) for side in sides)
+            other = next((one for one in sorted(old.keys() | new.keys()) if old.get(one) != new.get(one)), None)
+            if other is not None:
+                reason = f"it shares its object with {clean(other)} in one run only"
+                if other in old and other in new:
+                    reason = f"what it shares with {clean(other)} is not the same in both runs"
+                verdicts[name] = Verdict("different", (), reason)
 
     def _one_sided(self, name: str, old: Entry | None, new: Entry | None) -> Verdict:
         entry = new if old is None else old
@@ -348,6 +367,20 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         child.stdout.close()
 
 
+def _sharing(tree: Tree, names: Iterable[str]) -> dict[str, dict[str, bool]]:
+    """By name, those that share objects with it, and whether it is one object as a whole."""
+    groups: dict[str, dict[str, int]] = {}
+    for name in names:
+        entry = tree.get(name)
+        if entry is not None and entry.leader:
+            groups.setdefault(entry.leader, {})[name] = entry.slot
+    return {
+        name: {other: theirs == slot for other, theirs in group.items() if other != name}
+        for group in groups.values()
+        for name, slot in group.items()
+    }
+
+
 def _few(lines: Sequence[str]) -> tuple[str, ...]:
     kept = [cut(line, _WIDTH) for line in lines[:_MOST_LINES]]
     return (*kept, f"… {len(lines) - _MOST_LINES} more lines") if len(lines) > _MOST_LINES else tuple(kept)
@@ -456,7 +489,13 @@ def _is_array(found: object) -> bool:
 # Either side becomes a list of what was shown, in order: what printed text comes to on a screen, and of each display its
 # forms. Addresses in memory, ids that front ends make up and the numbers of prompts are no content.
 
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+# As `repr` writes it: `<f at 0x7f…>`, `<code object f at 0x7f…, line 1>`. Any other number in hexadecimal is content.
+_ADDRESS: Final = re.compile(
+    r"(?<=\bobject at )0x[0-9a-fA-F]{6,16}\b|(?<= at )0x[0-9a-fA-F]{6,16}\b(?=[^\n]*(?:>|&gt;))"
+)
+_OPENING: Final = re.compile(r"<|&lt;")
+# The line that tqdm writes: how long it took and how fast it was are others in each run.
+_PROGRESS: Final = re.compile(r"(\d{1,3}%\|[^|\n]*\| *[^|\s\[]+/[^|\s\[]+ )\[[^\]\n]*(?:<|&lt;)[^\]\n]*\]")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b")
 _COUNTED: Final = re.compile(r"\b(sk-(?:container|estimator)-id-|T_)[0-9a-f]+\b")
 _INPUT: Final = re.compile(r"ipython-input-\d+-[0-9a-f]+|/tmp/ipykernel_\d+/\d+\.py")
@@ -554,8 +593,14 @@ def normalise(mime: str, content: str | bytes) -> str | bytes:
         with suppress(ValueError):
             content = json.dumps(json.loads(content), sort_keys=True)
     text = "\n".join(_on_screen(line) for line in _ANSI.sub("", content.replace("\r\n", "\n")).split("\n"))
-    text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub("0x…", text)))
+    text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub(_without_address, text)))
+    text = _PROGRESS.sub(r"\1[…]", text)
     return _COUNTED.sub(r"\1…", text).rstrip("\n")
+
+
+def _without_address(found: re.Match[str]) -> str:
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    return "0x…" if _OPENING.search(before) or before.endswith("object at ") else found[0]
 
 
 def _on_screen(line: str) -> str:

@@ -30,6 +30,7 @@ _CLASSES: Final[dict[Outcome, str]] = {
     "failed": "failed",
     "not comparable": "unknown",
 }
+_IDLE: Final = "changed nothing"  # why a cell was not run
 _SOURCE: Final = 44
 _MOST_CAUSES: Final = 3
 _MOST_PACKAGES: Final = 12
@@ -142,9 +143,25 @@ class Reproduction(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs and nothing failed."""
+        """Whether something is reproduced, nothing differs and nothing failed."""
         found = [cell.outcome for cell in self.cells] + [one.verdict.outcome for one in self.variables]
-        return not {"different", "failed"} & set(found)
+        return not {"different", "failed"} & set(found) and not self.nothing
+
+    @property
+    def nothing(self) -> str:
+        """Says that nothing is reproduced though there are cells; "": something is, or what differs says enough."""
+        run = [cell for cell in self.cells if cell.is_run]
+        if not self.cells or {cell.outcome for cell in run} - {"not comparable"}:
+            return ""
+        return f"Nothing is reproduced: no cell {'can be compared' if run else 'was run'}."
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, with what follows from the cells."""
+        skipped = [str(cell.position) for cell in self.cells if not cell.is_run and cell.note.endswith(_IDLE)]
+        noun = "cell" if len(skipped) == 1 else "cells"
+        idle = f"Not run again, since they changed nothing when they failed: {noun} {list_names(skipped)}."
+        return (*filter(None, [self.nothing]), *([idle] if skipped else []), *self.notes)
 
     @property
     def counts(self) -> tuple[str, str, str]:
@@ -176,7 +193,7 @@ class Reproduction(Result):
             "cells": [cell.to_json() for cell in self.cells],
             "variables": [one.to_json() for one in self.variables],
             "environment": environment,
-            "notes": list(self.notes),
+            "notes": list(self.all_notes),
             "duration_s": round(self.took_s, 3),
             "badge": self.badge or None,
         }
@@ -187,7 +204,7 @@ class Reproduction(Result):
             Line(head, strong=True),
             Line(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
         ]
-        found += [Line(note) for note in self.notes]
+        found += [Line(note) for note in self.all_notes]
         found += [*self._environment_blocks(), Line(""), self._table()]
         for cell in self.cells:
             found += _cell_blocks(cell)
@@ -233,7 +250,7 @@ class Reproduction(Result):
     def to_page(self) -> str:
         """An HTML document that needs nothing else: no script, no font, no network."""
         counts = "".join(f"<li>{escape(count)}</li>" for count in self.counts if count)
-        notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in self.all_notes)
         state = "ok" if self.ok else "bad"
         return _PAGE.format(
             title=escape(f"{self.place}: {self.headline}"),

@@ -125,6 +125,27 @@ class TestChangesInPlace:
         assert len(nb.makers("xs")) == 3
         nb.check_script("xs")
 
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            ("class A: pass", "a = A()", "A.k = 3", "a.z = 4", "v = a.k + a.z"),
+            ("class A: pass", "a = A()", "setattr(A, 'k', 3)", "v = a.k"),
+            ("class A: pass", "class B(A): pass", "b = B()", "A.k = 3", "v = b.k"),
+            ("class A: pass", "xs = [A()]", "ys = xs * 2", "A.k = 3", "v = ys[1].k"),
+            ("class A: pass", "def make(): return A()", "a = make()", "A.k = 3", "v = a.k"),
+            ("class A:\n    pass\na = A()", "n = 2", "A.get = lambda self: n", "n = 3", "v = a.get()"),
+            ("class A: pass", "a = A()", "type(a).k = 3", "v = a.k"),
+        ],
+    )
+    def test_a_change_of_a_class_is_part_of_what_uses_an_instance(self, nb: Notebook, cells: tuple[str, ...]) -> None:
+        nb.cells(*cells, "A.unused = 9")
+        nb.check_script("v")
+        assert "A.unused = 9" not in nb.makers("v")
+
+    def test_an_instance_comes_with_its_class_as_it_is(self, nb: Notebook) -> None:
+        nb.cells("class A: pass", "a = A()", "A.k = 3")
+        nb.check_script("a", "a.k")
+
     def test_what_holds_it_changes_too(self, nb: Notebook) -> None:
         nb.cells("xs = [1]", "d = {'k': xs}", "xs.append(2)")
         assert len(nb.makers("d")) == 3
@@ -319,6 +340,29 @@ class TestScripts:
         nb.namespace["y"] = 3
         nb.session.end_cell()
         assert "run it with `ipython FILE`" in nb.script("y")
+
+    @pytest.mark.parametrize(
+        ("name", "value", "code"),
+        [
+            ("_", 5, "_ + 1"),
+            ("_1", 5, "_1 + 1"),
+            ("Out", {1: 5}, "Out[1] + 1"),
+            ("_i1", "a", "_i1 + 'b'"),
+            ("In", ["", "a"], "In[1]"),
+        ],
+    )
+    def test_what_ipython_keeps_of_earlier_cells_is_said(
+        self, nb: Notebook, name: str, value: object, code: str
+    ) -> None:
+        nb.cells("a = 1")
+        nb.namespace[name] = value
+        nb.cells(f"y = {code}")
+        head = nb.script("y").partition("\n\n")[0]
+        assert f"# It uses {name}, which IPython keeps of earlier cells and a script has not" in head
+
+    def test_an_own_variable_is_not_taken_for_one_of_ipython(self, nb: Notebook) -> None:
+        nb.cells("_1 = 4", "y = _1 + sum(_ for _ in range(3))")
+        assert "IPython keeps" not in nb.script("y")
 
     def test_a_script_is_the_same_each_time(self, nb: Notebook) -> None:
         nb.cells("a, b, c = 1, 2, 3", "def f(): return a + b + c", "y = f()")

@@ -85,6 +85,27 @@ def test_a_notebook_without_a_store_is_run_twice_and_compared_with_its_file(tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.ipynb", "temporary"]
 
 
+def test_an_output_that_both_runs_agree_on_was_saved_otherwise(tmp_path: Path, run: Run) -> None:
+    saved = [{"output_type": "stream", "name": "stdout", "text": "3\n"}]
+    status, found = run(write_notebook(tmp_path / "n.ipynb", {"source": "print(2)", "outputs": saved}))
+    assert status == 1
+    assert found["cells"][0]["outputs"]["outcome"] == "same"
+    assert found["cells"][0]["saved_outputs"]["why"] == [
+        {
+            "kind": "environment",
+            "text": "both runs agree: the file was saved with other versions, other data or other code",
+        }
+    ]
+
+
+def test_a_history_of_failures_is_no_success(tmp_path: Path, run: Run) -> None:
+    make_history(tmp_path / "s", "1 / 0")
+    status, found = run(tmp_path / "s")
+    assert status == 1
+    assert not found["reproduced"]
+    assert found["notes"][0] == "Nothing is reproduced: no cell was run."
+
+
 def test_a_cell_that_takes_too_long_is_stopped_and_the_next_one_runs(tmp_path: Path, run: Run) -> None:
     make_history(
         tmp_path / "s",

@@ -49,6 +49,20 @@ def test_a_cell_that_failed_and_changed_nothing_is_skipped(tmp_path: Path) -> No
     assert [cell.is_run for cell in found.cells] == [True, False, True]
     assert found.cells[1].note == "not run: it failed, and changed nothing"
     assert found.ok  # the last one fails as it did
+    assert found.all_notes[0] == "Not run again, since they changed nothing when they failed: cell 2."
+
+
+def test_where_no_cell_was_run_nothing_is_reproduced(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "1 / 0", "raise ValueError")
+    assert not found.ok
+    assert found.all_notes[0] == "Nothing is reproduced: no cell was run."
+    assert "Nothing is reproduced: no cell was run." in found.to_text().splitlines()
+
+
+def test_where_no_cell_can_be_compared_nothing_is_reproduced(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "rows = (n for n in range(3))")
+    assert not found.ok
+    assert found.all_notes[0] == "Nothing is reproduced: no cell can be compared."
 
 
 def test_what_a_merge_brought_is_told(tmp_path: Path) -> None:

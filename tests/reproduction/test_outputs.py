@@ -25,6 +25,11 @@ def outcome(old: list[SavedOutput], new: list[SavedOutput]) -> str:
     ("old", "new"),
     [
         ("<object at 0x7f00aa>", "<object at 0x7f11bb>"),
+        ("<function <lambda> at 0x7f00aa>", "<function <lambda> at 0x7f11bb>"),
+        ("<weakref at 0x7f00aa; to 'A' at 0x7f00ab>", "<weakref at 0x7f11bb; to 'A' at 0x7f11bc>"),
+        ("&lt;__main__.A at 0x7f00aa&gt;", "&lt;__main__.A at 0x7f11bb&gt;"),
+        ("__main__.A object at 0x7f00aa...", "__main__.A object at 0x7f11bb..."),
+        ("100%|██████████| 9/9 [00:01<00:00,  8.9it/s]", "100%|██████████| 9/9 [00:00<00:00, 91.2it/s]"),
         ("10%\r50%\r100% done", "30%\r100% done"),
         ("id-123e4567-e89b-12d3-a456-426614174000", "id-123e4567-e89b-12d3-a456-426614174999"),
         ("\x1b[31mred\x1b[0m", "red"),
@@ -33,6 +38,21 @@ def outcome(old: list[SavedOutput], new: list[SavedOutput]) -> str:
 )
 def test_addresses_progress_and_colours_are_no_content(old: str, new: str) -> None:
     assert normalise("text/plain", old) == normalise("text/plain", new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0x1234bb0a11", "0x7f00aa0b22"),
+        ("wallet 0x1234bb", "wallet 0x7f00aa"),
+        ("paid at 0x1234bb", "paid at 0x7f00aa"),
+        ("17%|", "71%|"),
+        ("17%| of all", "71%| of all"),
+        ("50%|█████     | 5/10 [00:01<00:01, 5.0it/s]", "40%|████      | 4/10 [00:01<00:01, 5.0it/s]"),
+    ],
+)
+def test_other_numbers_are_content(old: str, new: str) -> None:
+    assert outcome(text(old), text(new)) == "different"
 
 
 def test_text_in_pieces_is_the_same_text() -> None:

@@ -150,3 +150,24 @@ def test_each_cell_says_what_it_changed(tmp_path: Path) -> None:
     found = reproduced(tmp_path, "a = 1", "b = a + 1", others=["a = 2", "b = a + 1"])
     assert [one.name for one in cell(found, 2).variables] == ["b"]
     assert cell(found, 2).variables[0].causes[0].text == "follows from a in cell 1"
+
+
+@pytest.mark.parametrize("pair", [("b = a", "b = [1]"), ("b = [1]", "b = a")])
+def test_names_that_share_an_object_in_one_run_only_are_different(tmp_path: Path, pair: tuple[str, str]) -> None:
+    found = reproduced(tmp_path, "a = [1]", pair[0], others=["a = [1]", pair[1]])
+    assert variable(found, "a")[0].reason == "it shares its object with b in one run only"
+    assert variable(found, "b")[0].outcome == "different"
+    assert cell(found, 2).outcome == "different"
+    assert not found.ok
+
+
+def test_a_shared_part_is_told_from_a_copy_of_it(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "a = [1]", "b = {'k': a}", others=["a = [1]", "b = {'k': [1]}"])
+    assert variable(found, "b")[0].reason == "it shares its object with a in one run only"
+
+
+def test_names_that_share_in_both_runs_are_the_same(tmp_path: Path) -> None:
+    found = reproduced(
+        tmp_path, "class A: pass", "a = [1]; b = a; c = {'k': a}; d = A(); e = [d, d]; f = A", "import math; m = math"
+    )
+    assert {one.verdict.outcome for one in found.variables} == {"same"}
