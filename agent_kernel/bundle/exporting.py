@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
+from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
 from agent_kernel.cells.notebook_file import history_notebook
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import (
@@ -26,7 +27,6 @@ from agent_kernel.repository import (
     ObjectId,
     hex_of,
     load_list,
-    read_blob,
     read_outputs,
     store_outputs,
 )
@@ -62,7 +62,6 @@ BUNDLE_VERSION: Final = 1
 NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 _MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
-_MOST_SEARCHED: Final = 1 << 20  # bytes of a piece of a value that is searched for secrets
 
 Progress = Callable[[int, int], None]
 
@@ -214,14 +213,10 @@ def _holds_a_secret(repo: Repository, entry: Entry) -> str:
             return "it held what looks like a secret"
     manifest = repo.read_manifest(entry)
     codes = (repo.objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
-    if any(_looks_secret(code) for code in codes):
+    if any(map(looks_secret, codes)):
         return "its code holds what looks like a secret"
-    texts = (read_blob(repo.objects, blob) for blob in manifest.blobs if blob.size <= _MOST_SEARCHED)
-    return "it held what looks like a secret" if any(_looks_secret(bytes(text)) for text in texts) else ""
-
-
-def _looks_secret(stored: bytes) -> bool:
-    return summaries.holds_a_secret(stored.decode("utf-8", "replace"))
+    held = looks_secret(summary) or value_looks_secret(repo.objects, manifest)
+    return "it held what looks like a secret" if held else ""
 
 
 class _Mask:
@@ -238,7 +233,7 @@ class _Mask:
     def fields(self, commit: Commit) -> dict[str, object]:
         """The fields of a commit that are to be other ones."""
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
-        if commit.notebook is not None and _looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
+        if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
         hidden = frozenset[str]()
         if commit.cell is not None:

@@ -1,0 +1,121 @@
+"""What looks like a secret stays out of a bundle, wherever in a value it stands."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent_kernel.bundle import opening
+from agent_kernel.bundle.secrets import looks_secret
+from tests.bundle.bundles import make_bundle, members_of
+
+BODY = "u7Qk2ZpR9sLx4WmT" * 12
+KEY = "sk-proj-" + BODY[:44]
+PUT = f"import json, pathlib\nKEY = 'sk-' + 'proj-' + {BODY[:44]!r}[::1]"
+
+
+def everything_in(bundle: Path) -> Iterator[tuple[str, bytes]]:
+    """Each member, and each object that stands in one."""
+    yield from members_of(bundle).items()
+    with opening.opened(bundle) as found:
+        for keys in opening.pages(found.store):
+            for key in keys:
+                yield key.hex(), found.repo.objects.get(key[:1], key[1:])  # type: ignore[arg-type]
+
+
+def holders(bundle: Path, secret: str = BODY[:44]) -> list[str]:
+    written = (secret.encode(), secret.encode("utf-32-le"))
+    return [name for name, content in everything_in(bundle) if any(one in content for one in written)]
+
+
+def left_out(bundle: Path) -> set[str]:
+    with opening.opened(bundle) as found:
+        return set(found.manifest["left_out"])
+
+
+class TestWhatIsRead:
+    @pytest.mark.parametrize("length", range(16, 141))
+    def test_the_length_before_a_text_does_not_hide_it(self, length: int) -> None:
+        key = "sk-" + BODY[: length - 3]
+        for value in (key, [1, key], {key: 1}, (key.encode(), 2), {"a": [key]}):
+            assert looks_secret(pickle.dumps(value, 5)), value
+
+    def test_words_that_end_as_keys_begin_are_none(self) -> None:
+        for text in (
+            "risk-averse-investors",
+            "task-2024-01-03-of-the-day",
+            "a disk-usage-by-directory",
+            "ask-me-anything-now",
+        ):
+            assert not looks_secret(pickle.dumps([text], 5))
+
+    def test_texts_of_arrays(self) -> None:
+        assert looks_secret(np.array(["a" * len(KEY), KEY, "b"]).tobytes())
+        assert looks_secret(np.array([b"a" * len(KEY), KEY.encode(), b"b"]).tobytes())
+        assert not looks_secret(np.array(["a" * 30, "risk-averse-investors"]).tobytes())
+
+    @pytest.mark.parametrize("place", [0, 5, 262_000, 262_140, 258_040, 258_050, 3_000_000])
+    def test_it_is_found_wherever_it_stands(self, place: int) -> None:
+        assert looks_secret(b" " * place + KEY.encode() + b" " * 5)
+        assert looks_secret(b"\0" * place + b"tcp://me:hunter2@db/x" + b"\0" * 5)
+
+    def test_where_a_piece_ends_within_a_word_none_begins(self) -> None:
+        assert not looks_secret(b"task-abc-defg-hij-klm " * 60_000)
+
+    def test_random_bytes_are_none(self) -> None:
+        assert not looks_secret(np.random.default_rng(0).bytes(8 << 20))
+
+
+class TestValues:
+    def test_in_any_value_of_any_size(self, tmp_path: Path) -> None:
+        cells = {
+            "nested": "[[[{'a': (KEY,)}]]]",
+            "long_list": "['x' * 50 + str(i) for i in range(60_000)] + [KEY]",
+            "long_dict": "{i: 'v' * 40 for i in range(50_000)} | {49_999: KEY}",
+            "bytes_": "b'z' * (3 << 20) + KEY.encode()",
+            "text": "'z ' * (2 << 20) + KEY",
+            "columns": "pd.DataFrame(np.zeros((2, 300)), columns=[f'c{i}' for i in range(299)] + [KEY])",
+            "category": "pd.Categorical([KEY])",
+            "series_name": "pd.Series([1], name=KEY)",
+            "index_name": "pd.DataFrame({'a': [1]}).rename_axis(KEY)",
+            "fields": "np.zeros(2, dtype=[(KEY, 'i4')])",
+            "texts": "np.array(['a' * len(KEY), KEY] * 5_000)",
+            "few_texts": "np.array(['a' * len(KEY), KEY])",
+            "objects": "np.array([KEY] * 20_000 + ['a'] * 100, object)",
+            "column": "pd.DataFrame({'a': ['b' * 40, KEY, 'c'] * 9_000})",
+            "part": "functools.partial(print, KEY)",
+            "cut": "slice(KEY, None)",
+            "failure": "ValueError(KEY)",
+        }
+        made = "\n".join(f"{name} = {code}" for name, code in cells.items())
+        bundle = make_bundle(
+            tmp_path,
+            "import functools, numpy as np, pandas as pd",
+            f"{PUT}\n{made}\nattrs = pd.DataFrame({{'a': [1]}}); attrs.attrs['k'] = KEY",
+            "def make():\n    z = KEY\n    return lambda: z\nclosure = make()",
+            "safe = pd.DataFrame({'a': ['risk-averse-investors', 'b'] * 9_000})\nnumbers = np.arange(300_000.0)",
+        )
+        assert holders(bundle) == []
+        assert left_out(bundle) == {*cells, "KEY", "attrs", "closure"}
+
+    def test_the_memory_of_numbers_takes_no_time(self, tmp_path: Path) -> None:
+        from contextlib import closing
+
+        from agent_kernel.bundle.secrets import value_looks_secret
+        from agent_kernel.session import Repository
+        from tests.commands.stores import make_history
+
+        make_history(tmp_path / "store", "import numpy as np", "a = np.random.default_rng(0).random(8 << 20)")
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            head = repo.head().commit
+            assert head is not None
+            entry = repo.tree_at(head).get("a")
+            assert entry is not None
+            begin_s = time.thread_time()
+            assert not value_looks_secret(repo.objects, repo.read_manifest(entry))
+            assert time.thread_time() - begin_s < 0.1  # of 64 MB: none of it is read
