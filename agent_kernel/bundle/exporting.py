@@ -51,7 +51,7 @@ from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
 from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, SIGNATURE, Packer
 from agent_kernel.storage.overlay import OverlayStore
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
@@ -124,7 +124,7 @@ class Contents(msgspec.Struct):
     size: int  # bytes of them
     commits: int
     sizes: dict[str, int]  # of the variables at its HEAD, by name
-    left_out: tuple[str, ...]  # variables
+    left_out: tuple[str, ...]  # variables, and classes as `class NAME`
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
     suspects: dict[str, str]  # variables that go along although they look secret, and why
 
@@ -150,7 +150,9 @@ def gather(
     _narrow(above, chosen)
     repo = Repository(above)
     found = {} if keeps_secrets else find_secrets(repo, chosen.tips)
-    hidden = sorted((found.keys() - set(keep)) | set(exclude))
+    kept = set(keep) & found.keys()
+    kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
+    hidden = sorted((found.keys() - kept) | set(exclude))
     if hidden:
         repo.forget(hidden, mask=summaries.mask_code)
     masked = () if keeps_secrets else _mask_code(repo)
@@ -165,7 +167,7 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        tuple(hidden),
+        tuple(sorted(set(map(_shown_name, hidden)))),
         masked,
         {name: why for name, why in found.items() if name in keep},
     )
@@ -191,18 +193,56 @@ def _all(store: Store, prefix: bytes) -> Iterator[bytes]:
 
 
 def find_secrets(repo: Repository, tips: Iterable[ObjectId]) -> dict[str, str]:
-    """The variables of a history that look like secrets, by their names or by what they held once, and why."""
+    """What of a history looks like a secret, by its name or by what it held once, and why: variables, and classes.
+
+    Classes go by the names of their entries. With a class goes what needs it: itself, those derived from it, and instances.
+    """
     found: dict[str, str] = {}
+    needs: dict[str, set[str]] = {}
+    seen: set[tuple[str, bytes, ObjectId | None]] = set()
     for _, commit in repo.history.walk(tips):
         tree = repo.tree(commit.tree)
-        for change in commit.changed:
-            if change.name in found or change.how == "-":
+        changed = [(one.name, tree.get(one.name)) for one in commit.changed if one.how != "-"]
+        for name, entry in [*changed, *tree.items(CLASS_PREFIX)]:
+            if entry is not None and (name, entry.value, entry.manifest) in seen:
                 continue
-            if summaries.names_a_secret(change.name):
-                found[change.name] = "its name is that of a secret"
-            elif (entry := tree.get(change.name)) is not None and (why := _holds_a_secret(repo, entry)):
-                found[change.name] = why
+            if entry is not None:
+                seen.add((name, entry.value, entry.manifest))
+                needs.setdefault(name, set()).update(repo.read_manifest(entry).classes)
+            if name not in found and (why := _why_secret(repo, name, entry)):
+                found[name] = why
+    while more := [name for name, classes in needs.items() if name not in found and classes & found.keys()]:
+        found |= dict.fromkeys(more, "its class holds what looks like a secret")
     return found
+
+
+def _why_secret(repo: Repository, name: str, entry: Entry | None) -> str:
+    if looks_secret(name.encode("utf-8", "replace")):
+        return "its name looks like a secret"
+    if not name.startswith(CLASS_PREFIX) and summaries.names_a_secret(name):
+        return "its name is that of a secret"
+    return "" if entry is None else _holds_a_secret(repo, entry)
+
+
+def _classes_of(repo: Repository, tips: Iterable[ObjectId], names: Collection[str]) -> set[str]:
+    """The classes that these variables ever needed, and those that these need."""
+    needed: set[str] = set()
+    for _, commit in repo.history.walk(tips) if names else ():
+        tree = repo.tree(commit.tree)
+        waiting = list(names)
+        while waiting:
+            entry = tree.get(waiting.pop())
+            more = set[str]() if entry is None else {*repo.read_manifest(entry).classes} - needed
+            needed |= more
+            waiting += more
+    return needed
+
+
+def _shown_name(name: str) -> str:
+    """The name of what was left out: that of a class as people know it, and none that is a secret itself."""
+    if name.startswith(CLASS_PREFIX):
+        name = list_for_person([name])
+    return summaries.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
 def _holds_a_secret(repo: Repository, entry: Entry) -> str:

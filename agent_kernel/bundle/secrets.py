@@ -10,7 +10,7 @@ import io
 import pickletools
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from agent_kernel.repository import Blob, Kind, Manifest, read_blob
 from agent_kernel.repository.blobs import chunks_of
@@ -211,7 +211,8 @@ def _buffers_of_numbers(stream: bytes) -> Iterator[int]:
                     memo.append(last)
                 if code.name in _PASSED:
                     continue
-                last = memo[argument] if code.name in ("BINGET", "LONG_BINGET") else argument  # type: ignore[index]
+                said = cast("object", argument)
+                last = memo[said] if isinstance(said, int) and code.name in ("BINGET", "LONG_BINGET") else said
                 if is_next and isinstance(last, str) and _NUMBERS.fullmatch(last):
                     yield buffers - 1
                 is_next = code.name == "NEXT_BUFFER"

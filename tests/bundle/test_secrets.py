@@ -119,3 +119,39 @@ class TestValues:
             begin_s = time.thread_time()
             assert not value_looks_secret(repo.objects, repo.read_manifest(entry))
             assert time.thread_time() - begin_s < 0.1  # of 64 MB: none of it is read
+
+
+class TestClasses:
+    def test_a_class_that_holds_one_stays_at_home_with_all_that_needs_it(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path,
+            "import dataclasses, enum",
+            PUT,
+            "class Plain:\n    here = 1\nplain = Plain()",
+            "class Client:\n    key = KEY\nclient = Client()",
+            "class Derived(Client):\n    pass\nderived = [Derived()]",
+            "class Told:\n    __doc__ = KEY",
+            "Sort = enum.Enum('Sort', {'A': KEY})\nsort = Sort.A",
+            "Row = dataclasses.make_dataclass('Row', [('a', str, KEY)])\nrow = Row()",
+            "del client",
+        )
+        assert holders(bundle) == []
+        variables = {"Client", "client", "Derived", "derived", "Told", "Sort", "sort", "Row", "row"}
+        classes = {"class Client", "class Derived", "class Told", "class Sort", "class Row"}
+        assert left_out(bundle) == {"KEY"} | variables | classes
+        with opening.opened(bundle) as found:
+            opening.verify(found)
+            assert {"Plain", "plain"} <= set(found.repo.at("main"))
+
+    def test_who_keeps_a_variable_keeps_its_class(self, tmp_path: Path) -> None:
+        from contextlib import closing
+
+        from agent_kernel.bundle import exporting
+        from agent_kernel.session import Repository
+        from tests.commands.stores import make_history
+
+        make_history(tmp_path / "store", PUT, "class Client:\n    key = KEY\nclient = Client()\nother = Client()")
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
+            assert contents.left_out == ("Client", "KEY", "other")
+            assert contents.repo.at("main")["client"].key == KEY
