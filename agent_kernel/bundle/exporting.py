@@ -30,7 +30,7 @@ from agent_kernel.repository import (
     read_outputs,
     store_outputs,
 )
-from agent_kernel.repository.commits import id_of, kind_of
+from agent_kernel.repository.commits import Unsaved, id_of, kind_of
 from agent_kernel.repository.objects import base_of, check, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
@@ -145,7 +145,10 @@ def gather(
 
     Raises:
         NameNotFoundError: no commit has one of the excluded variables.
+        RefNotFoundError: a branch or tag has a name that looks like a secret.
     """
+    if not keeps_secrets:
+        _refuse_secret_names(chosen)
     above = OverlayStore(source.store)
     _narrow(above, chosen)
     repo = Repository(above)
@@ -171,6 +174,16 @@ def gather(
         masked,
         {name: why for name, why in found.items() if name in keep},
     )
+
+
+def _refuse_secret_names(chosen: Chosen) -> None:
+    for kind, names in (("tag", chosen.tags), ("branch", chosen.branches)):
+        for name in names:
+            if (shown := _shown_name(name)) != name:
+                told = (
+                    f"the name of a {kind} looks like a secret ({shown}): give it another name, or add --keep-secrets"
+                )
+                raise RefNotFoundError(shown, said=told)
 
 
 def _narrow(above: OverlayStore, chosen: Chosen) -> None:
@@ -282,6 +295,7 @@ class _Mask:
             outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
             found["cell"] = msgspec.structs.replace(commit.cell, source=source, error=error, outputs=outputs)
         found["message"] = summaries.mask_text(commit.message, hidden)
+        found["unsaved"] = tuple(map(_masked_unsaved, commit.unsaved))
         return {name: value for name, value in found.items() if value != getattr(commit, name)}
 
     def event(self, kind: str, fields: dict[str, Any]) -> None:
@@ -310,6 +324,11 @@ class _Mask:
         return store_cell(self._writer, msgspec.structs.replace(cell, source=source))
 
 
+def _masked_unsaved(one: Unsaved) -> Unsaved:
+    texts = (one.name, one.type, one.reason, one.remedy)
+    return Unsaved(*map(summaries.mask_text, texts), stored=one.stored)
+
+
 def _masked(value: Any) -> Any:
     """Plain data without what looks like a secret in its texts."""
     if isinstance(value, str):
@@ -317,7 +336,7 @@ def _masked(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # of an event: anything
     if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {_masked(key): _masked(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

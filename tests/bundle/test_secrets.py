@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import pickle
+import re
+import string
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from agent_kernel.bundle import opening
-from agent_kernel.bundle.secrets import looks_secret
-from tests.bundle.bundles import make_bundle, members_of
+from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import Output
+from agent_kernel.session import Repository
+from agent_kernel.values.summaries import MASK
+from tests.bundle.bundles import bundle_of, make_bundle, members_of
+from tests.bundle.studies import Ran, make_study
+from tests.commands.stores import make_history
 
 BODY = "u7Qk2ZpR9sLx4WmT" * 12
 KEY = "sk-proj-" + BODY[:44]
@@ -104,11 +116,6 @@ class TestValues:
         assert left_out(bundle) == {*cells, "KEY", "attrs", "closure"}
 
     def test_the_memory_of_numbers_takes_no_time(self, tmp_path: Path) -> None:
-        from contextlib import closing
-
-        from agent_kernel.bundle.secrets import value_looks_secret
-        from agent_kernel.session import Repository
-        from tests.commands.stores import make_history
 
         make_history(tmp_path / "store", "import numpy as np", "a = np.random.default_rng(0).random(8 << 20)")
         with closing(Repository.open(tmp_path / "store")) as repo:
@@ -144,14 +151,103 @@ class TestClasses:
             assert {"Plain", "plain"} <= set(found.repo.at("main"))
 
     def test_who_keeps_a_variable_keeps_its_class(self, tmp_path: Path) -> None:
-        from contextlib import closing
-
-        from agent_kernel.bundle import exporting
-        from agent_kernel.session import Repository
-        from tests.commands.stores import make_history
 
         make_history(tmp_path / "store", PUT, "class Client:\n    key = KEY\nclient = Client()\nother = Client()")
         with closing(Repository.open(tmp_path / "store")) as repo:
             contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
             assert contents.left_out == ("Client", "KEY", "other")
             assert contents.repo.at("main")["client"].key == KEY
+
+
+class TestNames:
+    def test_a_variable_of_such_a_name_stays_at_home_unnamed(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path, PUT, "globals()[KEY] = 1\nn = 2", "del globals()[KEY]", "globals()[KEY] = (i for i in range(3))"
+        )
+        assert holders(bundle) == []
+        assert left_out(bundle) == {"KEY", MASK}
+
+    def test_an_exception_of_such_a_name_is_masked(self, tmp_path: Path) -> None:
+        failed = Output(kind="error", name=KEY, text="x", traceback=(f"{KEY}: x",))
+        make_study(tmp_path / "store", Ran("n = 1", [failed]))
+        assert holders(bundle_of(tmp_path / "store", tmp_path / "b.agentnb")) == []
+
+    @pytest.mark.parametrize("kind", ["branch", "tag"])
+    def test_a_branch_or_tag_of_such_a_name_is_refused(self, tmp_path: Path, kind: str) -> None:
+        make_study(tmp_path / "store", Ran("n = 1"))
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            head = repo.head().commit
+            assert head is not None
+            (repo.create_branch if kind == "branch" else repo.create_tag)(KEY, head)
+            chosen = exporting.choose(repo, [KEY])
+            with pytest.raises(RefNotFoundError, match=f"the name of a {kind} looks like a secret") as error:
+                exporting.gather(repo, chosen)
+            assert KEY not in str(error.value)
+            assert exporting.gather(repo, chosen, keeps_secrets=True).left_out == ()
+
+
+# -- random keys in random values
+
+_A = string.ascii_letters + string.digits
+_UPPER = string.ascii_uppercase + string.digits
+
+
+def _body(letters: str, least: int, most: int) -> st.SearchStrategy[str]:
+    return st.text(letters, min_size=least, max_size=most)
+
+
+_KEYS = st.one_of(
+    _body(_A, 17, 137).map("sk-".__add__),
+    _body(_A, 12, 132).map("sk-proj-".__add__),
+    _body(_A, 36, 136).map("ghp_".__add__),
+    _body(_A, 40, 129).map("github_pat_".__add__),
+    _body(_A, 20, 134).map("glpat-".__add__),
+    _body(_UPPER, 16, 16).map("AKIA".__add__),
+    _body(_A, 35, 136).map("AIza".__add__),
+    _body(_A, 17, 137).map("hf_".__add__),
+    _body(_A, 20, 100).map("xoxb-".__add__),
+    _body(_A, 36, 136).map("npm_".__add__),
+    _body("0123456789abcdef", 32, 32).map("dapi".__add__),
+    _body(_A, 20, 60).map(lambda body: f"eyJhbGciOiJIUzI1NiJ9.{body}.{body}"),
+    _body(_A, 8, 100).map(lambda body: f"postgres://bob:{body}@db/x"),
+    _body(_A, 20, 100).map(lambda body: f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"),
+    _body(_A, 12, 100).map("password=".__add__),
+)
+_PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=30), st.binary(max_size=30))
+
+
+def _within(key: str) -> st.SearchStrategy[object]:
+    """A random value that holds the key somewhere."""
+    words = st.sampled_from(["", "a ", "see: ", "x" * 300 + " ", "\u20ac", "\n"])
+    told = words.map(lambda before: f"{before}{key}")
+    return st.recursive(
+        st.one_of(st.just(key), told, st.just(key.encode()), told.map(str.encode)),
+        lambda below: st.one_of(
+            st.tuples(st.lists(_PLAIN, max_size=300), below, st.lists(_PLAIN, max_size=3)).map(
+                lambda parts: [*parts[0], parts[1], *parts[2]]
+            ),
+            st.tuples(_PLAIN, below),
+            st.tuples(st.text(max_size=5), below).map(lambda pair: {pair[0]: pair[1], "n": 1}),
+            st.just({key: 1}),
+            st.just({key, "b"}),
+        ),
+        max_leaves=4,
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    st.lists(_KEYS, min_size=6, max_size=6, unique=True).flatmap(
+        lambda keys: st.tuples(st.just(keys), st.tuples(*map(_within, keys)))
+    )
+)
+def test_no_key_at_any_place_of_any_value_goes_along(drawn: tuple[list[str], tuple[object, ...]]) -> None:
+    keys, values = drawn
+    with tempfile.TemporaryDirectory() as folder:
+        held = {f"v{number}": value for number, value in enumerate(values)}
+        make_study(Path(folder, "store"), Ran("...", values=held), Ran("n = 1"))
+        bundle = bundle_of(Path(folder, "store"), Path(folder, "b.agentnb"))
+        contents = [content for _, content in everything_in(bundle)]
+        for key in keys:
+            body = max(re.split(r"[^A-Za-z0-9]+", key), key=len).encode()
+            assert not [one for one in contents if body in one], key
