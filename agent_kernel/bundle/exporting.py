@@ -325,8 +325,8 @@ class _Mask:
 
 
 def _masked_unsaved(one: Unsaved) -> Unsaved:
-    texts = (one.name, one.type, one.reason, one.remedy)
-    return Unsaved(*map(summaries.mask_text, texts), stored=one.stored)
+    texts = {key: summaries.mask_text(getattr(one, key)) for key in ("name", "type", "reason", "remedy")}
+    return msgspec.structs.replace(one, **texts)
 
 
 def _masked(value: Any) -> Any:

@@ -21,7 +21,7 @@ from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Output
 from agent_kernel.session import Repository
-from agent_kernel.values.summaries import MASK
+from agent_kernel.values.summaries import MASK, mask_text
 from tests.bundle.bundles import bundle_of, make_bundle, members_of
 from tests.bundle.studies import Ran, make_study
 from tests.commands.stores import make_history
@@ -65,6 +65,11 @@ class TestWhatIsRead:
             "ask-me-anything-now",
         ):
             assert not looks_secret(pickle.dumps([text], 5))
+
+    def test_a_colour_before_it_does_not_hide_it(self) -> None:
+        for colour in ("\x1b[m", "\x1b[0m", "\x1b[1;31m", "\x1b[38;5;160m"):
+            assert looks_secret(f"{colour}{KEY}".encode())
+            assert mask_text(f"{colour}{KEY}") == f"{colour}{MASK}"
 
     def test_texts_of_arrays(self) -> None:
         assert looks_secret(np.array(["a" * len(KEY), KEY, "b"]).tobytes())
@@ -156,7 +161,7 @@ class TestClasses:
         with closing(Repository.open(tmp_path / "store")) as repo:
             contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
             assert contents.left_out == ("Client", "KEY", "other")
-            assert contents.repo.at("main")["client"].key == KEY
+            assert vars(contents.repo.at("main")["client"].__class__)["key"] == KEY
 
 
 class TestNames:
@@ -168,7 +173,7 @@ class TestNames:
         assert left_out(bundle) == {"KEY", MASK}
 
     def test_an_exception_of_such_a_name_is_masked(self, tmp_path: Path) -> None:
-        failed = Output(kind="error", name=KEY, text="x", traceback=(f"{KEY}: x",))
+        failed = Output(kind="error", name=KEY, text="x", traceback=(f"\x1b[31m{KEY}\x1b[0m: x", f"\x1b[0;31m{KEY}"))
         make_study(tmp_path / "store", Ran("n = 1", [failed]))
         assert holders(bundle_of(tmp_path / "store", tmp_path / "b.agentnb")) == []
 

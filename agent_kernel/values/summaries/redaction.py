@@ -181,7 +181,7 @@ _PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIV
 _CONTENT = (
     _PRIVATE_KEY
     + r"""
-    | (?<![A-Za-z0-9])(?:
+    | (?:(?<![A-Za-z0-9]) | (?<=\x1b\[m) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) | (?<=;[0-9]{3}m))(?:  # also after a colour
           sk-[A-Za-z0-9_-]{12,}
         | [spr]k_(?:live|test)_[A-Za-z0-9]{8,}
         | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
