@@ -217,7 +217,7 @@ _KEYS = st.one_of(
     _body(_A, 36, 136).map("npm_".__add__),
     _body("0123456789abcdef", 32, 32).map("dapi".__add__),
     _body(_A, 20, 60).map(lambda body: f"eyJhbGciOiJIUzI1NiJ9.{body}.{body}"),
-    _body(_A, 8, 100).map(lambda body: f"postgres://bob:{body}@db/x"),
+    _body(_A, 12, 100).map(lambda body: f"postgres://bob:{body}@db/x"),
     _body(_A, 20, 100).map(lambda body: f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"),
     _body(_A, 12, 100).map("password=".__add__),
 )
