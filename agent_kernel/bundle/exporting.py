@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
+from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
 from agent_kernel.cells.notebook_file import history_notebook
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import (
@@ -26,11 +27,10 @@ from agent_kernel.repository import (
     ObjectId,
     hex_of,
     load_list,
-    read_blob,
     read_outputs,
     store_outputs,
 )
-from agent_kernel.repository.commits import id_of, kind_of
+from agent_kernel.repository.commits import Unsaved, id_of, kind_of
 from agent_kernel.repository.objects import base_of, check, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
@@ -51,7 +51,7 @@ from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
 from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, SIGNATURE, Packer
 from agent_kernel.storage.overlay import OverlayStore
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
@@ -62,7 +62,6 @@ BUNDLE_VERSION: Final = 1
 NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 _MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
-_MOST_SEARCHED: Final = 1 << 20  # bytes of a piece of a value that is searched for secrets
 
 Progress = Callable[[int, int], None]
 
@@ -125,7 +124,7 @@ class Contents(msgspec.Struct):
     size: int  # bytes of them
     commits: int
     sizes: dict[str, int]  # of the variables at its HEAD, by name
-    left_out: tuple[str, ...]  # variables
+    left_out: tuple[str, ...]  # variables, and classes as `class NAME`
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
     suspects: dict[str, str]  # variables that go along although they look secret, and why
 
@@ -146,12 +145,17 @@ def gather(
 
     Raises:
         NameNotFoundError: no commit has one of the excluded variables.
+        RefNotFoundError: a branch or tag has a name that looks like a secret.
     """
+    if not keeps_secrets:
+        _refuse_secret_names(chosen)
     above = OverlayStore(source.store)
     _narrow(above, chosen)
     repo = Repository(above)
     found = {} if keeps_secrets else find_secrets(repo, chosen.tips)
-    hidden = sorted((found.keys() - set(keep)) | set(exclude))
+    kept = set(keep) & found.keys()
+    kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
+    hidden = sorted((found.keys() - kept) | set(exclude))
     if hidden:
         repo.forget(hidden, mask=summaries.mask_code)
     masked = () if keeps_secrets else _mask_code(repo)
@@ -166,10 +170,20 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        tuple(hidden),
+        tuple(sorted(set(map(_shown_name, hidden)))),
         masked,
         {name: why for name, why in found.items() if name in keep},
     )
+
+
+def _refuse_secret_names(chosen: Chosen) -> None:
+    for kind, names in (("tag", chosen.tags), ("branch", chosen.branches)):
+        for name in names:
+            if (shown := _shown_name(name)) != name:
+                told = (
+                    f"the name of a {kind} looks like a secret ({shown}): give it another name, or add --keep-secrets"
+                )
+                raise RefNotFoundError(shown, said=told)
 
 
 def _narrow(above: OverlayStore, chosen: Chosen) -> None:
@@ -192,18 +206,56 @@ def _all(store: Store, prefix: bytes) -> Iterator[bytes]:
 
 
 def find_secrets(repo: Repository, tips: Iterable[ObjectId]) -> dict[str, str]:
-    """The variables of a history that look like secrets, by their names or by what they held once, and why."""
+    """What of a history looks like a secret, by its name or by what it held once, and why: variables, and classes.
+
+    Classes go by the names of their entries. With a class goes what needs it: itself, those derived from it, and instances.
+    """
     found: dict[str, str] = {}
+    needs: dict[str, set[str]] = {}
+    seen: set[tuple[str, bytes, ObjectId | None]] = set()
     for _, commit in repo.history.walk(tips):
         tree = repo.tree(commit.tree)
-        for change in commit.changed:
-            if change.name in found or change.how == "-":
+        changed = [(one.name, tree.get(one.name)) for one in commit.changed if one.how != "-"]
+        for name, entry in [*changed, *tree.items(CLASS_PREFIX)]:
+            if entry is not None and (name, entry.value, entry.manifest) in seen:
                 continue
-            if summaries.names_a_secret(change.name):
-                found[change.name] = "its name is that of a secret"
-            elif (entry := tree.get(change.name)) is not None and (why := _holds_a_secret(repo, entry)):
-                found[change.name] = why
+            if entry is not None:
+                seen.add((name, entry.value, entry.manifest))
+                needs.setdefault(name, set()).update(repo.read_manifest(entry).classes)
+            if name not in found and (why := _why_secret(repo, name, entry)):
+                found[name] = why
+    while more := [name for name, classes in needs.items() if name not in found and classes & found.keys()]:
+        found |= dict.fromkeys(more, "its class holds what looks like a secret")
     return found
+
+
+def _why_secret(repo: Repository, name: str, entry: Entry | None) -> str:
+    if looks_secret(name.encode("utf-8", "replace")):
+        return "its name looks like a secret"
+    if not name.startswith(CLASS_PREFIX) and summaries.names_a_secret(name):
+        return "its name is that of a secret"
+    return "" if entry is None else _holds_a_secret(repo, entry)
+
+
+def _classes_of(repo: Repository, tips: Iterable[ObjectId], names: Collection[str]) -> set[str]:
+    """The classes that these variables ever needed, and those that these need."""
+    needed: set[str] = set()
+    for _, commit in repo.history.walk(tips) if names else ():
+        tree = repo.tree(commit.tree)
+        waiting = list(names)
+        while waiting:
+            entry = tree.get(waiting.pop())
+            more = set[str]() if entry is None else {*repo.read_manifest(entry).classes} - needed
+            needed |= more
+            waiting += more
+    return needed
+
+
+def _shown_name(name: str) -> str:
+    """The name of what was left out: that of a class as people know it, and none that is a secret itself."""
+    if name.startswith(CLASS_PREFIX):
+        name = list_for_person([name])
+    return summaries.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
 def _holds_a_secret(repo: Repository, entry: Entry) -> str:
@@ -214,14 +266,10 @@ def _holds_a_secret(repo: Repository, entry: Entry) -> str:
             return "it held what looks like a secret"
     manifest = repo.read_manifest(entry)
     codes = (repo.objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
-    if any(_looks_secret(code) for code in codes):
+    if any(map(looks_secret, codes)):
         return "its code holds what looks like a secret"
-    texts = (read_blob(repo.objects, blob) for blob in manifest.blobs if blob.size <= _MOST_SEARCHED)
-    return "it held what looks like a secret" if any(_looks_secret(bytes(text)) for text in texts) else ""
-
-
-def _looks_secret(stored: bytes) -> bool:
-    return summaries.holds_a_secret(stored.decode("utf-8", "replace"))
+    held = looks_secret(summary) or value_looks_secret(repo.objects, manifest)
+    return "it held what looks like a secret" if held else ""
 
 
 class _Mask:
@@ -238,7 +286,7 @@ class _Mask:
     def fields(self, commit: Commit) -> dict[str, object]:
         """The fields of a commit that are to be other ones."""
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
-        if commit.notebook is not None and _looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
+        if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
         hidden = frozenset[str]()
         if commit.cell is not None:
@@ -247,6 +295,7 @@ class _Mask:
             outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
             found["cell"] = msgspec.structs.replace(commit.cell, source=source, error=error, outputs=outputs)
         found["message"] = summaries.mask_text(commit.message, hidden)
+        found["unsaved"] = tuple(map(_masked_unsaved, commit.unsaved))
         return {name: value for name, value in found.items() if value != getattr(commit, name)}
 
     def event(self, kind: str, fields: dict[str, Any]) -> None:
@@ -275,6 +324,11 @@ class _Mask:
         return store_cell(self._writer, msgspec.structs.replace(cell, source=source))
 
 
+def _masked_unsaved(one: Unsaved) -> Unsaved:
+    texts = {key: summaries.mask_text(getattr(one, key)) for key in ("name", "type", "reason", "remedy")}
+    return msgspec.structs.replace(one, **texts)
+
+
 def _masked(value: Any) -> Any:
     """Plain data without what looks like a secret in its texts."""
     if isinstance(value, str):
@@ -282,7 +336,7 @@ def _masked(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # of an event: anything
     if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {_masked(key): _masked(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

@@ -395,6 +395,7 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 def _with_texts(output: Output, change: Callable[[str], str]) -> Output:
     return msgspec.structs.replace(
         output,
+        name=change(output.name) if output.kind == "error" else output.name,
         text=change(output.text),
         faces=tuple(face if face.text is None else _with_text(face, face.text, change) for face in output.faces),
         metadata=_in_json(output.metadata, change),

@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.values.summaries.model import MASK
 
-__all__ = ["Lexeme", "lexemes", "literal_text", "mask_code", "mask_text"]
+__all__ = ["Lexeme", "lexemes", "literal_text", "mask_code", "mask_text", "secret_at"]
 
 
 # -- split code into words, strings and signs, whatever state it is in
@@ -181,7 +181,7 @@ _PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIV
 _CONTENT = (
     _PRIVATE_KEY
     + r"""
-    | (?<![A-Za-z0-9])(?:
+    | (?:(?<![A-Za-z0-9]) | (?<=\x1b\[m) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) | (?<=;[0-9]{3}m))(?:  # also after a colour
           sk-[A-Za-z0-9_-]{12,}
         | [spr]k_(?:live|test)_[A-Za-z0-9]{8,}
         | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
@@ -333,6 +333,16 @@ def holds_a_secret(text: str) -> bool:
     """
     window = text[:_WINDOW]
     return len(window) >= 8 and _may_hold_a_secret(window) and _content().search(window) is not None
+
+
+def secret_at(text: str, place: int = 0) -> str:
+    """What looks like a secret and begins at this place of a text, with what stands before it and says so; "" if none does.
+
+    >>> secret_at("a=ghp_" + "x" * 20, 2), secret_at("risk-averse-investors", 2)
+    ('ghp_xxxxxxxxxxxxxxxxxxxx', '')
+    """
+    found = _content().match(text, place)
+    return found[0] if found is not None else ""
 
 
 def without_private_keys(text: str) -> str:

@@ -1,0 +1,223 @@
+"""Find keys, tokens, private keys and logins in the bytes of stored values, wherever in them they stand.
+
+All of a value is read, piece by piece, and nothing of it is unpickled. A fast expression over bytes finds where one may
+begin; what stands there is then read as text, by the rules that summaries use.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+import re
+from collections.abc import Iterator
+from typing import Final, cast
+
+from agent_kernel.repository import Blob, Kind, Manifest, read_blob
+from agent_kernel.repository.blobs import chunks_of
+from agent_kernel.repository.objects import Objects
+from agent_kernel.values.groups import Layout, decode_layout
+from agent_kernel.values.summaries.redaction import secret_at
+
+__all__ = ["looks_secret", "value_looks_secret"]
+
+_PIECE: Final = 256 << 10
+_OVERLAP: Final = 4 << 10  # bytes that two pieces share: what begins in the one ends in the other
+_LONGEST: Final = 1 << 10  # bytes that are read as text from where a secret may begin
+
+# What a secret needs, in small letters, and how many characters before it the secret may begin. Looking for them one by
+# one takes a tenth of the time of an expression that names them all.
+_HINTS: Final = {
+    **dict.fromkeys([b"-----begin", b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-"], 0),
+    **dict.fromkeys([b"akia", b"asia", b"aiza", b"ya29.", b"xox", b"hf_", b"npm_", b"pypi-", b"dapi", b"dop_v1_"], 0),
+    **dict.fromkeys([b":aa", b"eyj", b"sg.", b"hooks.slack", b"discord", b"curl", b"://", b"passw", b"pwd"], 0),
+    **dict.fromkeys([b"secret", b"token", b"key"], 0),
+    **dict.fromkeys([b"k_live_", b"k_test_", b"earer ", b"asic ", b"sig="], 1),
+}
+_BEGINNING: Final = re.compile(
+    rb"""
+    -----BEGIN[ ]
+    | sk-[A-Za-z0-9_-]{12} | [spr]k_(?:live|test)_ | gh[pousr]_[A-Za-z0-9]{16} | github_pat_ | glpat-
+    | (?:AKIA|ASIA)[A-Z0-9]{12} | AIza[A-Za-z0-9_-]{24} | ya29\. | xox[abeoprs]- | hf_[A-Za-z0-9]{16}
+    | npm_[A-Za-z0-9]{24} | pypi-[A-Za-z0-9_-]{24} | dapi[0-9a-f]{32} | dop_v1_ | :AA[A-Za-z0-9_-]{33}
+    | eyJ[A-Za-z0-9_-]{6,}\. | SG\.[A-Za-z0-9_-]{12} | [Bb]earer[ ] | [Bb]asic[ ]
+    | hooks\.slack\.com/ | discord(?:app)?\.com/ | [?&]sig= | curl[^\n]{0,900}?\s-u
+    | ://[^/\s:@]{0,500}:[^@/\s]{1,500}@
+    | (?i:passw(?:or)?d|pwd|secret|token|key)["']?\s*[=:]
+    """,
+    re.VERBOSE,
+)
+_OWNER_OF_KEY: Final = re.compile(rb"(?i:api|access|account)[_-]?\Z")
+
+
+def looks_secret(content: bytes, *, goes_on: bool = False) -> bool:
+    r"""Whether something in these bytes looks like a secret: text, a pickle stream, MessagePack or the memory of an array.
+
+    Args:
+        goes_on: whether it begins with what was searched before, as the end of another piece.
+
+    >>> looks_secret(b"\x80\x05\x8c4sk-" + b"aB3" * 16), looks_secret(b"\x80\x05\x8c\x15risk-averse-investors")
+    (True, False)
+    """
+    starts = range(0, max(len(content) - _OVERLAP, 1), _PIECE - _OVERLAP)
+    return any(_is_one_in(content[start : start + _PIECE], goes_on=goes_on or start > 0) for start in starts)
+
+
+def _is_one_in(content: bytes, *, goes_on: bool) -> bool:
+    # What stands before the first characters of a piece that goes on is not known: it may be the beginning of a word.
+    first = _LEAST if goes_on else 0
+    if any(_is_secret_at(content, at) for at in _places(content) if at >= first):
+        return True
+    if content.count(b"\0\0\0") < _LEAST:
+        return False
+    narrow = content.replace(b"\0\0\0", b"")  # numpy's texts take four bytes a character
+    return any(_is_secret_at(narrow, at) for at in _places(narrow) if at >= first)
+
+
+def _places(content: bytes) -> Iterator[int]:
+    """Where a secret may begin."""
+    folded = content.lower()
+    for hint, before in _HINTS.items():
+        at = folded.find(hint)
+        while at >= 0:
+            begin = at - before
+            if begin >= 0 and _BEGINNING.match(content, begin):
+                if hint != b"key":
+                    yield begin
+                elif owner := _OWNER_OF_KEY.search(content, max(at - 8, 0), at):
+                    yield owner.start()
+            at = folded.find(hint, at + 1)
+
+
+_LEAST: Final = 8  # characters of a secret, with what says that it is one
+_DIGITS: Final = 11  # of the number that some tokens begin with, and the character before it
+_COLOUR: Final = 5  # characters that set one, before a text in a terminal
+_LEAST_JOINED: Final = 20
+
+
+def _is_secret_at(content: bytes, at: int) -> bool:
+    if content.startswith(b":AA", at):
+        text = _as_text(content[max(at - _DIGITS, 0) : at + _LONGEST])
+        return any(secret_at(text, place) for place in range(_DIGITS))
+    text = _as_text(content[at : at + _LONGEST])
+    before = content[at - 1 : at]
+    if not (before.isalnum() or before == b"_") or _is_length(content, at):
+        return bool(secret_at(text))
+    said = content[max(at - _COLOUR, 0) : at].decode("latin-1")
+    if secret_at(said + text, len(said)):
+        return True
+    # In the memory of a column of texts one follows the other, with nothing between them.
+    found = secret_at(text)
+    return len(found) >= _LEAST_JOINED and _looks_random(found)
+
+
+def _looks_random(found: str) -> bool:
+    """Whether it is no word that ends as keys begin: `risk-2024-report`, `task-…`."""
+    rest = found[3:]
+    is_mixed = any(map(str.isdigit, rest)) and any(map(str.isalpha, rest))
+    return is_mixed and (not found.startswith("sk-") or (not rest.isupper() and not rest.islower()))
+
+
+# Opcodes of pickle and headers of MessagePack with the length of a text behind them, which may look like a letter.
+_LENGTHS: Final = {1: b"\x8cC\xd9\xc4", 2: b"\xda\xc5", 4: b"XB\xdb\xc6", 8: b"\x8d\x8e\x96"}
+
+
+def _is_length(content: bytes, at: int) -> bool:
+    return any(at > size and content[at - size - 1] in codes for size, codes in _LENGTHS.items())
+
+
+# What is no text ends a word, and no secret goes on behind it.
+_NO_TEXT: Final = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, 0xFFFD], ",\n")
+
+
+def _as_text(content: bytes) -> str:
+    return content.decode("utf-8", "replace").translate(_NO_TEXT)
+
+
+# -- all blobs of a value
+
+
+def value_looks_secret(objects: Objects, manifest: Manifest) -> bool:
+    """Whether anything of a stored value looks like a secret, whatever its size."""
+    said = [manifest.layout, *(name.encode("utf-8", "replace") for name in manifest.packages)]
+    if any(map(looks_secret, said)):
+        return True
+    layout = decode_layout(manifest.layout)
+    numbers = _memory_of_numbers(objects, manifest, layout)
+    pickles = len(layout.skeletons) + layout.streams
+    return any(
+        looks_secret(piece, goes_on=number > 0)
+        for position, blob in enumerate(manifest.blobs)
+        if position not in numbers
+        for number, piece in enumerate(_pieces(objects, blob))
+        if position < pickles or _may_be_text(piece)
+    )
+
+
+_PRINTED: Final = bytes(1 if 32 <= byte < 127 or byte in b"\t\n\r" else 0 for byte in range(256))
+_RUN: Final = bytes([1]) * 16
+
+
+def _may_be_text(piece: bytes) -> bool:
+    """Whether memory holds a few characters in a row, which that of numbers rarely does."""
+    return _RUN in piece.translate(_PRINTED) or (
+        piece.count(b"\0\0\0") >= len(_RUN) and _RUN in piece.replace(b"\0\0\0", b"").translate(_PRINTED)
+    )
+
+
+def _pieces(objects: Objects, blob: Blob) -> Iterator[bytes]:
+    """The bytes in order. Pieces overlap."""
+    if blob.inline is not None:
+        yield blob.inline
+        return
+    waiting = bytearray()
+    for id, _ in chunks_of(objects, blob):
+        waiting += objects.get(Kind.CHUNK, id)
+        if len(waiting) >= _PIECE:
+            yield bytes(waiting)
+            del waiting[:-_OVERLAP]
+    yield bytes(waiting)
+
+
+_WORTH_IT: Final = 1 << 20  # bytes of buffers: looking through fewer is faster than reading what they are
+_MOST_STREAM: Final = 4 << 20
+_NUMBERS: Final = re.compile(r"[<>=|]?(?:[fcmM]\d+(?:\[.*\])?|[iu][248]|b1|\?)")
+_PASSED: Final = frozenset(["MEMOIZE", "READONLY_BUFFER"])
+
+
+def _memory_of_numbers(objects: Objects, manifest: Manifest, layout: Layout) -> frozenset[int]:
+    """The blobs that are the memory of large arrays of numbers, as the streams say: these hold no text."""
+    pickles = len(layout.skeletons) + layout.streams
+    if len(layout.buffers) != pickles or sum(blob.size for blob in manifest.blobs[pickles:]) < _WORTH_IT:
+        return frozenset()
+    found: set[int] = set()
+    first = pickles
+    for blob, many in zip(manifest.blobs[:pickles], layout.buffers, strict=False):
+        if many and blob.size <= _MOST_STREAM:
+            found.update(
+                first + place for place in _buffers_of_numbers(bytes(read_blob(objects, blob))) if place < many
+            )
+        first += many
+    return frozenset(found)
+
+
+def _buffers_of_numbers(stream: bytes) -> Iterator[int]:
+    """The buffers of a stream that come right before the name of a dtype of numbers, by their position."""
+    memo: list[object] = []
+    last: object = None
+    buffers, is_next = 0, False
+    source = io.BytesIO(stream)
+    try:
+        while source.tell() < len(stream):
+            for code, argument, _ in pickletools.genops(source):
+                if code.name == "MEMOIZE":
+                    memo.append(last)
+                if code.name in _PASSED:
+                    continue
+                said = cast("object", argument)
+                last = memo[said] if isinstance(said, int) and code.name in ("BINGET", "LONG_BINGET") else said
+                if is_next and isinstance(last, str) and _NUMBERS.fullmatch(last):
+                    yield buffers - 1
+                is_next = code.name == "NEXT_BUFFER"
+                buffers += is_next
+    except (ValueError, IndexError, TypeError):
+        return  # what it says from here on is not understood

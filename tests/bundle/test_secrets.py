@@ -1,0 +1,262 @@
+"""What looks like a secret stays out of a bundle, wherever in a value it stands."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import re
+import string
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import Output
+from agent_kernel.session import Repository
+from agent_kernel.values.summaries import MASK, mask_text
+from tests.bundle.bundles import bundle_of, make_bundle, members_of
+from tests.bundle.studies import Ran, make_study
+from tests.commands.stores import make_history
+
+BODY = "u7Qk2ZpR9sLx4WmT" * 12
+KEY = "sk-proj-" + BODY[:44]
+PUT = f"import json, pathlib\nKEY = 'sk-' + 'proj-' + {BODY[:44]!r}[::1]"
+
+
+def everything_in(bundle: Path) -> Iterator[tuple[str, bytes]]:
+    """Each member, and each object that stands in one."""
+    yield from members_of(bundle).items()
+    with opening.opened(bundle) as found:
+        for keys in opening.pages(found.store):
+            for key in keys:
+                yield key.hex(), found.repo.objects.get(key[:1], key[1:])  # type: ignore[arg-type]
+
+
+def holders(bundle: Path, secret: str = BODY[:44]) -> list[str]:
+    written = (secret.encode(), secret.encode("utf-32-le"))
+    return [name for name, content in everything_in(bundle) if any(one in content for one in written)]
+
+
+def left_out(bundle: Path) -> set[str]:
+    with opening.opened(bundle) as found:
+        return set(found.manifest["left_out"])
+
+
+class TestWhatIsRead:
+    @pytest.mark.parametrize("length", range(16, 141))
+    def test_the_length_before_a_text_does_not_hide_it(self, length: int) -> None:
+        key = "sk-" + BODY[: length - 3]
+        for value in (key, [1, key], {key: 1}, (key.encode(), 2), {"a": [key]}):
+            assert looks_secret(pickle.dumps(value, 5)), value
+
+    def test_words_that_end_as_keys_begin_are_none(self) -> None:
+        for text in (
+            "risk-averse-investors",
+            "task-2024-01-03-of-the-day",
+            "a disk-usage-by-directory",
+            "ask-me-anything-now",
+        ):
+            assert not looks_secret(pickle.dumps([text], 5))
+
+    def test_a_colour_before_it_does_not_hide_it(self) -> None:
+        for colour in ("\x1b[m", "\x1b[0m", "\x1b[1;31m", "\x1b[38;5;160m"):
+            assert looks_secret(f"{colour}{KEY}".encode())
+            assert mask_text(f"{colour}{KEY}") == f"{colour}{MASK}"
+
+    def test_texts_of_arrays(self) -> None:
+        assert looks_secret(np.array(["a" * len(KEY), KEY, "b"]).tobytes())
+        assert looks_secret(np.array([b"a" * len(KEY), KEY.encode(), b"b"]).tobytes())
+        assert not looks_secret(np.array(["a" * 30, "risk-averse-investors"]).tobytes())
+
+    @pytest.mark.parametrize("place", [0, 5, 262_000, 262_140, 258_040, 258_050, 3_000_000])
+    def test_it_is_found_wherever_it_stands(self, place: int) -> None:
+        assert looks_secret(b" " * place + KEY.encode() + b" " * 5)
+        assert looks_secret(b"\0" * place + b"tcp://me:hunter2@db/x" + b"\0" * 5)
+
+    def test_where_a_piece_ends_within_a_word_none_begins(self) -> None:
+        assert not looks_secret(b"task-abc-defg-hij-klm " * 60_000)
+
+    def test_random_bytes_are_none(self) -> None:
+        assert not looks_secret(np.random.default_rng(0).bytes(8 << 20))
+
+
+class TestValues:
+    def test_in_any_value_of_any_size(self, tmp_path: Path) -> None:
+        cells = {
+            "nested": "[[[{'a': (KEY,)}]]]",
+            "long_list": "['x' * 50 + str(i) for i in range(60_000)] + [KEY]",
+            "long_dict": "{i: 'v' * 40 for i in range(50_000)} | {49_999: KEY}",
+            "bytes_": "b'z' * (3 << 20) + KEY.encode()",
+            "text": "'z ' * (2 << 20) + KEY",
+            "columns": "pd.DataFrame(np.zeros((2, 300)), columns=[f'c{i}' for i in range(299)] + [KEY])",
+            "category": "pd.Categorical([KEY])",
+            "series_name": "pd.Series([1], name=KEY)",
+            "index_name": "pd.DataFrame({'a': [1]}).rename_axis(KEY)",
+            "fields": "np.zeros(2, dtype=[(KEY, 'i4')])",
+            "texts": "np.array(['a' * len(KEY), KEY] * 5_000)",
+            "few_texts": "np.array(['a' * len(KEY), KEY])",
+            "objects": "np.array([KEY] * 20_000 + ['a'] * 100, object)",
+            "column": "pd.DataFrame({'a': ['b' * 40, KEY, 'c'] * 9_000})",
+            "part": "functools.partial(print, KEY)",
+            "cut": "slice(KEY, None)",
+            "failure": "ValueError(KEY)",
+        }
+        made = "\n".join(f"{name} = {code}" for name, code in cells.items())
+        bundle = make_bundle(
+            tmp_path,
+            "import functools, numpy as np, pandas as pd",
+            f"{PUT}\n{made}\nattrs = pd.DataFrame({{'a': [1]}}); attrs.attrs['k'] = KEY",
+            "def make():\n    z = KEY\n    return lambda: z\nclosure = make()",
+            "safe = pd.DataFrame({'a': ['risk-averse-investors', 'b'] * 9_000})\nnumbers = np.arange(300_000.0)",
+        )
+        assert holders(bundle) == []
+        assert left_out(bundle) == {*cells, "KEY", "attrs", "closure"}
+
+    def test_the_memory_of_numbers_takes_no_time(self, tmp_path: Path) -> None:
+
+        make_history(tmp_path / "store", "import numpy as np", "a = np.random.default_rng(0).random(8 << 20)")
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            head = repo.head().commit
+            assert head is not None
+            entry = repo.tree_at(head).get("a")
+            assert entry is not None
+            begin_s = time.thread_time()
+            assert not value_looks_secret(repo.objects, repo.read_manifest(entry))
+            assert time.thread_time() - begin_s < 0.1  # of 64 MB: none of it is read
+
+
+class TestClasses:
+    def test_a_class_that_holds_one_stays_at_home_with_all_that_needs_it(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path,
+            "import dataclasses, enum",
+            PUT,
+            "class Plain:\n    here = 1\nplain = Plain()",
+            "class Client:\n    key = KEY\nclient = Client()",
+            "class Derived(Client):\n    pass\nderived = [Derived()]",
+            "class Told:\n    __doc__ = KEY",
+            "Sort = enum.Enum('Sort', {'A': KEY})\nsort = Sort.A",
+            "Row = dataclasses.make_dataclass('Row', [('a', str, KEY)])\nrow = Row()",
+            "del client",
+        )
+        assert holders(bundle) == []
+        variables = {"Client", "client", "Derived", "derived", "Told", "Sort", "sort", "Row", "row"}
+        classes = {"class Client", "class Derived", "class Told", "class Sort", "class Row"}
+        assert left_out(bundle) == {"KEY"} | variables | classes
+        with opening.opened(bundle) as found:
+            opening.verify(found)
+            assert {"Plain", "plain"} <= set(found.repo.at("main"))
+
+    def test_who_keeps_a_variable_keeps_its_class(self, tmp_path: Path) -> None:
+
+        make_history(tmp_path / "store", PUT, "class Client:\n    key = KEY\nclient = Client()\nother = Client()")
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
+            assert contents.left_out == ("Client", "KEY", "other")
+            assert vars(contents.repo.at("main")["client"].__class__)["key"] == KEY
+
+
+class TestNames:
+    def test_a_variable_of_such_a_name_stays_at_home_unnamed(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path, PUT, "globals()[KEY] = 1\nn = 2", "del globals()[KEY]", "globals()[KEY] = (i for i in range(3))"
+        )
+        assert holders(bundle) == []
+        assert left_out(bundle) == {"KEY", MASK}
+
+    def test_an_exception_of_such_a_name_is_masked(self, tmp_path: Path) -> None:
+        failed = Output(kind="error", name=KEY, text="x", traceback=(f"\x1b[31m{KEY}\x1b[0m: x", f"\x1b[0;31m{KEY}"))
+        make_study(tmp_path / "store", Ran("n = 1", [failed]))
+        assert holders(bundle_of(tmp_path / "store", tmp_path / "b.agentnb")) == []
+
+    @pytest.mark.parametrize("kind", ["branch", "tag"])
+    def test_a_branch_or_tag_of_such_a_name_is_refused(self, tmp_path: Path, kind: str) -> None:
+        make_study(tmp_path / "store", Ran("n = 1"))
+        with closing(Repository.open(tmp_path / "store")) as repo:
+            head = repo.head().commit
+            assert head is not None
+            (repo.create_branch if kind == "branch" else repo.create_tag)(KEY, head)
+            chosen = exporting.choose(repo, [KEY])
+            with pytest.raises(RefNotFoundError, match=f"the name of a {kind} looks like a secret") as error:
+                exporting.gather(repo, chosen)
+            assert KEY not in str(error.value)
+            assert exporting.gather(repo, chosen, keeps_secrets=True).left_out == ()
+
+
+# -- random keys in random values
+
+_A = string.ascii_letters + string.digits
+_UPPER = string.ascii_uppercase + string.digits
+
+
+def _body(letters: str, least: int, most: int) -> st.SearchStrategy[str]:
+    """Letters by lot: Hypothesis would also draw words that stand in every bundle."""
+    lots = st.tuples(st.integers(least, most), st.integers(0, 2**64))
+    return lots.map(lambda lot: "".join(random.Random(lot[1]).choices(letters, k=lot[0])))
+
+
+_KEYS = st.one_of(
+    _body(_A, 17, 137).map("sk-".__add__),
+    _body(_A, 12, 132).map("sk-proj-".__add__),
+    _body(_A, 36, 136).map("ghp_".__add__),
+    _body(_A, 40, 129).map("github_pat_".__add__),
+    _body(_A, 20, 134).map("glpat-".__add__),
+    _body(_UPPER, 16, 16).map("AKIA".__add__),
+    _body(_A, 35, 136).map("AIza".__add__),
+    _body(_A, 17, 137).map("hf_".__add__),
+    _body(_A, 20, 100).map("xoxb-".__add__),
+    _body(_A, 36, 136).map("npm_".__add__),
+    _body("0123456789abcdef", 32, 32).map("dapi".__add__),
+    _body(_A, 20, 60).map(lambda body: f"eyJhbGciOiJIUzI1NiJ9.{body}.{body}"),
+    _body(_A, 12, 100).map(lambda body: f"postgres://bob:{body}@db/x"),
+    _body(_A, 20, 100).map(lambda body: f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"),
+    _body(_A, 12, 100).map("password=".__add__),
+)
+_PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=30), st.binary(max_size=30))
+
+
+def _within(key: str) -> st.SearchStrategy[object]:
+    """A random value that holds the key somewhere."""
+    words = st.sampled_from(["", "a ", "see: ", "x" * 300 + " ", "\u20ac", "\n"])
+    told = words.map(lambda before: f"{before}{key}")
+    return st.recursive(
+        st.one_of(st.just(key), told, st.just(key.encode()), told.map(str.encode)),
+        lambda below: st.one_of(
+            st.tuples(st.lists(_PLAIN, max_size=300), below, st.lists(_PLAIN, max_size=3)).map(
+                lambda parts: [*parts[0], parts[1], *parts[2]]
+            ),
+            st.tuples(_PLAIN, below),
+            st.tuples(st.text(max_size=5), below).map(lambda pair: {pair[0]: pair[1], "n": 1}),
+            st.just({key: 1}),
+            st.just({key, "b"}),
+        ),
+        max_leaves=4,
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    st.lists(_KEYS, min_size=6, max_size=6, unique=True).flatmap(
+        lambda keys: st.tuples(st.just(keys), st.tuples(*map(_within, keys)))
+    )
+)
+def test_no_key_at_any_place_of_any_value_goes_along(drawn: tuple[list[str], tuple[object, ...]]) -> None:
+    keys, values = drawn
+    with tempfile.TemporaryDirectory() as folder:
+        held = {f"v{number}": value for number, value in enumerate(values)}
+        make_study(Path(folder, "store"), Ran("...", values=held), Ran("n = 1"))
+        bundle = bundle_of(Path(folder, "store"), Path(folder, "b.agentnb"))
+        contents = [content for _, content in everything_in(bundle)]
+        for key in keys:
+            body = max(re.split(r"[^A-Za-z0-9]+", key), key=len).encode()
+            assert len(body) >= 8
+            assert not [one for one in contents if body in one], key
