@@ -328,7 +328,7 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
         if type(target) is uuid.UUID:
             value = state.get("int") if type(state) is dict else None
             if type(value) is not int or not 0 <= value < 1 << 128:
-                raise refuse("a UUID that is none")
+                raise refuse("a UUID without a number")
             object.__setattr__(target, "int", value)
             object.__setattr__(target, "is_safe", uuid.SafeUUID.unknown)
         elif isinstance(target, Part):

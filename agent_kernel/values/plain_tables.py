@@ -418,7 +418,7 @@ def _of_part(part: Part, column: Any) -> Any:
     if _has_days(part):
         memory = column if type(column) is np.ndarray else state[1]
         if type(memory) is not np.ndarray or memory.dtype.kind != ("M" if part.kind == "pandas.DatetimeArray" else "m"):
-            raise refuse("days that are none")
+            raise refuse("days that are stored as something else")
         if isinstance(state[0], Part):
             return pd.Series(memory).dt.tz_localize("UTC").dt.tz_convert(_zone(state[0]))
         return pd.Series(memory, copy=True)

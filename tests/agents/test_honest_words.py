@@ -7,7 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # Frames of the browser are one, by HTML's own word for them; of agents' code there is none.
-_HTML = re.compile(r"sandbox=|allow-scripts|iframe|script-less sandboxed frame|sandboxed frame", re.IGNORECASE)
+_HTML = re.compile(
+    r"sandbox=|Content-Security-Policy|allow-scripts|iframe|script-less sandboxed frame|sandboxed frame", re.IGNORECASE
+)
 
 
 def test_nothing_of_ours_is_called_a_sandbox() -> None:

@@ -68,7 +68,7 @@ MORE = {
     "class of a library": ("import pandas as pd; v = pd.DataFrame", "pandas.DataFrame"),
     "array of pandas": ("import pandas as pd; v = [pd.Categorical(['a'])]", "Categorical"),
     "model": ("from sklearn.linear_model import Ridge; v = Ridge()", "Ridge"),
-    "module of one's own": ("import tests.support as v", "module tests.support"),
+    "module of one's own": ("import tests.support as v", ""),
     "structures": ("import numpy as np; v = np.zeros(2, [('a', 'i4'), ('b', 'O')])", ""),
     "figure": ("import matplotlib.figure; v = matplotlib.figure.Figure()", "Figure"),
     "periods": ("import pandas as pd; v = pd.period_range('2020', periods=2, freq='M')", "PeriodIndex"),
