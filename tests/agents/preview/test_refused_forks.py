@@ -32,6 +32,13 @@ def refused(state: Versioned) -> str:
     return str(caught.value)
 
 
+@pytest.fixture(autouse=True)
+def without_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have loaded a library with threads of its own, for which every fork is refused."""
+    for name in forked_process._POOLS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
 def test_a_thread_that_nobody_knows_is_named_and_the_fork_denied(state: Versioned) -> None:
     gate = threading.Event()
     thread = threading.Thread(target=gate.wait, name="downloader")
