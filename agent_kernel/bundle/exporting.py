@@ -43,7 +43,7 @@ from agent_kernel.repository.refs import (
     encode_record,
     tag_key,
 )
-from agent_kernel.repository.rewrite import Plan, rewrite
+from agent_kernel.repository.rewrite import Plan, rewrite, tips
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
@@ -188,7 +188,7 @@ def _refuse_secret_names(chosen: Chosen) -> None:
 
 def _narrow(above: OverlayStore, chosen: Chosen) -> None:
     """Let the chosen branches and tags be all that there is: no other branch, no session, no reflog, no lease."""
-    doomed = [key for prefix in (b"r/", b"h/", b"g/", b"k/", b"a/", b"w", b"x/") for key in _all(above, prefix)]
+    doomed = [key for prefix in (b"r/", b"h/", b"g/", b"k/", b"a/", b"w", b"x/") for key in all_keys(above, prefix)]
     above.delete_many(doomed)
     stamped = {branch_key(name): Ref(0, at) for name, at in chosen.branches.items()}
     stamped |= {tag_key(name): Ref(0, at) for name, at in chosen.tags.items()}
@@ -198,7 +198,8 @@ def _narrow(above: OverlayStore, chosen: Chosen) -> None:
     above.swap({}, records)
 
 
-def _all(store: Store, prefix: bytes) -> Iterator[bytes]:
+def all_keys(store: Store, prefix: bytes) -> Iterator[bytes]:
+    """All keys that begin so, page by page."""
     after = b""
     while page := store.keys(prefix, after):
         yield from page
@@ -343,14 +344,10 @@ def _masked(value: Any) -> Any:
 def _mask_code(repo: Repository) -> tuple[ObjectId, ...]:
     """Mask all that looks like a secret in what the history says; returns the commits that had some, by their new ids."""
     mask = _Mask(repo)
-    telling = [found for found, commit in repo.history.walk(chosen_tips(repo)) if mask.fields(commit)]
+    telling = [found for found, commit in repo.history.walk(tips(repo)) if mask.fields(commit)]
     mask.flush()
     moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
     return tuple(sorted(moved.get(one, one) for one in telling))
-
-
-def chosen_tips(repo: Repository) -> list[ObjectId]:
-    return list(dict.fromkeys([*repo.branches().values(), *repo.tags().values()]))
 
 
 def _size_of(store: Store, keys: list[bytes]) -> int:
@@ -464,7 +461,7 @@ def _records(contents: Contents) -> dict[bytes, bytes]:
     records[FORMAT] = encode_record(Stamp(0, FORMAT_VERSION))
     store = contents.repo.store
     for run in sorted(_runs(contents)):
-        events = list(_all(store, EVENTS + run.encode() + b"\0"))
+        events = list(all_keys(store, EVENTS + run.encode() + b"\0"))
         records |= store.get_many(events)
     return records
 

@@ -21,7 +21,7 @@ import msgspec
 import zstandard
 
 from agent_kernel.bundle import keys
-from agent_kernel.bundle.exporting import BUNDLE_VERSION, NOTEBOOK
+from agent_kernel.bundle.exporting import BUNDLE_VERSION, NOTEBOOK, all_keys
 from agent_kernel.errors import (
     AgentKernelError,
     BundleError,
@@ -231,15 +231,8 @@ def _said(bundle: OpenBundle, kind: str) -> dict[str, str]:
 
 
 def _refs(store: Store) -> dict[bytes, ObjectId]:
-    found = [key for prefix in (BRANCHES, TAGS) for key in _all(store, prefix)]
+    found = [key for prefix in (BRANCHES, TAGS) for key in all_keys(store, prefix)]
     return {key: decode_record(raw, Ref).commit for key, raw in store.get_many(found).items()}
-
-
-def _all(store: Store, prefix: bytes) -> Iterable[bytes]:
-    after = b""
-    while page := store.keys(prefix, after):
-        yield from page
-        after = page[-1]
 
 
 THEIRS: Final = "their-HEAD"  # the branch under which the HEAD of the other of two is found
@@ -365,7 +358,7 @@ def _fill(source: ArchiveStore, place: Path) -> None:
 
 
 def _found(source: Store, prefix: bytes) -> Mapping[bytes, bytes]:
-    return source.get_many(list(_all(source, prefix)))
+    return source.get_many(list(all_keys(source, prefix)))
 
 
 def copy_objects(source: ArchiveStore, target: Store) -> None:

@@ -315,8 +315,8 @@ class _Slicer:
     def _find_others(self, node: _Node) -> Iterator[_Node]:
         """Cells without which one may not do again what it changed in place without naming it.
 
-        It did so by another name of the same object. That two equal values come to be one object is no change of either,
-        so no commit says which cell brought them together. Or an earlier cell did it, and it was noticed here.
+        It reached the object by another name. A commit does not say which cell made two names share one object, because
+        neither value changes then. Or an earlier cell made the change, and this commit is the first to have it.
         """
         reading = node.reading
         for change in node.commit.changed if node.commit.cell is not None else ():

@@ -211,7 +211,7 @@ class Tracer:
                 self._modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def _dotted(self, node: ast.expr) -> str:
-        """The full name of what an expression names in a module; "" if it is none."""
+        """The full name of what an expression names in a module; "" if it names something else."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)

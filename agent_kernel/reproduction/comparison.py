@@ -32,6 +32,7 @@ from agent_kernel.repository import read_blob, read_face, read_outputs
 from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
+from agent_kernel.storage.overlay import OverlayStore
 from agent_kernel.values import summaries
 from agent_kernel.values.streams import Buffer, Call
 
@@ -80,41 +81,6 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     return "same"
 
 
-# -- two stores read as one
-
-
-class _Joined:
-    """A store that reads what the first has, and else the second. Objects go by their content, so the two never disagree."""
-
-    def __init__(self, first: Store, second: Store) -> None:
-        self._first, self._second = first, second
-
-    @property
-    def url(self) -> str:
-        return self._first.url
-
-    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        wanted = list(keys)
-        found = self._first.get_many(wanted)
-        missing = [key for key in wanted if key not in found]
-        return {**self._second.get_many(missing), **found} if missing else found
-
-    def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
-        return self._first.keys(prefix, after, limit)
-
-    def put_many(self, items: object) -> None:
-        raise NotImplementedError("two stores are only read together")
-
-    def delete_many(self, keys: object) -> None:
-        raise NotImplementedError("two stores are only read together")
-
-    def swap(self, expected: object, new: object, items: object = None) -> bool:
-        raise NotImplementedError("two stores are only read together")
-
-    def close(self) -> None:
-        """Whoever opened the two closes them."""
-
-
 # -- variables
 
 
@@ -158,7 +124,7 @@ class StateComparison:
     _known: dict[tuple[object, ...], Verdict] = field(default_factory=dict[tuple[object, ...], Verdict])
 
     def __post_init__(self) -> None:
-        self.joined = Repository(cast("Store", _Joined(self.fresh.repo.store, self.recorded.repo.store)))
+        self.joined = Repository(OverlayStore(self.fresh.repo.store, self.recorded.repo.store))
         self._left_out = _left_out(self.recorded.repo.store)
 
     def compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
@@ -26,18 +27,20 @@ class OverlayStore:
         self._also = MemoryStore() if also is None else also
         self._above = MemoryStore()
         self._gone: set[bytes] = set()  # keys of the other store that do not count here
+        self._lock = threading.RLock()  # a swap looks and then writes: nobody else writes between the two
 
     @property
     def url(self) -> str:
-        """That of a store in memory: what was changed is nowhere else."""
-        return "memory:"
+        """That of the store below: whoever does not trust its maker does not trust this one either."""
+        return self._below.url
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the values that are there."""
         wanted = list(keys)
-        found = self._above.get_many(wanted)
-        found |= self._below.get_many([key for key in wanted if key not in found and key not in self._gone])
-        return found | self._also.get_many([key for key in wanted if key not in found and key not in self._gone])
+        with self._lock:
+            found = self._above.get_many(wanted)
+            found |= self._below.get_many([key for key in wanted if key not in found and key not in self._gone])
+            return found | self._also.get_many([key for key in wanted if key not in found and key not in self._gone])
 
     def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
         """Show each value that is there; the view is released when `visit` returns."""
@@ -61,13 +64,15 @@ class OverlayStore:
 
     def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
         """Store what is absent."""
-        self._above.put_many({key: value for key, value in items.items() if key not in self.get_many([key])})
+        with self._lock:
+            self._above.put_many({key: value for key, value in items.items() if key not in self.get_many([key])})
 
     def delete_many(self, keys: Iterable[bytes]) -> None:
         """Let the keys count as absent."""
         doomed = set(keys)
-        self._above.delete_many(doomed)
-        self._gone |= doomed
+        with self._lock:
+            self._above.delete_many(doomed)
+            self._gone |= doomed
 
     def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
         """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
@@ -95,15 +100,16 @@ class OverlayStore:
         items: Mapping[bytes, Sequence[Buffer] | Buffer] = NO_ITEMS,
     ) -> bool:
         """Move all keys to `new`, and put `items`, if every key still holds `expected`."""
-        there = self.get_many(expected)
-        if any(there.get(key) != value for key, value in expected.items()):
-            return False
-        self.put_many(items)
-        stays = {key: value for key, value in new.items() if value is not None}
-        self._above.swap({}, stays)
-        self.delete_many(key for key, value in new.items() if value is None)
-        self._gone -= stays.keys()
-        return True
+        with self._lock:
+            there = self.get_many(expected)
+            if any(there.get(key) != value for key, value in expected.items()):
+                return False
+            self.put_many(items)
+            stays = {key: value for key, value in new.items() if value is not None}
+            self._above.swap({}, stays)
+            self.delete_many(key for key, value in new.items() if value is None)
+            self._gone -= stays.keys()
+            return True
 
     def close(self) -> None:
         """Drop the changes. The other store stays open."""

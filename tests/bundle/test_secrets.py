@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.bundle import exporting, opening
 from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
-from agent_kernel.errors import RefNotFoundError
+from agent_kernel.errors import LoadError, RefNotFoundError
 from agent_kernel.repository import Output
 from agent_kernel.session import Repository
 from agent_kernel.values.summaries import MASK, mask_text
@@ -162,7 +162,12 @@ class TestClasses:
         with closing(Repository.open(tmp_path / "store")) as repo:
             contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
             assert contents.left_out == ("Client", "KEY", "other")
-            assert vars(contents.repo.at("main")["client"].__class__)["key"] == KEY
+            exporting.write(contents, tmp_path / "b.agentnb")
+            with pytest.raises(LoadError, match="the class Client"):  # what is being written is not loaded, only read
+                contents.repo.at("main")["client"]
+        made = opening.open_bundle(tmp_path / "b.agentnb", tmp_path, trusts=True)
+        with closing(Repository.open(made.store, create=False)) as repo:
+            assert vars(type(repo.at("main")["client"]))["key"] == KEY
 
 
 class TestNames:
