@@ -397,15 +397,15 @@ def write(
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
             extra |= members.make_members(contents, extra)
             for name in sorted(extra):
-                packer.add(name, [extra[name]], packed=len(extra[name]) <= _MOST_PACKED)
+                packer.add(name, [[extra[name]]], packed=len(extra[name]) <= _MOST_PACKED)
             rows: list[bytes] = []
             packer.add(OBJECTS, _stored(contents, rows, progress))
-            packer.add(INDEX, [b"".join(rows)])
-            packer.add(RECORDS, [msgspec.msgpack.encode(sorted(_records(contents).items()))])
+            packer.add(INDEX, [rows])
+            packer.add(RECORDS, [[msgspec.msgpack.encode(sorted(_records(contents).items()))]])
             manifest = encode_json(describe(contents, plain) | {"members": _members(packer)})
-            packer.add(MANIFEST, [manifest])
+            packer.add(MANIFEST, [[manifest]])
             if sign is not None:
-                packer.add(SIGNATURE, [sign(manifest)])
+                packer.add(SIGNATURE, [[sign(manifest)]])
     except OSError as error:
         import errno
 
@@ -426,18 +426,18 @@ def _members(packer: Packer) -> dict[str, dict[str, object]]:
     return {name: {"sha256": digest, "size": size} for name, (digest, size) in packer.digests.items()}
 
 
-def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) -> Iterator[bytes]:
+def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) -> Iterator[list[bytes]]:
     """The objects as they are stored, checked, several at once; `rows` gets where each lies."""
     place = done = 0
     for part in _batches(contents.keys):
         found = contents.repo.store.get_many(part)
-        joined: list[bytes] = []
+        batch: list[bytes] = []
         for key in part:
             stored = _standing_alone(contents.repo, key, found.get(key))
             rows.append(ROW.pack(key, place, len(stored)))
             place += len(stored)
-            joined.append(stored)
-        yield b"".join(joined)
+            batch.append(stored)
+        yield batch
         done += len(part)
         if progress is not None:
             progress(done, len(contents.keys))

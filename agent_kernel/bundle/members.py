@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -176,7 +177,9 @@ def _with_dependencies(roots: Iterable[str], versions: Mapping[str, str]) -> set
     return found
 
 
+@cache
 def _requirements_of(installed: _Installed, extras: frozenset[str]) -> list[Requirement]:
+    """What a package needs here. Reading what it says takes longer than all else that is found out."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     found: list[Requirement] = []

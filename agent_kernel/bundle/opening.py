@@ -155,7 +155,7 @@ def _check_members(bundle: OpenBundle) -> None:
 def _check_objects(store: ArchiveStore, progress: Progress | None) -> set[bytes]:
     """Compare each object with its id; returns the keys of all."""
     seen: set[bytes] = set()
-    room = max(_LEAST_ALLOWED, _MOST_EXPANSION * len(store.archive.memory))
+    room = max(_LEAST_ALLOWED, _MOST_EXPANSION * store.archive.size)
 
     def visit(key: bytes, view: memoryview) -> None:
         nonlocal room

@@ -2,7 +2,7 @@
 
 Three members are the store. `store/objects` holds all objects one after the other, `store/index` says where each lies, and
 `store/records` is what would change in a store that can be written: branches, tags, HEAD, events. Nothing is unpacked: the
-file is mapped into memory, and the objects that somebody asks for are read where they lie.
+objects that somebody asks for are read where they lie.
 
 A file may come from anywhere, so its directory is checked before anything else: names that lead out of a folder, two members
 in one place, links, members that unpack to far more than they are, more members than any bundle has.
@@ -10,12 +10,12 @@ in one place, links, members that unpack to far more than they are, more members
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import mmap
+import os
 import re
 import stat
 import struct
+import threading
 import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
@@ -45,6 +45,9 @@ _MOST_DIRECTORY: Final = 8 << 20  # bytes
 _MOST_EXPANSION: Final = 1100  # times its size in the file: no member can have more
 _MOST_UNPACKED: Final = 1 << 30  # bytes of all members that are packed
 MOST_TEXT: Final = 64 << 20  # bytes of a member that is read as a whole
+_MOST_INDEX: Final = 512 << 20  # bytes: ten million objects
+_MOST_OBJECT: Final = 1 << 30  # bytes
+_PIECE: Final = 1 << 20  # bytes that are read at once
 _MOST_RECORDS: Final = 1_000_000
 # What a bundle may say of itself as a store. A secret, say, is what tells stores apart that the reader trusts.
 _RECORDS_OF_A_BUNDLE: Final = (b"r/heads/", b"r/tags/", b"e/")
@@ -77,24 +80,52 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
         try:
-            with path.open("rb") as file:
-                if not stat.S_ISREG(path.stat().st_mode):
-                    raise BundleError(str(path), "it is not a regular file")
-                self.memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise BundleError(str(path), "it is not a regular file")
+            self._file = path.open("rb", buffering=0)
         except FileNotFoundError:
             raise BundleError(str(path), "there is no such file") from None
-        except (OSError, ValueError) as error:  # ValueError: it is empty
+        except OSError as error:
             raise BundleError(str(path), f"it cannot be read ({error})") from error
         try:
+            self.size = os.fstat(self._file.fileno()).st_size
             self.members = self._read_directory()
         except BaseException:
-            self.memory.close()
+            self._file.close()
             raise
 
     def close(self) -> None:
-        with contextlib.suppress(BufferError):  # somebody still looks at a part of it
-            self.memory.close()
+        self._file.close()
+
+    def read_at(self, start: int, size: int) -> bytes:
+        """The bytes at this place. The file is not mapped: a reader of mapped memory dies where another program cuts the file off.
+
+        Raises:
+            BundleError: the file does not have so many bytes any more, or cannot be read.
+        """
+        try:
+            found = self._read_at(start, size)
+            while len(found) < size and (more := self._read_at(start + len(found), size - len(found))):
+                found += more
+        except (OSError, ValueError) as error:
+            raise self.refuse(f"it cannot be read ({error})") from error
+        if len(found) < size:
+            raise self.refuse("it was cut off while it was read")
+        return found
+
+    if hasattr(os, "pread"):
+
+        def _read_at(self, start: int, size: int) -> bytes:
+            return os.pread(self._file.fileno(), size, start)
+
+    else:  # Windows
+
+        def _read_at(self, start: int, size: int) -> bytes:
+            with self._lock:
+                self._file.seek(start)
+                return self._file.read(size)
 
     def refuse(self, reason: str) -> BundleError:
         return BundleError(str(self.path), reason)
@@ -102,7 +133,7 @@ class Archive:
     def _read_directory(self) -> dict[str, Member]:
         self._check_directory()
         try:
-            with zipfile.ZipFile(self.path) as opened:
+            with zipfile.ZipFile(self._file) as opened:
                 infos = opened.infolist()
         except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError, UnicodeError) as error:
             raise self.refuse(f"it is not a whole zip file ({error})") from error
@@ -119,15 +150,16 @@ class Archive:
 
     def _check_directory(self) -> None:
         """Look at the end of the file: the directory is read as a whole, so it must not be large."""
-        size = len(self.memory)
-        at = self.memory.rfind(b"PK\x05\x06", max(0, size - _END.size - 0xFFFF))
-        if at < 0 or at + _END.size > size:
+        first = max(0, self.size - _END.size - 0xFFFF - _LOCATOR.size)
+        end = self.read_at(first, self.size - first)
+        at = end.rfind(b"PK\x05\x06")
+        if at < 0 or at + _END.size > len(end):
             raise self.refuse("it is not a zip file")
-        _, _, _, _, count, length, _, _ = _END.unpack_from(self.memory, at)
+        _, _, _, _, count, length, _, _ = _END.unpack_from(end, at)
         if at >= _LOCATOR.size:  # zipfile believes this record wherever it is there
-            mark, _, where, _ = _LOCATOR.unpack_from(self.memory, at - _LOCATOR.size)
-            if mark == b"PK\x06\x07" and where + _END_64.size <= size:
-                *_, count_64, length_64, _ = _END_64.unpack_from(self.memory, where)
+            mark, _, where, _ = _LOCATOR.unpack_from(end, at - _LOCATOR.size)
+            if mark == b"PK\x06\x07" and where + _END_64.size <= self.size:
+                *_, count_64, length_64, _ = _END_64.unpack(self.read_at(where, _END_64.size))
                 count, length = max(count, count_64), max(length, length_64)
         if count > MOST_MEMBERS or length > _MOST_DIRECTORY:
             raise self.refuse(f"it claims {count:,} members, and a bundle has at most {MOST_MEMBERS:,}")
@@ -159,12 +191,14 @@ class Archive:
         if info.file_size > max(info.compress_size, 1024) * _MOST_EXPANSION:
             raise self.refuse(f"{info.filename!r} in it would unpack to {info.file_size:,} bytes")
         at = info.header_offset
-        if at < 0 or at + _LOCAL.size > len(self.memory):
+        if at < 0 or at + _LOCAL.size > self.size:
             raise self.refuse(f"{info.filename!r} lies outside of it")
-        mark, *_, name_size, extra_size = _LOCAL.unpack_from(self.memory, at)
+        mark, *_, name_size, extra_size = _LOCAL.unpack(self.read_at(at, _LOCAL.size))
         start = at + _LOCAL.size + name_size + extra_size
-        name = self.memory[at + _LOCAL.size : at + _LOCAL.size + name_size]
-        if mark != b"PK\x03\x04" or name != info.filename.encode() or start + info.compress_size > len(self.memory):
+        if start + info.compress_size > self.size:
+            raise self.refuse(f"{info.filename!r} does not lie where its directory says")
+        name = self.read_at(at + _LOCAL.size, name_size)
+        if mark != b"PK\x03\x04" or name != info.filename.encode():
             raise self.refuse(f"{info.filename!r} does not lie where its directory says")
         return Member(info.filename, start, info.compress_size, info.file_size, is_packed, info.CRC)
 
@@ -178,12 +212,12 @@ class Archive:
                 raise self.refuse(f"{before!r} and {member.name!r} in it lie in one place")
             end, before = member.start + member.packed, member.name
 
-    def view(self, name: str) -> memoryview:
-        """The bytes of a member that is not packed, where they lie."""
+    def place(self, name: str) -> Member:
+        """Where a member lies that is not packed."""
         member = self._member(name)
         if member.is_packed:
             raise self.refuse(f"{name!r} in it is packed, and must not be")
-        return memoryview(self.memory)[member.start : member.start + member.size]
+        return member
 
     def read(self, name: str, most: int = MOST_TEXT) -> bytes:
         """The bytes of a member.
@@ -196,14 +230,13 @@ class Archive:
             raise self.refuse(f"{name!r} in it has {member.size:,} bytes, and at most {most:,} are read")
         return b"".join(self.pieces(name))
 
-    def pieces(self, name: str) -> Iterable[bytes | memoryview]:
+    def pieces(self, name: str) -> Iterable[bytes]:
         """The bytes of a member, piece by piece, checked against its size and its checksum at the end."""
         member = self._member(name)
-        raw = memoryview(self.memory)[member.start : member.start + member.packed]
         inflate = zlib.decompressobj(-15) if member.is_packed else None
         done = crc = 0
-        for start in range(0, len(raw), 1 << 20):
-            piece: bytes | memoryview = raw[start : start + (1 << 20)]
+        for start in range(0, member.packed, _PIECE):
+            piece = self.read_at(member.start + start, min(_PIECE, member.packed - start))
             if inflate is not None:
                 try:
                     piece = inflate.decompress(piece, max(member.size - done + 1, 1))
@@ -251,9 +284,10 @@ class ArchiveStore:
 
     def _take_up(self) -> None:
         archive = self.archive
-        self._objects, self._index = archive.view(OBJECTS), archive.view(INDEX)
-        if len(self._index) % ROW.size:
-            raise archive.refuse("its index is cut off")
+        self._objects, index = archive.place(OBJECTS), archive.place(INDEX)
+        if index.size % ROW.size or index.size > _MOST_INDEX:
+            raise archive.refuse("its index is cut off" if index.size % ROW.size else "its index is too large")
+        self._index = archive.read_at(index.start, index.size)
         self._count = len(self._index) // ROW.size
         self._records = self._read_records()
         self._names = sorted(self._records)
@@ -284,7 +318,7 @@ class ArchiveStore:
             if key <= before or start != end or key[:1] not in OBJECT_KINDS:
                 raise self.archive.refuse("its index is not in order")
             end, before = start + length, key
-        if end != len(self._objects):
+        if end != self._objects.size:
             raise self.archive.refuse("its index does not fit its objects")
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -293,7 +327,7 @@ class ArchiveStore:
         for key in keys:
             value = self._find(key)
             if value is not None:
-                found[key] = bytes(value)
+                found[key] = value
         return found
 
     def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
@@ -306,21 +340,28 @@ class ArchiveStore:
 
     def present(self, keys: Iterable[bytes]) -> set[bytes]:
         """Return those of the keys that are there."""
-        return {key for key in keys if self._find(key) is not None}
+        return {key for key in keys if self._where(key) is not None or key in self._records}
 
-    def _find(self, key: bytes) -> bytes | memoryview | None:
+    def _find(self, key: bytes) -> bytes | None:
+        where = self._where(key)
+        return self._records.get(key) if where is None else self.archive.read_at(*where)
+
+    def _where(self, key: bytes) -> tuple[int, int] | None:
+        """Where an object lies in the file, and how long it is; None where it is not there."""
         self._check_open()
-        if key[:1] not in OBJECT_KINDS:
-            return self._records.get(key)
+        if len(key) != KEY_SIZE or key[:1] not in OBJECT_KINDS:
+            return None
         at = self._place(key)
         if at == self._count:
             return None
         there, start, length = ROW.unpack_from(self._index, at * ROW.size)
-        if there != key or len(key) != KEY_SIZE:
+        if there != key:
             return None
-        if start + length > len(self._objects):
+        if start + length > self._objects.size:
             raise self.archive.refuse("its index leads out of it")
-        return self._objects[start : start + length]
+        if length > _MOST_OBJECT:
+            raise self.archive.refuse(f"an object in it has {length:,} bytes, which none has")
+        return self._objects.start + start, length
 
     def _place(self, key: bytes) -> int:
         """Where this key stands in the index, or would stand."""
@@ -328,7 +369,7 @@ class ArchiveStore:
         while low < high:
             middle = (low + high) // 2
             at = middle * ROW.size
-            if self._index[at : at + KEY_SIZE].tobytes() < key:
+            if self._index[at : at + KEY_SIZE] < key:
                 low = middle + 1
             else:
                 high = middle
@@ -341,7 +382,7 @@ class ArchiveStore:
         found = [key for key in self._names[start : start + max(limit, 0)] if key.startswith(prefix)]
         at = self._place(max(prefix, after))
         while at < self._count and len(found) < 2 * max(limit, 0):
-            key = self._index[at * ROW.size : at * ROW.size + KEY_SIZE].tobytes()
+            key = self._index[at * ROW.size : at * ROW.size + KEY_SIZE]
             at += 1
             if key > after or not after:
                 if not key.startswith(prefix):
@@ -351,7 +392,7 @@ class ArchiveStore:
 
     def size(self) -> StoreSize:
         """Return the size of the file, and how much there is in it."""
-        nbytes = len(self.archive.memory)
+        nbytes = self.archive.size
         return StoreSize(disk_bytes=nbytes, used_bytes=nbytes, entries=self._count + len(self._records))
 
     def data_version(self) -> int:
@@ -378,8 +419,6 @@ class ArchiveStore:
     def close(self) -> None:
         """Let go of the file."""
         self._closed = True
-        self._objects.release()
-        self._index.release()
         self.archive.close()
 
     def _refuse(self) -> StoreReadOnlyError:
@@ -413,20 +452,26 @@ class Packer:
         finally:
             self._aside.unlink(missing_ok=True)
 
-    def add(self, name: str, pieces: Iterable[Buffer], *, packed: bool = False) -> None:
-        """Add a member. `packed`: it is compressed, and can then only be read as a whole."""
+    def add(self, name: str, batches: Iterable[Sequence[Buffer]], *, packed: bool = False) -> None:
+        """Add a member, from the pieces of each batch. `packed`: it is compressed, and can then only be read as a whole."""
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = (stat.S_IFREG | 0o644) << 16
         info.create_system = 3  # Unix, whatever system this is
         found, size = hashlib.sha256(), 0
+
+        def read(pieces: Sequence[Buffer]) -> None:
+            for piece in pieces:
+                found.update(piece)
+
         # Beside the writing: for large pieces neither of the two holds the interpreter.
         with self._zip.open(info, "w", force_zip64=True) as member, ThreadPoolExecutor(1) as beside:
-            hashed = beside.submit(found.update, b"")
-            for piece in pieces:
+            hashed = beside.submit(read, ())
+            for pieces in batches:
                 hashed.result()
-                hashed = beside.submit(found.update, piece)
-                size += memoryview(piece).nbytes
-                member.write(piece)
+                hashed = beside.submit(read, pieces)
+                for piece in pieces:
+                    size += memoryview(piece).nbytes
+                    member.write(piece)
             hashed.result()
         self.digests[name] = (found.hexdigest(), size)

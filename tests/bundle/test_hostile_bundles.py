@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import resource
 import stat
@@ -446,6 +447,21 @@ def test_a_file_that_is_changed_after_it_was_verified_is_refused(
 
     monkeypatch.setattr(opening, "verify", and_change)
     assert "in it" in refused(bundle, tmp_path / "out")
+
+
+def test_a_file_that_is_cut_off_after_it_was_verified_is_refused(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "study.agentnb"
+    bundle.write_bytes(sound.read_bytes())
+    verified = opening.verify
+
+    def and_cut(found: opening.OpenBundle, *rest: object) -> None:
+        verified(found, *rest)  # type: ignore[arg-type]
+        os.truncate(bundle, found.store.archive.members[OBJECTS].start + 1)
+
+    monkeypatch.setattr(opening, "verify", and_cut)
+    assert "cut off" in refused(bundle, tmp_path / "out")
 
 
 def test_a_large_directory_is_found_in_either_record_of_the_zip(sound: Path, tmp_path: Path) -> None:
