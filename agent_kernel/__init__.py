@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
     from agent_kernel.errors import FileNotWrittenError as FileNotWrittenError
+    from agent_kernel.errors import InvalidRecordError as InvalidRecordError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import KernelStartError as KernelStartError
     from agent_kernel.errors import LoadError as LoadError
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import MoveNotMadeError as MoveNotMadeError
     from agent_kernel.errors import NameNotFoundError as NameNotFoundError
     from agent_kernel.errors import NewerFormatError as NewerFormatError
+    from agent_kernel.errors import NewerRecordError as NewerRecordError
     from agent_kernel.errors import NoModelError as NoModelError
     from agent_kernel.errors import NotAStoreError as NotAStoreError
     from agent_kernel.errors import NotBoundError as NotBoundError
@@ -69,6 +71,9 @@ if TYPE_CHECKING:
     from agent_kernel.errors import PreviewNotAcceptedError as PreviewNotAcceptedError
     from agent_kernel.errors import PreviewRefusedError as PreviewRefusedError
     from agent_kernel.errors import RaceError as RaceError
+    from agent_kernel.errors import RecordAccessError as RecordAccessError
+    from agent_kernel.errors import RecordError as RecordError
+    from agent_kernel.errors import RecordNotFoundError as RecordNotFoundError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
@@ -76,8 +81,10 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RunElsewhereError as RunElsewhereError
     from agent_kernel.errors import RunNotFoundError as RunNotFoundError
     from agent_kernel.errors import RunStateError as RunStateError
+    from agent_kernel.errors import SealedRecordError as SealedRecordError
     from agent_kernel.errors import SessionClosedError as SessionClosedError
     from agent_kernel.errors import SigningKeyError as SigningKeyError
+    from agent_kernel.errors import StaleRecordError as StaleRecordError
     from agent_kernel.errors import StepBusyError as StepBusyError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
@@ -88,6 +95,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import TaskInterruptedError as TaskInterruptedError
     from agent_kernel.errors import TaskPendingError as TaskPendingError
     from agent_kernel.errors import TooLargeError as TooLargeError
+    from agent_kernel.errors import TransitionError as TransitionError
     from agent_kernel.errors import UnknownPriceError as UnknownPriceError
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
@@ -96,6 +104,9 @@ if TYPE_CHECKING:
     from agent_kernel.errors import WithinStepError as WithinStepError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.panels import Panels
+    from agent_kernel.records import Record as Record
+    from agent_kernel.records import Records as Records
+    from agent_kernel.records import migration as migration
     from agent_kernel.repository import Author as Author
     from agent_kernel.repository import Commit as Commit
     from agent_kernel.session import Live as Live
@@ -124,6 +135,7 @@ __all__ = [
     "Events",
     "FileNotWrittenError",
     "FunctionModel",
+    "InvalidRecordError",
     "InvalidRefNameError",
     "KernelStartError",
     "Limits",
@@ -140,6 +152,7 @@ __all__ = [
     "MoveNotMadeError",
     "NameNotFoundError",
     "NewerFormatError",
+    "NewerRecordError",
     "NoModelError",
     "NotAStoreError",
     "NotBoundError",
@@ -151,6 +164,11 @@ __all__ = [
     "PreviewRefusedError",
     "Race",
     "RaceError",
+    "Record",
+    "RecordAccessError",
+    "RecordError",
+    "RecordNotFoundError",
+    "Records",
     "RefExistsError",
     "RefNotFoundError",
     "Repository",
@@ -161,10 +179,12 @@ __all__ = [
     "RunNotFoundError",
     "RunStateError",
     "ScriptedModel",
+    "SealedRecordError",
     "Session",
     "SessionClosedError",
     "SigningKeyError",
     "Snapshot",
+    "StaleRecordError",
     "StepBusyError",
     "StoreError",
     "StoreFullError",
@@ -176,6 +196,7 @@ __all__ = [
     "TaskInterruptedError",
     "TaskPendingError",
     "TooLargeError",
+    "TransitionError",
     "Turn",
     "UnknownPriceError",
     "UnmergedBranchError",
@@ -187,6 +208,7 @@ __all__ = [
     "bind",
     "events",
     "here",
+    "migration",
     "open",
     "pprint_events",
     "preview",
@@ -217,6 +239,7 @@ _HOME = (
     {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")
     | dict.fromkeys(_SESSION, "agent_kernel.session")
+    | dict.fromkeys(("Record", "Records", "migration"), "agent_kernel.records")
     | dict.fromkeys(_AGENTS, "agent_kernel.agents")
     | {"events": "agent_kernel.agents.listing"}  # `agents.events` is the module of their classes
     | dict.fromkeys(("Preview", "preview"), "agent_kernel.agents.preview")  # whose name is the function's too

@@ -12,7 +12,7 @@ from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, UsageProblem
 from agent_kernel.commands.text import clean
 from agent_kernel.errors import SigningKeyError
-from agent_kernel.session.history import person
+from agent_kernel.repository import person
 from agent_kernel.storage.archive import SUFFIX
 
 __all__ = ["key_command"]

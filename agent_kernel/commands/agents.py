@@ -16,7 +16,7 @@ from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Result,
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.commands.text import clean, clean_lines, clock, cut
 from agent_kernel.errors import ModelError
-from agent_kernel.session.history import person
+from agent_kernel.repository import person
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:

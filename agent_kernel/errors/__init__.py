@@ -2,7 +2,7 @@
 
 Subclass for what a handler would do differently, not for each message. An error names the thing, says what is
 known, and offers the next step; it survives pickling, because errors come back from worker processes. Its name is
-`agent_kernel.errors.<its name>` wherever it is written. What only runs of agents raise loads when it is first used.
+`agent_kernel.errors.<its name>` wherever it is written. What only runs of agents and records raise loads when it is first used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
         UnknownPriceError,
         WithinStepError,
     )
+    from agent_kernel.errors.records import (
+        InvalidRecordError,
+        NewerRecordError,
+        RecordAccessError,
+        RecordError,
+        RecordNotFoundError,
+        SealedRecordError,
+        StaleRecordError,
+        TransitionError,
+    )
 
 __all__ = [
     "AgentError",
@@ -42,6 +52,7 @@ __all__ = [
     "CellThreadError",
     "DamagedObjectError",
     "FileNotWrittenError",
+    "InvalidRecordError",
     "InvalidRefNameError",
     "KernelStartError",
     "LoadError",
@@ -55,6 +66,7 @@ __all__ = [
     "MoveNotMadeError",
     "NameNotFoundError",
     "NewerFormatError",
+    "NewerRecordError",
     "NoModelError",
     "NotAStoreError",
     "NotBoundError",
@@ -63,6 +75,9 @@ __all__ = [
     "PreviewNotAcceptedError",
     "PreviewRefusedError",
     "RaceError",
+    "RecordAccessError",
+    "RecordError",
+    "RecordNotFoundError",
     "RefExistsError",
     "RefNotFoundError",
     "RequestError",
@@ -70,8 +85,10 @@ __all__ = [
     "RunElsewhereError",
     "RunNotFoundError",
     "RunStateError",
+    "SealedRecordError",
     "SessionClosedError",
     "SigningKeyError",
+    "StaleRecordError",
     "StepBusyError",
     "StoreError",
     "StoreFullError",
@@ -82,6 +99,7 @@ __all__ = [
     "TaskInterruptedError",
     "TaskPendingError",
     "TooLargeError",
+    "TransitionError",
     "UnknownPriceError",
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
@@ -598,8 +616,8 @@ class UnrelatedHistoriesError(AgentKernelError):
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agent_kernel.errors import agents
+    from agent_kernel.errors import agents, records
 
-    value: object = getattr(agents, name)
+    value: object = getattr(records if hasattr(records, name) else agents, name)
     globals()[name] = value  # the next access skips this function
     return value

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from agent_kernel.commands.text import place_text
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.binding import Binding, Options
-from agent_kernel.repository import Author
-from agent_kernel.session.history import person
+from agent_kernel.repository import Author, person
 
 if TYPE_CHECKING:
     from agent_kernel.commands.scope import Scope

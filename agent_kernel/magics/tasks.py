@@ -47,7 +47,7 @@ from agent_kernel.magics.steps import (
     find_open_step,
     show_events,
 )
-from agent_kernel.session.history import person
+from agent_kernel.repository import person
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from agent_kernel.errors import (
 )
 from agent_kernel.queries.listing import Colours, Listing, colours_of, lay_out, where_stopped
 from agent_kernel.queries.wording import Author, Ref, shorten_line
-from agent_kernel.repository import Commit, ObjectId
-from agent_kernel.session.history import person
+from agent_kernel.repository import Commit, ObjectId, person
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import decode_manifest as decode_manifest
     from agent_kernel.repository.commits import encode as encode
     from agent_kernel.repository.commits import hex_of as hex_of
+    from agent_kernel.repository.commits import person as person
     from agent_kernel.repository.commits import short as short
     from agent_kernel.repository.merge import Conflict as Conflict
     from agent_kernel.repository.merge import TreeMerge as TreeMerge
@@ -109,6 +110,7 @@ __all__ = [
     "encode",
     "hex_of",
     "load_list",
+    "person",
     "pieces_of",
     "plan_cuts",
     "read_blob",
@@ -160,6 +162,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "decode_manifest",
         "encode",
         "hex_of",
+        "person",
         "short",
     ),
     "merge": (

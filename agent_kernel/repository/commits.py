@@ -7,6 +7,7 @@ literals, for the same reason: a kind of commit that this release has not heard 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, NewType
 
 import msgspec
@@ -107,6 +108,7 @@ _COMMIT_KEYS = {
     "chat": "f",
     "folders": "y",
     "document": "v",
+    "records": "q",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -125,6 +127,19 @@ class Author(msgspec.Struct, frozen=True, omit_defaults=True, rename=_AUTHOR_KEY
 
     name: str
     kind: str = "person"  # or "agent"
+
+
+def person() -> Author:
+    """Who sits here, as the system knows them; `AGENT_KERNEL_AUTHOR` overrides it."""
+    import getpass
+
+    name = os.environ.get("AGENT_KERNEL_AUTHOR", "")
+    if not name:
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):  # a container whose user has no entry
+            name = "user"
+    return Author(name)
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True, rename=_CELL_KEYS):
@@ -196,6 +211,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     )
     folders: tuple[str, ...] = ()  # that modules were imported from, beside installed ones and `cwd`
     document: Document | None = None
+    records: ObjectId | None = None  # a tree of records, by collection and id; None: there are none
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

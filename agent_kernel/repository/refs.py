@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
-FORMAT_VERSION: Final = 2  # 2: pages in parts, and all of values that came with them
+FORMAT_VERSION: Final = 3  # 2: pages in parts, and all of values that came with them; 3: records
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes

@@ -32,6 +32,7 @@ from agent_kernel.repository.refs import (
     check_ref_name,
     head_key,
     head_log,
+    refuse_leased,
     refuse_newer,
     set_head,
 )
@@ -168,12 +169,21 @@ class Repository(Naming):
         return self.history.is_ancestor(older, newer)
 
     def publish(
-        self, writer: Writer, commit: Commit, *, head: Head, session: str, message: str, branch: str | None = None
+        self,
+        writer: Writer,
+        commit: Commit,
+        *,
+        head: Head,
+        session: str | None,
+        message: str,
+        branch: str | None = None,
     ) -> ObjectId:
         """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one swap.
 
         Args:
             head: where the session was when the commit was made.
+            session: None: no session makes it. No HEAD moves, no reflog tells of it, and a branch that anybody holds is
+                refused with BranchInUseError.
             branch: a branch to move, or to start, instead of the one HEAD is on.
 
         Raises:
@@ -369,7 +379,7 @@ def _store_empty_tree(writer: Writer) -> ObjectId:
 
 
 def publish(
-    repo: Repository, writer: Writer, commit: Commit, head: Head, session: str, message: str, branch: str | None
+    repo: Repository, writer: Writer, commit: Commit, head: Head, session: str | None, message: str, branch: str | None
 ) -> ObjectId:
     """See `Repository.publish`."""
     target = branch if branch is not None else head.branch
@@ -378,18 +388,25 @@ def publish(
     id = _add_commit(repo, writer, commit)
 
     def build(move: Move) -> None:
-        keys = [EPOCH, FORMAT, head_key(session), HEADS]
+        keys = [EPOCH, FORMAT, HEADS, *([] if session is None else [head_key(session)])]
         move.read(keys if target is None else [*keys, branch_key(target)])
         move.stamp_format()
         _rely(repo, writer, id, commit, move.raw(EPOCH))
-        ref = _expect_unmoved(move, head, session, target, is_new=branch is not None)
-        set_head(move, session, target, id)
+        ref = _expect_unmoved(move, head, session or "", target, is_new=branch is not None)
+        if session is not None:
+            set_head(move, session, target, id)
+        elif target is not None:
+            refuse_leased(move, target)
+            if move.get(HEADS, HeadRecord) is None:
+                set_head(move, "", target, id)
         if target is not None:
             if ref is None:
                 move.enroll()
             move.set(branch_key(target), Ref(move.stamp, id))
-            move.log(target, id, message, session)
-        move.log(head_log(session), id, message, session)
+        if session is not None:
+            if target is not None:
+                move.log(target, id, message, session)
+            move.log(head_log(session), id, message, session)
         move.items = writer.pending()
 
     repo.pointers.change(build)

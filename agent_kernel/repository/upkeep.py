@@ -81,6 +81,8 @@ def references(key: bytes, payload: bytes) -> Iterator[bytes]:
 
 def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
     yield Kind.TREE + commit.tree
+    if commit.records is not None:
+        yield Kind.TREE + commit.records
     if parents:
         yield from (Kind.COMMIT + parent for parent in commit.parents)
     if commit.cell is not None and commit.cell.outputs is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.errors import AgentKernelError, BranchMovedError, DamagedObjectError, SessionClosedError, StoreError
+from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import (
     ASIDE,
     Author,
@@ -31,6 +32,7 @@ from agent_kernel.repository import (
     ObjectId,
     Tree,
     Writer,
+    person,
     short,
 )
 from agent_kernel.session import history, library_state, not_loaded, trust
@@ -55,6 +57,7 @@ from agent_kernel.values.quiet import seldom_collected
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
@@ -126,13 +129,14 @@ class Committing:
         self.id = (living.session if living is not None else session_id) or secrets.token_hex(4)
         self.repo = repo
         self.namespace = namespace
-        self.author = author or history.person()
+        self.author = author or person()
         self.notes: list[str] = []
         self.ignoring = IgnoreList(repo)
         self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
         self.workspace.living.session = self.id
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
+        self._thread = threading.get_ident()
         self._holder = Holder.of_this_process(self.id)
         self._cell: Running | None = None
         # The cells around agents' steps, and how much was done before.
@@ -159,6 +163,7 @@ class Committing:
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
+        SESSIONS.add(self)
 
     def __repr__(self) -> str:
         """`<Session on main at 3f2a91c4, lmdb:///…>`"""
@@ -267,6 +272,30 @@ class Committing:
         uncommitted = self.workspace.compare_with(self._tree, self._carried)
         self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
         return tuple(uncommitted)
+
+    @property
+    def pending(self) -> Pending:
+        """The records of the branch, with what the next commit will change of them."""
+        if self._recorder.pending is None:
+            from agent_kernel.records.lines import Pending
+
+            self._recorder.pending = Pending(self.repo, self)
+        return self._recorder.pending
+
+    @property
+    def is_open(self) -> bool:
+        return not (self._closed or self._given_up)
+
+    def commit_records(self, message: str) -> None:
+        """Commit changed records now. Where a cell runs, or in another thread, they are for the next commit."""
+        self._require_open()
+        if self._cell is None and threading.get_ident() == self._thread and self._has_pending():
+            with uninterrupted():
+                draft = self._own_draft(message or "records changed")
+                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
+
+    def _has_pending(self) -> bool:
+        return self._recorder.pending is not None and bool(self._recorder.pending.rows)
 
     def _require_open(self) -> None:
         # Once the lease is given back, the branch may be another session's to move.
@@ -421,7 +450,7 @@ class Committing:
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.
         looks = only_changes or (self.branch is None and not draft.message)
-        if looks and not staged.entries:
+        if looks and not staged.entries and not self._has_pending():
             self.workspace.accept(staged)
             self._begun = True
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)
@@ -463,7 +492,7 @@ class Committing:
         unloaded = [one for one in self.workspace.describe_load_failures() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
-            if not looks or tree.id != self._tree.id:
+            if not looks or tree.id != self._tree.id or self._has_pending():
                 report = self._record(writer, tree, draft, began, carried)
             else:  # what is new in memory is what the branch holds
                 self._carried = carried
@@ -487,7 +516,8 @@ class Committing:
         if draft.cell is None:
             draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
-        changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents)
+        records = self._has_pending()
+        changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents) or records
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:
@@ -500,7 +530,7 @@ class Committing:
         if carried:
             self._carried_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
-        if changes and draft.kind == "commit" and not (draft.changed or draft.run or draft.other_parents):
+        if changes and draft.kind == "commit" and not (draft.changed or draft.run or draft.other_parents or records):
             self._operations.prolong(before, self._position)  # no more than who shares what was found out
         elif (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
@@ -660,7 +690,8 @@ class Committing:
         reopen: Callable[[], None] | None = getattr(self.repo.store, "reopen_after_fork", None)
         if reopen is not None:
             reopen()
-        self._recorder = LooseRecorder(self.repo, self.id)
+        pending, self._recorder = self._recorder.pending, LooseRecorder(self.repo, self.id)
+        self._recorder.pending = pending
         self._recorder.masks(self.repo.masked_names(), self.namespace)
         self.branch = self.branch or self._base  # else the first commit would start one
 

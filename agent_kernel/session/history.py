@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import sys
@@ -15,6 +14,7 @@ import msgspec
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, NewerFormatError, StoreUnavailableError
 from agent_kernel.repository import (
+    NO_CHAT,
     OF_KERNEL,
     Author,
     Cell,
@@ -38,6 +38,7 @@ from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.summaries import size_text
 
 if TYPE_CHECKING:
+    from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.session.environment import EnvironmentWatch
     from agent_kernel.session.notebooks import Forgotten, NotebookSnapshot, NotebookWatch
@@ -59,6 +60,7 @@ class Draft(msgspec.Struct):
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None
     outputs: Outputs | None = None
+    records: ObjectId | None = None  # of a merge: those of both sides
     undoable: bool = True
     run: str = ""
     step: int | None = None
@@ -74,6 +76,7 @@ class Recorder:
         self._path: tuple[list[str], str] = [], ""
         self._folders: tuple[str, ...] = ()
         self._page: NotebookWatch | None = None
+        self.pending: Pending | None = None  # records that the next commit changes
         self._forgotten: Forgotten | None = None
         self.notebook: Path | None = None  # the file, if there is one
         self.told: NotebookSnapshot | None = None  # its page, as a front end told it last
@@ -101,6 +104,8 @@ class Recorder:
             message=said.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
         )
+        if self.pending is not None:
+            self.pending.rows.clear()
         return id, self.repo.commit_at(id)
 
     def _mask(self, draft: Draft) -> Draft:
@@ -146,7 +151,16 @@ class Recorder:
             chat=draft.chat,
             environment=self._environment_id(writer),
             document=self._document(writer, head),
+            records=self._records(writer, draft, head),
         )
+
+    def _records(self, writer: Writer, draft: Draft, head: Head) -> ObjectId | None:
+        """The records of the commit: they go where the conversation goes, and what is pending comes on top."""
+        base = draft.chat or draft.restores or head.commit
+        root = None if base is None or draft.chat == NO_CHAT else self.repo.commit_at(base).records
+        if draft.records is not None:
+            root = draft.records
+        return root if self.pending is None else self.pending.edited(writer, root)
 
     # What only commits need loads with the first one.
 
@@ -349,17 +363,6 @@ class Growth:
 
 
 # -- which branch a session works on: one writer each, so a second session forks
-
-
-def person() -> Author:
-    """Who sits here, as the system knows them; `AGENT_KERNEL_AUTHOR` overrides it."""
-    name = os.environ.get("AGENT_KERNEL_AUTHOR", "")
-    if not name:
-        try:
-            name = getpass.getuser()
-        except (KeyError, OSError):  # a container whose user has no entry
-            name = "user"
-    return Author(name)
 
 
 def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> tuple[str | None, ObjectId | None, str]:

@@ -421,7 +421,16 @@ class Session(Committing):
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
+        draft.records = self._merge_records(writer, other, choices.since)
         return self._record_joined(writer, outcome.tree, draft, loaded, began)
+
+    def _merge_records(self, writer: Writer, other: ObjectId, since: ObjectId | None) -> ObjectId | None:
+        if self.repo.commit_at(other).records is None:
+            return None
+        from agent_kernel.records.lines import merge
+
+        base = since if since is not None or self.head is None else self.repo.merge_base(self.head, other)
+        return merge(self.repo, writer, base, self.head, other)
 
     def take_step(self, rev: str, run: str) -> Report:
         """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent_kernel import repository
 from agent_kernel.errors import NameNotFoundError
@@ -17,9 +18,15 @@ from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
-    from typing import Self
+    from contextlib import AbstractContextManager
+    from typing import Any, Self
 
+    from pydantic import BaseModel
+
+    from agent_kernel.records.collection import Records
     from agent_kernel.storage import Store
+
+    M = TypeVar("M", bound=BaseModel)
 
 
 class Repository(repository.Repository):
@@ -54,6 +61,43 @@ class Repository(repository.Repository):
     def trust(self) -> None:
         """Let values of this store be loaded, which can run code."""
         trust.register(self)
+
+    def records(
+        self,
+        model: type[M],
+        *,
+        key: str = "id",
+        branch: str | None = None,
+        validators: Sequence[Callable[[Any], object]] = (),
+        secret: bytes | str | None = None,
+        actor: str = "",
+    ) -> Records[M]:
+        """The records of a pydantic model, as a mapping by their ids.
+
+        Args:
+            key: the field that names a record.
+            branch: whose records, for models of the plane `branch`; by default the one that this process works on.
+            validators: each is called with a record before it is stored, and refuses it by raising ValueError or returning False.
+            secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+            actor: who is written down as having made the changes; by default the person who runs the process.
+        """
+        from agent_kernel.records.collection import Records
+
+        return Records(self, model, key=key, branch=branch, validators=tuple(validators), secret=secret, actor=actor)
+
+    def transaction(self, message: str = "") -> AbstractContextManager[None]:
+        """Store all that this thread changes of records within the block together, or nothing of it if the block raises."""
+        from agent_kernel.records.collection import transaction
+
+        return transaction(self, message)
+
+    def close(self) -> None:
+        """Store what records still wait for, and let go of the store."""
+        if "agent_kernel.records.lines" in sys.modules:
+            from agent_kernel.records.lines import flush
+
+            flush(self)
+        super().close()
 
     def at(self, rev: str = "HEAD") -> Snapshot:
         """The variables at a commit, each loaded when it is asked for.

@@ -1,0 +1,88 @@
+"""What records raise."""
+
+from __future__ import annotations
+
+from agent_kernel.errors import AgentKernelError, NotFoundError
+
+
+class RecordError(AgentKernelError):
+    """Catch this to catch everything that records raise on purpose. Nothing was stored then."""
+
+    collection: str
+    id: str
+
+    @property
+    def _what(self) -> str:
+        return f"{self.collection} {self.id!r}"
+
+
+class RecordNotFoundError(RecordError, NotFoundError):
+    """There is no record of this id, or it is another user's."""
+
+    def __str__(self) -> str:
+        return f"there is no {self._what}"
+
+
+class InvalidRecordError(RecordError, ValueError):
+    """A value does not fit the model, or a validator refuses it."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self._what} is not valid: {self.reason}"
+
+
+class TransitionError(RecordError, ValueError):
+    """The status may not change in this way."""
+
+    old: str
+    new: str
+    allowed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        after = f"only {', '.join(self.allowed)} can follow" if self.allowed else "nothing can follow it"
+        return f"{self._what} cannot go from {self.old} to {self.new}: {after}"
+
+
+class StaleRecordError(RecordError):
+    """The record is no longer the one that was expected: somebody changed it meanwhile. Read it again."""
+
+    expected: int  # 0: no record
+    found: int
+
+    def __str__(self) -> str:
+        now = f"is at version {self.found}" if self.found else "is not there"
+        then = f"version {self.expected}" if self.expected else "no such record"
+        return f"{self._what} {now}, and {then} was expected: read it again"
+
+
+class NewerRecordError(RecordError):
+    """A newer release of the program made the record."""
+
+    found: int
+    known: int
+
+    def __str__(self) -> str:
+        return f"{self._what} has schema {self.found}, and this program knows schemas up to {self.known}: update the program"
+
+
+class SealedRecordError(RecordError):
+    """The record is encrypted, and this is not its key; or it should be encrypted, and there is no key."""
+
+    has_key: bool = True
+
+    def __str__(self) -> str:
+        return (
+            f"{self._what} cannot be decrypted with this key"
+            if self.has_key
+            else f"{self._what} is encrypted: open its collection with the key"
+        )
+
+
+class RecordAccessError(RecordError):
+    """Whoever asks may not read or change this record."""
+
+    verb: str = "read"
+
+    def __str__(self) -> str:
+        return f"{self._what} may not be {'read' if self.verb == 'read' else 'changed'} here"

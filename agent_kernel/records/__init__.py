@@ -1,0 +1,31 @@
+"""Typed, validated, watched state on the engine of the history. Modules load when a name of theirs is first used.
+
+`schema` says what a model's record is, `lines` where records lie (on a branch, or beside all branches) and how they change,
+`collection` is what a program holds: `Records`, a mapping of one model. The verbs (workflows, queues, tools …) are small
+classes on `Records`, and write nothing themselves.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.records.collection import Change as Change
+    from agent_kernel.records.collection import Records as Records
+    from agent_kernel.records.collection import Subscription as Subscription
+    from agent_kernel.records.schema import Record as Record
+    from agent_kernel.records.schema import migration as migration
+
+__all__ = ["Change", "Record", "Records", "Subscription", "migration"]
+
+_HOMES = {"collection": ("Change", "Records", "Subscription"), "schema": ("Record", "migration")}
+_HOME = {name: f"agent_kernel.records.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value

@@ -1,0 +1,694 @@
+"""`Records`: the records of one model as a mapping, with compare-and-swap, time to live, history, watching and users.
+
+Every change is one call of `Line.change`, which calls its function again where somebody else was faster. So what is checked in
+such a function (the version that was expected, the transition, the owner) holds at the moment of storing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import fnmatch
+import functools
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
+
+import msgspec
+from pydantic import BaseModel
+
+from agent_kernel.errors import (
+    InvalidRecordError,
+    RecordNotFoundError,
+    StaleRecordError,
+    StoreUnavailableError,
+)
+from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
+from agent_kernel.records.schema import Schema, Validator
+from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
+
+if TYPE_CHECKING:
+    from agent_kernel.records.sealing import Seal
+
+__all__ = ["Change", "Records", "Subscription", "transaction"]
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"
+Order: TypeAlias = "str | Callable[[Any], Any]"
+
+_POLL_S: Final = 0.2
+_MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
+_ANY: Final = "*"
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """What a record was before and after a change; None where it was not there."""
+
+    id: str
+    old: T | None
+    new: T | None
+    version: int
+    time_ns: int
+    actor: str = ""
+    commit: str = ""  # 64 digits, where the change is part of a commit
+
+
+class Records(Mapping[str, M]):
+    """The records of one model. Safe from several threads, coroutines and processes.
+
+    >>> import agent_kernel as ak
+    >>> class Note(ak.Record):
+    ...     text: str
+    >>> notes = ak.open("memory:").records(Note)
+    >>> _ = notes.put(Note(id="a", text="draft"))
+    >>> notes.update("a", text="final").text
+    'final'
+    >>> [(change.version, change.new.text) for change in notes.history("a")]
+    [(2, 'final'), (1, 'draft')]
+    """
+
+    def __init__(
+        self,
+        repo: Repository,
+        model: type[M],
+        *,
+        key: str = "id",
+        branch: str | None = None,
+        validators: tuple[Validator, ...] = (),
+        secret: bytes | str | None = None,
+        actor: str = "",
+        index: Callable[[M], str | None] | None = None,
+        at: ObjectId | None = None,
+        time_ns: int | None = None,
+    ) -> None:
+        self.repo = repo
+        self.schema: Schema[M] = Schema(model, key=key, validators=validators)
+        self._branch = branch
+        self._actor = actor
+        self._index = index
+        self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
+        self._time_ns = time_ns  # of the store's plane: the moment that is looked at
+        self._given = {"key": key, "branch": branch, "validators": validators, "actor": actor, "index": index}
+        self._seal: Seal | None = None
+        if secret is not None:
+            from agent_kernel.records.sealing import Seal
+
+            self._seal = secret if isinstance(secret, Seal) else Seal(secret)
+
+    def __repr__(self) -> str:
+        return f"<Records of {self.schema.collection} in {self.repo.store.url}>"
+
+    def _repr_html_(self) -> str:
+        """A table, in a notebook."""
+        from agent_kernel.records.tables import as_table
+
+        return as_table(self.schema.collection, list(self.values()))
+
+    # -- reading
+
+    def __getitem__(self, id: str) -> M:
+        """The record.
+
+        Raises:
+            RecordNotFoundError: there is none. NewerRecordError, SealedRecordError: it cannot be read.
+        """
+        return self.require(id)
+
+    def require(self, id: str, *, user: str = "") -> M:
+        """The record, where it is this user's; raises RecordNotFoundError else."""
+        found: M | None = self.get(id, user=user)
+        if found is None:
+            raise RecordNotFoundError(self.schema.collection, id)
+        return found
+
+    def get(self, id: str, default: Any = None, *, user: str = "") -> Any:
+        """The record, or `default` where there is none, or it is another user's."""
+        row = self._row(id)
+        return default if row is None or not _is_of(row, user) else self.load(row, id)
+
+    def version(self, id: str) -> int:
+        """How often the record was changed; 0: it is not there. `expect` takes this number."""
+        row = self._row(id)
+        return 0 if row is None else row.version
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self._row(id) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for id, _ in self._rows())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._rows())
+
+    def find(
+        self,
+        pattern: str = _ANY,
+        *,
+        where: Where | None = None,
+        order: Order | None = None,
+        limit: int | None = None,
+        user: str = "",
+    ) -> list[M]:
+        """The records whose ids fit a pattern as file names do (`run-*`).
+
+        Args:
+            where: values that fields have, or a function that says whether a record is wanted.
+            order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids.
+        """
+        wanted = _compiled(where)
+        fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
+        found: list[M] = []
+        enough = limit if order is None else None
+        for id, row in self._rows():
+            if (fits is None or fits(id)) and _is_of(row, user):
+                record = self.load(row, id)
+                if wanted(record):
+                    found.append(record)
+                    if enough is not None and len(found) >= enough:
+                        break
+        if isinstance(order, str):
+            field = order.removeprefix("-")
+            found.sort(key=lambda record: getattr(record, field), reverse=order.startswith("-"))
+        elif order is not None:
+            found.sort(key=order)
+        return found[:limit]
+
+    def history(self, id: str) -> Iterator[Change[M]]:
+        """What happened to a record, the newest change first."""
+        newer: Version | None = None
+        for version in self.line().history(self._key(id)):
+            if newer is not None:
+                yield self._change_between(id, version, newer)
+            newer = version
+        if newer is not None:
+            yield self._change_between(id, None, newer)
+
+    def _change_between(self, id: str, old: Version | None, new: Version) -> Change[M]:
+        before, after = (None if one is None or one.row is None else self.load(one.row, id) for one in (old, new))
+        row = new.row or (old.row if old is not None else None)
+        number = 0 if row is None else row.version + (new.row is None)
+        return Change(id, before, after, number, new.time_ns, new.actor, new.commit)
+
+    def at(self, ref: str | float) -> Records[M]:
+        """The records as they were at a commit, or (of the store's plane) at a time in seconds since 1970. They are only read.
+
+        Raises:
+            RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+        """
+        if isinstance(ref, str):
+            commit = self.repo.resolve(ref)
+            moment = self.repo.commit_at(commit).time_ns
+        else:
+            commit, moment = None, int(ref * 1e9)
+            if self.schema.plane == "branch":
+                raise ValueError("records of a branch are looked at by a commit, and not by a time")
+        return Records(self.repo, self.schema.model, at=commit, time_ns=moment, secret=self._seal, **self._given)  # type: ignore[arg-type]
+
+    # -- changing
+
+    def put(
+        self,
+        record: M,
+        *,
+        expect: int | None = None,
+        ttl_s: float | None = None,
+        user: str = "",
+        merge: bool = False,
+    ) -> M:
+        """Store a record, new or in the place of the one that has its id.
+
+        Args:
+            expect: the version that must be there (0: none); by default whatever is there.
+            ttl_s: seconds after which it is gone; by default as the model says.
+            user: whose it is. Another user's record of this id is not there for them, and cannot be overwritten.
+            merge: set the fields that were given to this one, and leave the others of the stored one as they are.
+
+        Returns:
+            The record as it is stored.
+
+        Raises:
+            InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
+            RecordNotFoundError: it is another user's.
+        """
+        id = self.schema.id_of(record)
+
+        def build(before: M | None) -> M:
+            if not merge or before is None:
+                return record
+            return before.model_copy(update={name: getattr(record, name) for name in record.model_fields_set})
+
+        return self._store(id, build, expect, ttl_s, user, "put")
+
+    def update(
+        self,
+        id: str,
+        change: Callable[[M], M | None] | None = None,
+        /,
+        *,
+        expect: int | None = None,
+        ttl_s: float | None = None,
+        user: str = "",
+        **fields: object,
+    ) -> M:
+        """Change a record that is there: set fields, or call a function with a copy, which it changes or returns another of.
+
+        The function is called again where somebody else changed the record meanwhile.
+
+        Raises:
+            RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
+        """
+        unknown = fields.keys() - self.schema.model.model_fields.keys()
+        if unknown:
+            raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
+
+        def build(before: M | None) -> M:
+            if before is None:
+                raise RecordNotFoundError(self.schema.collection, id)
+            after = before.model_copy(update=fields, deep=True)
+            return after if change is None else change(after) or after
+
+        return self._store(id, build, expect, ttl_s, user, "update")
+
+    def delete(self, id: str, *, expect: int | None = None, user: str = "") -> bool:
+        """Delete a record; whether it was there. Its history stays.
+
+        Raises:
+            StaleRecordError: it is not at the version that was expected.
+        """
+        key = self._key(id)
+
+        def build(edit: Edit) -> bool:
+            row = _living(edit.get(key))
+            if row is None or not _is_of(row, user):
+                return False
+            self._expect(id, row, expect)
+            edit.set(key, None)
+            self._reindex(edit, id, self.load(row, id), None)
+            return True
+
+        return self._write(build, f"{self.schema.collection}: delete {id}", 0.0)
+
+    def purge(self) -> int:
+        """Delete the records whose time is over; how many. They count as gone before."""
+        now = time.time_ns()
+        found = [key for key, raw in self.line().scan(self.prefix) if decode_row(raw).is_gone(now)]
+
+        def build(edit: Edit) -> int:
+            count = 0
+            for key in found:
+                row = edit.get(key)
+                if row is not None and row.is_gone(now):
+                    edit.set(key, None)
+                    self._reindex(edit, key.rpartition("\0")[2], self.load(row, key.rpartition("\0")[2]), None)
+                    count += 1
+            return count
+
+        return self._write(build, f"{self.schema.collection}: purge", 0.0) if found else 0
+
+    def _store(
+        self,
+        id: str,
+        build: Callable[[M | None], M],
+        expect: int | None,
+        ttl_s: float | None,
+        user: str,
+        verb: str,
+    ) -> M:
+        key = self._key(id)
+        waits = [self.schema.coalesce_s]
+
+        def change(edit: Edit) -> M:
+            row = edit.get(key)
+            there = _living(row)
+            if there is not None and not _is_of(there, user):
+                raise RecordNotFoundError(self.schema.collection, id)
+            self._expect(id, there, expect)
+            before = None if there is None else self.load(there, id)
+            record = self.schema.check(build(before), before)
+            if self.schema.id_of(record) != id:
+                raise InvalidRecordError(self.schema.collection, id, "a record keeps its id: put it under the new one")
+            if self.schema.changes_status(record, before):
+                waits[0] = 0.0
+            edit.set(key, self._new_row(id, key, record, row, ttl_s, user or ("" if there is None else there.user)))
+            self._reindex(edit, id, before, record)
+            return record
+
+        message = f"{self.schema.collection}: {verb} {id}"
+        if waits[0]:  # whether its status changes, only the change itself finds out
+            before, after = self._peek(change)
+            waits[0] = 0.0 if before is None or self.schema.changes_status(after, before) else waits[0]
+        return self._write(change, message, waits[0])
+
+    def _peek(self, change: Callable[[Edit], M]) -> tuple[M | None, M]:
+        edit = Edit(self.line().read)
+        after = change(edit)
+        row = _living(next((decode_row(raw) for raw in edit.seen.values() if raw is not None), None))
+        return (None if row is None else self.load(row, self.schema.id_of(after))), after
+
+    def _new_row(self, id: str, key: str, record: M, before: Row | None, ttl_s: float | None, user: str) -> Row:
+        document, is_packed = self.schema.dump(record)
+        if self._seal is not None:
+            document = self._seal.close(document, key)
+        now = time.time_ns()
+        ttl_s = self.schema.ttl_s if ttl_s is None else ttl_s
+        line = self.line()
+        last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
+        return Row(
+            version=last + 1,
+            time_ns=max(now, before.time_ns + 1 if before is not None else 0),
+            actor=self._author.name,
+            expires_ns=0 if ttl_s is None else now + int(ttl_s * 1e9),
+            schema=self.schema.version,
+            user=user,
+            is_packed=is_packed,
+            is_sealed=self._seal is not None,
+            document=document,
+        )
+
+    def _expect(self, id: str, row: Row | None, expect: int | None) -> None:
+        found = 0 if row is None else row.version
+        if expect is not None and expect != found:
+            raise StaleRecordError(self.schema.collection, id, expect, found)
+
+    def _reindex(self, edit: Edit, id: str, before: M | None, after: M | None) -> None:
+        if self._index is None:
+            return
+        old, new = (None if one is None else self._index(one) for one in (before, after))
+        if old != new:
+            for entry, value in ((old, None), (new, id.encode())):
+                if entry is not None:
+                    edit.index[self._index_key(entry)] = value
+
+    def _index_key(self, entry: str) -> bytes:
+        return f"{self.schema.collection}\0{entry}".encode()
+
+    def first(self, prefix: str, limit: int = 1) -> list[str]:
+        """The ids of the first records in the order of the index, whose entries begin so."""
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        return [value.decode() for _, value in line.find(self._index_key(prefix), limit)]
+
+    def count(self, prefix: str) -> int:
+        """How many entries of the index begin so."""
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        return line.count(self._index_key(prefix))
+
+    # -- watching
+
+    def watch(self, pattern: str, call: Callable[[Change[M]], object]) -> Subscription:
+        """Call a function for each change of a record whose id fits, in this process at once, by others within a second.
+
+        What a checkout makes of a record is a change too. An error in the function goes to the log, and the next change is
+        told all the same. Close what this returns to end it.
+        """
+        return Subscription(self, pattern, call)
+
+    # -- where they lie
+
+    @property
+    def _author(self) -> Author:
+        return Author(self._actor) if self._actor else _person()
+
+    def line(self) -> Line:
+        """Where they lie."""
+        if self._past is not None:
+            return self._past
+        if self.schema.plane == "store":
+            return _store_line(self.repo)
+        return line_of(self.repo, self._branch, self._author)
+
+    @property
+    def prefix(self) -> str:
+        """How the keys of their rows begin."""
+        return f"{self.schema.collection}\0"
+
+    def _key(self, id: str) -> str:
+        key = self.prefix + id
+        if "\0" in id or not id:
+            raise InvalidRecordError(self.schema.collection, id, "an id is text without NUL")
+        try:
+            size = len(key.encode())
+        except UnicodeEncodeError:
+            raise InvalidRecordError(self.schema.collection, ascii(id), "an id is text that UTF-8 can hold") from None
+        if size > _MOST_ID:
+            raise InvalidRecordError(self.schema.collection, id[:20] + "…", f"its id has more than {_MOST_ID} bytes")
+        return key
+
+    def _row(self, id: str) -> Row | None:
+        key = self._key(id)
+        if self._time_ns is not None and self._past is None:
+            return self._row_then(key, self._time_ns)
+        edit = _EDIT.get()
+        line = self.line()
+        if edit is not None and edit.line is line:
+            return _living(edit.edit.get(key))
+        raw = line.read([key]).get(key)
+        return None if raw is None else _living(decode_row(raw))
+
+    def _row_then(self, key: str, time_ns: int) -> Row | None:
+        for version in self.line().history(key):
+            if version.time_ns <= time_ns:
+                return version.row
+        return None
+
+    def _rows(self) -> Iterator[tuple[str, Row]]:
+        now, start = time.time_ns(), len(self.prefix)
+        if self._time_ns is not None and self._past is None:
+            for id in self._ids_ever():
+                row = self._row_then(self.prefix + id, self._time_ns)
+                if row is not None:
+                    yield id, row
+            return
+        for key, raw in _overlaid(self.line(), self.prefix):
+            row = decode_row(raw)
+            if not row.is_gone(now):
+                yield key[start:], row
+
+    def _ids_ever(self) -> list[str]:
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        start = len(self.prefix)
+        return sorted({key[start:] for key in line.keys_ever(self.prefix)})
+
+    def load(self, row: Row, id: str) -> M:
+        """The record that a row holds."""
+        from agent_kernel.errors import SealedRecordError
+
+        if not row.is_sealed:
+            return self.schema.load(row, id)
+        if self._seal is None:
+            raise SealedRecordError(self.schema.collection, id, has_key=False)
+        opened = self._seal.open(row.document, self.prefix + id)
+        if opened is None:
+            raise SealedRecordError(self.schema.collection, id)
+        return self.schema.load(row, id, opened)
+
+    def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
+        line = self.line()
+        if self._time_ns is not None and self._past is None:
+            from agent_kernel.errors import StoreReadOnlyError
+
+            raise StoreReadOnlyError(self.repo.store.url, "these records are those of a past moment")
+        within = _EDIT.get()
+        if within is not None:
+            return within.take(line, build, message)
+        result = line.change(build, message, wait_s)
+        _tell(self.repo)
+        return result
+
+
+_person = functools.cache(person)
+
+
+def _living(row: Row | None) -> Row | None:
+    return None if row is None or row.is_gone(time.time_ns()) else row
+
+
+def _is_of(row: Row, user: str) -> bool:
+    return not user or not row.user or row.user == user
+
+
+def _compiled(where: Where | None) -> Callable[[Any], object]:
+    if where is None:
+        return lambda record: True
+    if callable(where):
+        return where
+    wanted = dict(where)
+    return lambda record: all(getattr(record, name, _compiled) == value for name, value in wanted.items())
+
+
+def _store_line(repo: Repository) -> StoreLine:
+    """One for a repository, so that what waits in it is seen by all."""
+    line: StoreLine = repo.__dict__.get("_store_line") or repo.__dict__.setdefault("_store_line", StoreLine(repo))
+    return line
+
+
+# -- several changes as one
+
+
+class _Transaction:
+    def __init__(self, message: str) -> None:
+        self.line: Line | None = None
+        self.edit = Edit(lambda keys: {})
+        self.message = message
+
+    def take(self, line: Line, build: Callable[[Edit], T], message: str) -> T:
+        if self.line is None:
+            self.line, self.edit = line, Edit(line.read)
+        elif self.line is not line and not _is_same_line(self.line, line):
+            raise ValueError(
+                "one transaction changes records of the branch, or those beside all branches, and not both"
+            )
+        self.message = self.message or message
+        return build(self.edit)
+
+
+def _is_same_line(one: Line, other: Line) -> bool:
+    return (
+        type(one) is type(other) and one.repo is other.repo and getattr(one, "branch", 0) == getattr(other, "branch", 0)
+    )
+
+
+_EDIT: contextvars.ContextVar[_Transaction | None] = contextvars.ContextVar("agent_kernel_records_edit", default=None)
+
+
+@contextmanager
+def transaction(repo: Repository, message: str = "") -> Generator[None]:
+    """See `Repository.transaction`.
+
+    Raises:
+        StoreUnavailableError: somebody else changed one of the records that were read in it. Nothing was stored; do it again.
+    """
+    outer = _EDIT.get()
+    if outer is not None:
+        yield
+        return
+    mine = _Transaction(message)
+    token = _EDIT.set(mine)
+    try:
+        yield
+    finally:
+        _EDIT.reset(token)
+    if mine.line is None:
+        return
+    edit = mine.edit
+
+    def build(now: Edit) -> None:
+        now.fetch(list(edit.seen))
+        if any(now.seen[key] != raw for key, raw in edit.seen.items()):
+            raise StoreUnavailableError(
+                repo.store.url, "records that the transaction read were changed meanwhile: do it again"
+            )
+        now.new.update(edit.new)
+        now.index.update(edit.index)
+
+    mine.line.change(build, mine.message)
+    _tell(repo)
+
+
+def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
+    from agent_kernel.repository import encode
+
+    within = _EDIT.get()
+    if within is None or within.line is None or not _is_same_line(within.line, line):
+        yield from line.scan(prefix)
+        return
+    found = dict(line.scan(prefix))
+    for key, row in within.edit.new.items():
+        if key.startswith(prefix):
+            found.pop(key, None)
+            if row is not None:
+                found[key] = encode(row)
+    yield from sorted(found.items())
+
+
+# -- watching
+
+_WATCHERS: Final[set[Subscription]] = set()
+
+
+def _tell(repo: Repository) -> None:
+    for watcher in list(_WATCHERS):
+        if watcher.records.repo is repo:
+            watcher.look()
+
+
+class Subscription:
+    """A function that is called for changes, until it is closed."""
+
+    def __init__(self, records: Records[Any], pattern: str, call: Callable[[Change[Any]], object]) -> None:
+        self.records = records
+        self._fits = re.compile(fnmatch.translate(pattern)).match
+        self._call = call
+        self._lock = threading.RLock()
+        self._mark: object = None
+        self._known = self._read()
+        self._closed = threading.Event()
+        _WATCHERS.add(self)
+        self._thread = threading.Thread(target=self._poll, name="agent_kernel-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Call it no more."""
+        self._closed.set()
+        _WATCHERS.discard(self)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * _POLL_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _poll(self) -> None:
+        import logging
+
+        while not self._closed.wait(_POLL_S):
+            try:
+                self.look()
+            except Exception:  # the store may be gone for a moment, or for good: the next look says
+                logging.getLogger(__name__).debug("records could not be looked at", exc_info=True)
+
+    def _read(self) -> dict[str, bytes]:
+        records = self.records
+        line, prefix = records.line(), records.prefix
+        self._mark = line.mark()
+        rows = ((key[len(prefix) :], raw) for key, raw in line.scan(prefix))
+        return {id: raw for id, raw in rows if self._fits(id)}
+
+    def look(self) -> None:
+        """Tell what changed since the last look."""
+        with self._lock:
+            if self._closed.is_set() or self.records.line().mark() == self._mark:
+                return
+            before, self._known = self._known, self._read()
+            after = self._known
+            for id in sorted(before.keys() | after.keys()):
+                if before.get(id) != after.get(id):
+                    self._tell(id, before.get(id), after.get(id))
+
+    def _tell(self, id: str, old: bytes | None, new: bytes | None) -> None:
+        import logging
+
+        try:
+            rows = [None if raw is None else decode_row(raw) for raw in (old, new)]
+            was, now = (None if row is None else self.records.load(row, id) for row in rows)
+            row = rows[1] or rows[0]
+            assert row is not None
+            version = row.version + (rows[1] is None)
+            commit = _commit_of(self.records)
+            moment = row.time_ns if rows[1] is not None else time.time_ns()
+            self._call(Change(id, was, now, version, moment, row.actor, commit))
+        except Exception:  # of the function, which is not ours
+            logging.getLogger(__name__).exception("a function that watches %s raised", self.records.schema.collection)
+
+
+def _commit_of(records: Records[Any]) -> str:
+    line = records.line()
+    found = line.tip() if isinstance(line, BranchLine) else None
+    return "" if found is None else hex_of(found)

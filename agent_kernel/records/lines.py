@@ -1,0 +1,578 @@
+"""Where records lie, and how they change.
+
+There are two places. Records of the plane `branch` are a tree of their own in each commit: a checkout, a rollback and a merge
+take them along with the variables. Records of the plane `store` lie beside all branches, a key for each, and no checkout
+touches them: a task that is done stays done. Both change in the same way: a function reads rows from an `Edit` and sets others,
+and where somebody else was faster it is called again. So a verb is written as if it were alone.
+
+While a session of this process is on a branch, changes of records go into its next commit: variables and records are one
+state. Otherwise each change is a commit of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import random
+import threading
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from agent_kernel.errors import BranchMovedError, RefNotFoundError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.records.sessions import SESSIONS, LiveBranch
+from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
+from agent_kernel.repository.blobs import digest_pieces, plan_cuts, store_blob
+from agent_kernel.repository.commits import decode_entry, encode
+from agent_kernel.repository.refs import Ref, branch_key
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository, Tree, Writer
+
+__all__ = ["BranchLine", "Edit", "Line", "PastLine", "Pending", "Row", "StoreLine", "Version", "flush", "line_of"]
+
+T = TypeVar("T")
+
+ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
+PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
+INDEX: Final = b"n/i/"  # what a collection finds records by
+_ATTEMPTS: Final = 1_000
+_PATIENCE_S: Final = 0.004
+_INLINE: Final = 4_096  # bytes of a row that lies in the tree itself
+_PAGE: Final = 1_000
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A record as it is stored."""
+
+    version: int  # 1 for the first; each change adds one
+    time_ns: int
+    actor: str = ""
+    expires_ns: int = 0  # 0: never
+    schema: int = 1
+    user: str = ""
+    is_packed: bool = False
+    is_sealed: bool = False  # with the key of its collection
+    document: bytes = b""  # JSON
+
+    def is_gone(self, now_ns: int) -> bool:
+        return 0 < self.expires_ns <= now_ns
+
+
+_ROW: Final = msgspec.msgpack.Decoder(Row)
+
+
+def decode_row(raw: bytes) -> Row:
+    return _ROW.decode(raw)
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What a record was from one change to the next; `row` is None where it was deleted."""
+
+    row: Row | None
+    time_ns: int
+    actor: str = ""
+    commit: str = ""  # 64 digits; "" for records of the store's plane
+
+
+class Edit:
+    """One attempt to change rows. It sees its own changes."""
+
+    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
+        self._read = read
+        self.seen: dict[str, bytes | None] = {}
+        self.new: dict[str, Row | None] = {}
+        self.index: dict[bytes, bytes | None] = {}
+
+    def fetch(self, keys: Sequence[str]) -> None:
+        """Read several rows at once; `get` then has them."""
+        missing = [key for key in keys if key not in self.seen]
+        found: Mapping[str, bytes] = self._read(missing) if missing else {}
+        self.seen.update((key, found.get(key)) for key in missing)
+
+    def get(self, key: str) -> Row | None:
+        if key in self.new:
+            return self.new[key]
+        self.fetch([key])
+        raw = self.seen[key]
+        return None if raw is None else decode_row(raw)
+
+    def set(self, key: str, row: Row | None) -> None:
+        self.new[key] = row
+
+
+class Line(ABC):
+    """Rows by key, `collection NUL id`. Safe to use from several threads."""
+
+    is_readonly: bool = False
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self._lock = threading.RLock()
+        self._waiting: dict[str, Row | None] = {}
+        self._waiting_index: dict[bytes, bytes | None] = {}
+        self._due: threading.Timer | None = None
+
+    def read(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The rows that are there, encoded."""
+        with self._lock:
+            found = self._stored(keys)
+            for key in self._waiting.keys() & set(keys):
+                row = self._waiting[key]
+                found.pop(key, None)
+                if row is not None:
+                    found[key] = encode(row)
+            return found
+
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Keys and rows, in order of the keys."""
+        with self._lock:
+            waiting = {key: row for key, row in self._waiting.items() if key.startswith(prefix)}
+        if not waiting:
+            yield from self._scan(prefix)
+            return
+        found = dict(self._scan(prefix))
+        for key, row in waiting.items():
+            found.pop(key, None)
+            if row is not None:
+                found[key] = encode(row)
+        yield from sorted(found.items())
+
+    def change(self, build: Callable[[Edit], T], message: str = "", wait_s: float = 0.0) -> T:
+        """Make the changes that `build` sets, all or none; it is called again where somebody else was faster.
+
+        Args:
+            wait_s: seconds that the changes may wait for others, to be stored with them. Readers of this process see them at once.
+        """
+        with self._lock:
+            if wait_s > 0:
+                edit = Edit(self.read)
+                result = build(edit)
+                self._waiting.update(edit.new)
+                self._waiting_index.update(edit.index)
+                self._store_soon(wait_s)
+                return result
+            return self._change(lambda edit: self._with_waiting(edit, build), message, self._settled)
+
+    def flush(self) -> None:
+        """Store what waits."""
+        with self._lock:
+            if self._waiting:
+                self._change(lambda edit: self._with_waiting(edit, lambda _: None), "", self._settled)
+
+    def _with_waiting(self, edit: Edit, build: Callable[[Edit], T]) -> T:
+        edit.fetch(list(self._waiting))
+        for key, row in self._waiting.items():
+            before = edit.get(key)
+            if row is not None and before is not None and row.version <= before.version:
+                row = msgspec.structs.replace(row, version=before.version + 1)
+            edit.set(key, row)
+        edit.index.update(self._waiting_index)
+        return build(edit)
+
+    def _settled(self) -> None:
+        self._waiting.clear()
+        self._waiting_index.clear()
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _store_soon(self, wait_s: float) -> None:
+        if self._due is None:
+            _UNSTORED.add(self)
+            self._due = threading.Timer(wait_s, self._store_what_is_due)
+            self._due.daemon = True
+            self._due.start()
+
+    def _store_what_is_due(self) -> None:
+        with self._lock:
+            self._due = None
+            self.flush()
+
+    @abstractmethod
+    def mark(self) -> object:
+        """What differs from before if anything may have changed."""
+
+    @abstractmethod
+    def history(self, key: str) -> Iterator[Version]:
+        """What a record was, the newest first."""
+
+    @abstractmethod
+    def _stored(self, keys: Sequence[str]) -> dict[str, bytes]: ...
+
+    @abstractmethod
+    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]: ...
+
+    @abstractmethod
+    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T: ...
+
+
+_UNSTORED: weakref.WeakSet[Line] = weakref.WeakSet()
+
+
+@atexit.register
+def flush(repo: Repository | None = None) -> None:
+    """Store what waits to be stored, of one repository or of all."""
+    for line in list(_UNSTORED):
+        if repo is None or line.repo is repo:
+            line.flush()
+
+
+# -- beside all branches
+
+
+class StoreLine(Line):
+    """Records that no checkout rewinds: one key for each, changed by compare-and-swap."""
+
+    def mark(self) -> object:
+        version: Callable[[], int] | None = getattr(self.repo.store, "data_version", None)
+        return (
+            (object() if version is None else version()),
+            len(self._waiting),
+            time.monotonic_ns() if self._waiting else 0,
+        )
+
+    def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
+        found = self.repo.store.get_many([ROWS + key.encode() for key in keys])
+        return {key[len(ROWS) :].decode(): raw for key, raw in found.items()}
+
+    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        for page in self._pages(ROWS + prefix.encode()):
+            found = self.repo.store.get_many(page)
+            yield from ((key[len(ROWS) :].decode(), found[key]) for key in page if key in found)
+
+    def _pages(self, prefix: bytes) -> Iterator[list[bytes]]:
+        after = b""
+        while page := self.repo.store.keys(prefix, after, _PAGE):
+            yield page
+            after = page[-1]
+
+    def find(self, prefix: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """The first entries of an index."""
+        page = self.repo.store.keys(INDEX + prefix, b"", limit)
+        found = self.repo.store.get_many(page)
+        return [(key[len(INDEX) :], found[key]) for key in page if key in found]
+
+    def count(self, prefix: bytes) -> int:
+        """How many entries of an index begin so."""
+        return sum(map(len, self._pages(INDEX + prefix)))
+
+    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
+        store = self.repo.store
+        for attempt in range(_ATTEMPTS):
+            edit = Edit(self._stored)
+            result = build(edit)
+            if not edit.new:
+                return result
+            expected = {ROWS + key.encode(): raw for key, raw in edit.seen.items()}
+            new: dict[bytes, bytes | None] = {INDEX + key: value for key, value in edit.index.items()}
+            for key, row in edit.new.items():
+                new |= self._moves(key, edit.seen.get(key), row)
+            if store.swap(expected, new):
+                done()
+                return result
+            if attempt:
+                time.sleep(random.random() * _PATIENCE_S)
+        raise StoreUnavailableError(store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
+
+    def _moves(self, key: str, before: bytes | None, row: Row | None) -> dict[bytes, bytes | None]:
+        new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
+        if before is not None:
+            old = decode_row(before)
+            new[_past_key(key, old.version)] = before
+            if row is None:
+                gone = Row(version=old.version + 1, time_ns=time.time_ns(), schema=0)
+                new[_past_key(key, gone.version)] = encode(gone)
+        return new
+
+    def last_version(self, key: str) -> int:
+        """The version of a record that was deleted; 0: there never was one."""
+        last = b""
+        for page in self._pages(PAST + key.encode() + b"\0"):
+            last = page[-1]
+        return int.from_bytes(last[-8:], "big") if last else 0
+
+    def history(self, key: str) -> Iterator[Version]:
+        present = self.read([key]).get(key)
+        if present is not None:
+            yield _version_of(decode_row(present))
+        keys = [one for page in self._pages(PAST + key.encode() + b"\0") for one in page]
+        for start in range(len(keys), 0, -_PAGE):
+            part = keys[max(start - _PAGE, 0) : start]
+            found = self.repo.store.get_many(part)
+            yield from (_version_of(decode_row(found[one])) for one in reversed(part) if one in found)
+
+    def keys_ever(self, prefix: str) -> Iterator[str]:
+        """The keys of all records that are there or were."""
+        yield from (key for key, _ in self.scan(prefix))
+        for page in self._pages(PAST + prefix.encode()):
+            yield from (key[len(PAST) : -9].decode() for key in page)
+
+    def trim(self, key: str, keeps: int) -> None:
+        """Delete all but the newest versions of a record."""
+        keys = [one for page in self._pages(PAST + key.encode() + b"\0") for one in page]
+        self.repo.store.delete_many(keys[: max(len(keys) - keeps, 0)])
+
+
+def _past_key(key: str, version: int) -> bytes:
+    return PAST + key.encode() + b"\0" + version.to_bytes(8, "big")
+
+
+def _version_of(row: Row) -> Version:
+    return Version(None if not row.schema else row, row.time_ns, row.actor)
+
+
+# -- in the commits of a branch
+
+
+def _encode_entry(writer: Writer, row: Row) -> bytes:
+    raw = encode(row)
+    if len(raw) <= _INLINE:
+        blob = Blob(len(raw), inline=raw)
+    else:
+        cuts = plan_cuts(len(raw))
+        blob, _ = store_blob(writer, raw, cuts, digest_pieces(raw, cuts))
+    return encode(Entry(value=encode(Manifest(blobs=(blob,), size=len(raw)))))
+
+
+def _decode_entry(repo: Repository, raw: bytes) -> bytes:
+    manifest = repo.read_manifest(decode_entry(raw))
+    return bytes(read_blob(repo.objects, manifest.blobs[0]))
+
+
+class PastLine(Line):
+    """The records of one commit, to be read."""
+
+    is_readonly = True
+
+    def __init__(self, repo: Repository, commit: ObjectId | None) -> None:
+        super().__init__(repo)
+        self._commit = commit
+
+    def tree(self) -> Tree:
+        """The tree of the records."""
+        return tree_of(self.repo, self._commit)
+
+    def mark(self) -> object:
+        return self.tree().id
+
+    def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
+        tree = self.tree()
+        rows = ((key, tree.row(key)) for key in keys)
+        return {key: _decode_entry(self.repo, row) for key, row in rows if row is not None}
+
+    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        return ((key, _decode_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
+
+    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
+        raise StoreReadOnlyError(
+            self.repo.store.url, "these records are those of a commit, and a commit does not change"
+        )
+
+    def history(self, key: str) -> Iterator[Version]:
+        return _history_from(self.repo, self._commit, key)
+
+
+def tree_of(repo: Repository, commit: ObjectId | None) -> Tree:
+    """The records of a commit."""
+    return repo.tree(None if commit is None else repo.commit_at(commit).records)
+
+
+def _history_from(repo: Repository, tip: ObjectId | None, key: str) -> Iterator[Version]:
+    for id, commit in repo.history.walk([tip] if tip is not None else []):
+        before = next(iter(commit.parents), None)
+        was = None if before is None else repo.commit_at(before).records
+        if commit.records == was:
+            continue
+        old, new = (repo.tree(root).row(key) for root in (was, commit.records))
+        if old != new:
+            row = None if new is None else decode_row(_decode_entry(repo, new))
+            actor = commit.author.name if row is None else row.actor
+            yield Version(row, commit.time_ns if row is None else row.time_ns, actor, hex_of(id))
+
+
+class BranchLine(PastLine):
+    """The records at the tip of a branch. Each change is a commit."""
+
+    is_readonly = False
+
+    def __init__(self, repo: Repository, branch: str, author: Author) -> None:
+        super().__init__(repo, None)
+        self.branch = branch
+        self._author = author
+
+    def tip(self) -> ObjectId | None:
+        """The last commit of the branch."""
+        ref = self.repo.pointers.get(branch_key(self.branch), Ref)
+        return None if ref is None else ref.commit
+
+    def tree(self) -> Tree:
+        return tree_of(self.repo, self.tip())
+
+    def mark(self) -> object:
+        return self.tree().id, len(self._waiting), time.monotonic_ns() if self._waiting else 0
+
+    def history(self, key: str) -> Iterator[Version]:
+        return _history_from(self.repo, self.tip(), key)
+
+    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
+        for attempt in range(_ATTEMPTS):
+            tip = self.tip()
+            before = None if tip is None else self.repo.commit_at(tip)
+            tree = self.repo.tree(None if before is None else before.records)
+            edit = Edit(lambda keys, tree=tree: self._rows(tree, keys))  # type: ignore[misc]
+            result = build(edit)
+            if not edit.new:
+                return result
+            writer = self.repo.writer()
+            after = tree.edit_rows(writer, entries_of(writer, edit.new))
+            commit = Commit(
+                tree=self.repo.tree(None).id if before is None else before.tree,
+                parents=() if tip is None else (tip,),
+                author=self._author,
+                time_ns=time.time_ns(),
+                utc_offset_s=time.localtime().tm_gmtoff,
+                message=message,
+                kind="records",
+                records=after.id,
+                random=None if before is None else before.random,
+                environment=None if before is None else before.environment,
+                document=None if before is None else before.document,
+            )
+            try:
+                self.repo.publish(writer, commit, head=Head(self.branch, tip), session=None, message=message)
+            except BranchMovedError:
+                if attempt:
+                    time.sleep(random.random() * _PATIENCE_S)
+                continue
+            done()
+            return result
+        raise StoreUnavailableError(self.repo.store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
+
+    def _rows(self, tree: Tree, keys: Sequence[str]) -> dict[str, bytes]:
+        rows = ((key, tree.row(key)) for key in keys)
+        return {key: _decode_entry(self.repo, row) for key, row in rows if row is not None}
+
+
+def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, bytes | None]:
+    """The entries of a tree that stand for these rows."""
+    return {key: None if row is None else _encode_entry(writer, row) for key, row in rows.items()}
+
+
+# -- in the next commit of a session
+
+
+class Pending(Line):
+    """Records as the session has them: those of its HEAD, with what its next commit will change."""
+
+    def __init__(self, repo: Repository, session: LiveBranch) -> None:
+        super().__init__(repo)
+        self._session = weakref.ref(session)
+        self.rows: dict[str, Row | None] = {}
+
+    def _here(self) -> LiveBranch:
+        session = self._session()
+        assert session is not None  # whoever has this line has the session
+        return session
+
+    def tree(self) -> Tree:
+        """The records of HEAD."""
+        return tree_of(self.repo, self._here().head)
+
+    def mark(self) -> object:
+        return self.tree().id, len(self.rows), time.monotonic_ns() if self.rows else 0
+
+    def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
+        tree = self.tree()
+        found: dict[str, bytes] = {}
+        for key in keys:
+            if key in self.rows:
+                if (pending := self.rows[key]) is not None:
+                    found[key] = encode(pending)
+            elif (row := tree.row(key)) is not None:
+                found[key] = _decode_entry(self.repo, row)
+        return found
+
+    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        found = {key: _decode_entry(self.repo, row) for key, row in self.tree().rows(prefix)}
+        for key, row in self.rows.items():
+            if key.startswith(prefix):
+                found.pop(key, None)
+                if row is not None:
+                    found[key] = encode(row)
+        return iter(sorted(found.items()))
+
+    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
+        edit = Edit(self._stored)
+        result = build(edit)
+        if edit.new:
+            self.rows.update(edit.new)
+            done()
+            self._here().commit_records(message)
+        return result
+
+    def history(self, key: str) -> Iterator[Version]:
+        if key in self.rows:
+            row = self.rows[key]
+            yield Version(row, time.time_ns() if row is None else row.time_ns, "" if row is None else row.actor)
+        yield from _history_from(self.repo, self._here().head, key)
+
+    def edited(self, writer: Writer, root: ObjectId | None) -> ObjectId | None:
+        """The tree of these records with what is pending."""
+        self.flush()
+        if not self.rows:
+            return root
+        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self.rows)).id
+
+
+def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
+    """Where records of the plane `branch` lie: with a session of this process that is there, or else on the branch.
+
+    Args:
+        branch: None: where the session of this process is, or else the branch of HEAD.
+    """
+    for session in list(SESSIONS):
+        if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch):
+            return session.pending
+    if branch is None:
+        head = repo.head()
+        if head.branch is None and head.commit is None:
+            head = Head("main", None)
+        if head.branch is None:
+            raise RefNotFoundError(
+                "HEAD", tuple(repo.branches()), "HEAD is on no branch: name the branch of the records"
+            )
+        branch = head.branch
+    key = f"_branch_line {branch} {author.name}"  # one for each, so that what waits in it is seen by all
+    line: BranchLine = repo.__dict__.get(key) or repo.__dict__.setdefault(key, BranchLine(repo, branch, author))
+    return line
+
+
+def _same_store(one: Repository, other: Repository) -> bool:
+    return one.store is other.store or (one.store.url == other.store.url and not one.store.url.startswith("memory:"))
+
+
+def merge(
+    repo: Repository, writer: Writer, base: ObjectId | None, ours: ObjectId | None, theirs: ObjectId
+) -> ObjectId | None:
+    """The records of two commits together, given the one they come from. Of a record that both changed, the later one stays."""
+    before, mine = tree_of(repo, base), tree_of(repo, ours)
+    changed_here = {key: row for key, _, row in before.diff_rows(mine)}
+    edits = {
+        key: row
+        for key, _, row in before.diff_rows(tree_of(repo, theirs))
+        if key not in changed_here or (row != changed_here[key] and _is_later(repo, row, changed_here[key]))
+    }
+    if not edits:
+        return None if ours is None else repo.commit_at(ours).records
+    return mine.edit_rows(writer, edits).id
+
+
+def _is_later(repo: Repository, one: bytes | None, other: bytes | None) -> bool:
+    if one is None or other is None:  # a change outlives a deletion: deleting again is easier than writing again
+        return one is not None
+    times = [decode_row(_decode_entry(repo, raw)).time_ns for raw in (one, other)]
+    return times[0] > times[1]

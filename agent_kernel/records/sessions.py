@@ -1,0 +1,32 @@
+"""The sessions of this process whose commits take records along. It imports nothing: each session is entered here."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from agent_kernel.records.lines import Pending
+    from agent_kernel.repository import ObjectId, Repository
+
+__all__ = ["SESSIONS", "LiveBranch"]
+
+
+class LiveBranch(Protocol):
+    """A session of this process, as records see it."""
+
+    @property
+    def repo(self) -> Repository: ...
+    @property
+    def pending(self) -> Pending: ...
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def branch(self) -> str | None: ...
+    @property
+    def head(self) -> ObjectId | None: ...
+    def commit_records(self, message: str) -> None:
+        """Commit them now, unless a cell is running, whose commit will hold them."""
+
+
+SESSIONS: Final[weakref.WeakSet[LiveBranch]] = weakref.WeakSet()

@@ -1,0 +1,420 @@
+"""Records: what a program puts in comes back checked, with its history, and never half."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+import agent_kernel as ak
+from agent_kernel.records import Change
+
+
+class Note(ak.Record):
+    text: str = ""
+    status: str = "draft"
+    stars: int = 0
+    transitions: ClassVar[dict[str, list[str]]] = {"draft": ["final"], "final": []}
+
+
+class Job(ak.Record):
+    plane = "store"
+    done: int = 0
+
+
+class Plain(BaseModel):
+    name: str
+    size: int = 0
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[ak.Repository]:
+    with ak.open(tmp_path / "store") as opened:
+        yield opened
+
+
+BOTH = pytest.mark.parametrize("model", [Note, Job])
+
+
+@BOTH
+def test_a_record_comes_back_as_it_was_put(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    records.put(model(id="a"))
+    assert records["a"] == model(id="a")
+    assert dict(records) == {"a": model(id="a")}
+    assert "b" not in records
+    assert records.get("b") is None
+
+
+@BOTH
+def test_changing_what_was_read_changes_nothing_that_is_stored(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    given = model(id="a")
+    records.put(given)
+    given.id = "b"
+    records["a"].id = "c"
+    assert list(records) == ["a"]
+    assert records["a"].id == "a"
+
+
+def test_any_model_will_do_and_names_its_records_by_a_field(repo: ak.Repository) -> None:
+    plain = repo.records(Plain, key="name")
+    plain.put(Plain(name="x", size=3))
+    assert plain["x"].size == 3
+    with pytest.raises(TypeError, match="no field 'id'"):
+        repo.records(Plain)
+
+
+REFUSED: dict[str, tuple[type[Exception], Callable[[ak.Records[Note]], object]]] = {
+    "a wrong type": (ak.InvalidRecordError, lambda notes: notes.update("a", stars="many")),
+    "an unknown field": (ak.InvalidRecordError, lambda notes: notes.update("a", colour="red")),
+    "another id": (ak.InvalidRecordError, lambda notes: notes.update("a", id="b")),
+    "a transition back": (ak.TransitionError, lambda notes: notes.update("a", status="draft")),
+    "an old version": (ak.StaleRecordError, lambda notes: notes.put(Note(id="a"), expect=1)),
+    "one that is there": (ak.StaleRecordError, lambda notes: notes.put(Note(id="a"), expect=0)),
+    "one that is not there": (ak.RecordNotFoundError, lambda notes: notes.update("zz", stars=1)),
+    "an id with NUL": (ak.InvalidRecordError, lambda notes: notes.put(Note(id="a\0b"))),
+    "an empty id": (ak.InvalidRecordError, lambda notes: notes.put(Note(id=""))),
+    "a long id": (ak.InvalidRecordError, lambda notes: notes.put(Note(id="x" * 500))),
+    "half a character": (ak.InvalidRecordError, lambda notes: notes.put(Note(id="\ud800"))),
+    "text that no store holds": (ak.InvalidRecordError, lambda notes: notes.put(Note(id="q", text="\ud800"))),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_refused_in_one_line_and_nothing_is_stored(repo: ak.Repository, case: str) -> None:
+    notes = repo.records(Note)
+    notes.put(Note(id="a"))
+    notes.update("a", status="final")
+    before, head = dict(notes), repo.head().commit
+    error, act = REFUSED[case]
+    with pytest.raises(error) as found:
+        act(notes)
+    assert "\n" not in str(found.value)
+    assert dict(notes) == before
+    assert repo.head().commit == head
+
+
+def test_a_validator_refuses_before_anything_is_stored(repo: ak.Repository) -> None:
+    def short(note: Note) -> bool:
+        return len(note.text) < 4
+
+    notes = repo.records(Note, validators=[short])
+    with pytest.raises(ak.InvalidRecordError, match="short"):
+        notes.put(Note(id="a", text="long text"))
+    assert not notes
+
+
+@BOTH
+def test_history_tells_each_change_also_that_it_was_deleted(repo: ak.Repository, model: type[Any]) -> None:
+    field = "stars" if model is Note else "done"
+    records: Any = repo.records(model, actor="ada")
+    records.put(model(id="a"))
+    records.update("a", **{field: 1})
+    assert records.delete("a")
+    assert not records.delete("a")
+    records.put(model(id="a", **{field: 7}))
+    told = list(records.history("a"))
+    assert [change.new and getattr(change.new, field) for change in told] == [7, None, 1, 0]
+    assert [change.old and getattr(change.old, field) for change in told] == [None, 1, 0, None]
+    assert {change.actor for change in told if change.new} == {"ada"}
+    assert sorted((change.time_ns for change in told), reverse=True) == [change.time_ns for change in told]
+
+
+def test_the_past_can_be_looked_at_and_not_changed(repo: ak.Repository) -> None:
+    notes, jobs = repo.records(Note), repo.records(Job)
+    notes.put(Note(id="a", text="one"))
+    repo.create_tag("then", repo.resolve("HEAD"))
+    jobs.put(Job(id="j"))
+    moment = time.time()
+    time.sleep(0.01)
+    notes.update("a", text="two")
+    jobs.delete("j")
+    assert notes.at("then")["a"].text == "one"
+    assert dict(jobs.at(moment)) == {"j": Job(id="j")}
+    for past in (notes.at("then"), jobs.at(moment)):
+        with pytest.raises(ak.StoreReadOnlyError):
+            past.delete("a")
+
+
+def test_find_takes_patterns_values_functions_orders_and_limits(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with repo.transaction():
+        for number in range(12):
+            notes.put(Note(id=f"n{number}", stars=number % 3))
+    assert [note.id for note in notes.find("n1*")] == ["n1", "n10", "n11"]
+    assert len(notes.find(where={"stars": 2})) == 4
+    assert [note.id for note in notes.find(where=lambda note: note.stars == 1, order="-id", limit=2)] == ["n7", "n4"]
+
+
+def test_a_transaction_is_one_commit_or_none(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with repo.transaction("two notes"):
+        notes.put(Note(id="a"))
+        notes.update("a", text="seen within")
+        notes.put(Note(id="b"))
+        assert sorted(notes) == ["a", "b"]
+    assert [commit.message for _, commit in repo.log()] == ["two notes"]
+
+    def fail_half_way() -> None:
+        with repo.transaction():
+            notes.put(Note(id="c"))
+            notes.update("zz", stars=1)
+
+    with pytest.raises(ak.RecordNotFoundError):
+        fail_half_way()
+    assert sorted(notes) == ["a", "b"]
+
+
+@BOTH
+def test_a_record_is_gone_when_its_time_is_over(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    records.put(model(id="a"), ttl_s=0.05)
+    records.put(model(id="b"))
+    assert "a" in records
+    time.sleep(0.06)
+    assert list(records) == ["b"]
+    assert records.get("a") is None
+    assert records.version("a") == 0
+    assert records.purge() == 1
+    assert records.purge() == 0
+    records.put(model(id="a"), expect=0)
+    assert "a" in records
+
+
+@BOTH
+def test_a_user_sees_only_their_own_records(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    records.put(model(id="a"), user="ada")
+    records.put(model(id="b"), user="bob")
+    assert [record.id for record in records.find(user="ada")] == ["a"]
+    assert records.get("b", user="ada") is None
+    assert not records.delete("b", user="ada")
+    with pytest.raises(ak.RecordNotFoundError):
+        records.put(model(id="b"), user="ada")
+    assert sorted(records) == ["a", "b"]  # without a user: all
+
+
+def test_put_overwrites_or_merges(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    notes.put(Note(id="a", text="kept", stars=1))
+    assert notes.put(Note(id="a", stars=2), merge=True) == Note(id="a", text="kept", stars=2)
+    assert notes.put(Note(id="a", stars=3)) == Note(id="a", stars=3)
+
+
+def test_two_threads_lose_no_update(repo: ak.Repository) -> None:
+    for model, field in ((Note, "stars"), (Job, "done")):
+        records: ak.Records[Any] = repo.records(model)
+        records.put(model(id="a"))
+
+        def add(records: ak.Records[Any] = records, field: str = field) -> None:
+            for _ in range(20):
+                records.update("a", lambda old: old.model_copy(update={field: getattr(old, field) + 1}))
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert getattr(records["a"], field) == 80
+
+
+# -- planes
+
+
+def test_a_checkout_takes_branch_records_along_and_leaves_those_of_the_store(repo: ak.Repository) -> None:
+    notes, jobs = repo.records(Note), repo.records(Job)
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        notes.put(Note(id="a"))
+        jobs.put(Job(id="j"))
+        state.commit("one")
+        state["x"] = 2
+        notes.update("a", text="later")
+        jobs.update("j", done=1)
+        state.commit("two")
+        state.rollback("HEAD~2")
+        assert (state["x"], notes["a"].text, jobs["j"].done) == (1, "", 1)
+        state.undo()
+        assert (state["x"], notes["a"].text, jobs["j"].done) == (2, "later", 1)
+
+
+def test_variables_and_records_of_a_cell_are_one_commit(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with ak.Versioned(repo) as state:
+        session = state.session
+        session.begin_cell("x = 1; notes.put(...)")
+        state["x"] = 1
+        notes.put(Note(id="a"))
+        assert "a" in notes  # at once, for who reads here
+        report = session.end_cell()
+        assert report is not None
+        assert [commit.kind for _, commit in repo.log()] == ["cell"]
+        state.undo()
+        assert "a" not in notes
+        assert "x" not in state
+        state.redo()
+        assert "a" in notes
+
+
+def test_branches_have_their_own_records_and_a_merge_joins_them(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with ak.Versioned(repo) as state:
+        for id in ("mine", "theirs", "both"):
+            notes.put(Note(id=id))
+        state.session.switch("idea", create=True)
+        notes.update("theirs", text="idea")
+        notes.update("both", text="idea, earlier")
+        state.session.switch("main")
+        assert notes["theirs"].text == ""
+        notes.update("mine", text="main")
+        notes.update("both", text="main, later")
+        state.session.merge("idea")
+        assert {id: note.text for id, note in notes.items()} == {
+            "mine": "main",
+            "theirs": "idea",
+            "both": "main, later",
+        }
+    assert repo.records(Note, branch="idea")["both"].text == "idea, earlier"
+
+
+def test_a_branch_that_another_process_works_on_is_refused(repo: ak.Repository, tmp_path: Path) -> None:
+    code = "import agent_kernel as ak, sys; v = ak.Versioned(sys.argv[1]); v['x'] = 1; v.commit('x'); print('ready', flush=True); input()"
+    store = str(tmp_path / "store")
+    with subprocess.Popen([sys.executable, "-c", code, store], stdin=-1, stdout=-1, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        with pytest.raises(ak.BranchInUseError):
+            repo.records(Note).put(Note(id="a"))
+        repo.records(Job).put(Job(id="a"))  # beside all branches there is room for all
+        child.communicate("\n")
+    repo.records(Note).put(Note(id="a"))
+
+
+def test_collection_of_garbage_and_verify_know_records(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    for number in range(30):
+        notes.put(Note(id=f"n{number}", text="long " * 3000))
+    repo.gc(grace_s=0)
+    assert repo.verify().is_sound
+    assert notes["n7"].text == "long " * 3000
+
+
+# -- schemas
+
+
+def test_a_store_of_schema_1_opens_under_schema_3(repo: ak.Repository) -> None:
+    class Person(ak.Record):
+        name: str
+
+    repo.records(Person).put(Person(id="a", name="Ada Lovelace"))
+
+    def newer() -> type[ak.Record]:
+        class Person(ak.Record):
+            schema_version = 3
+            first: str
+            last: str
+
+            @ak.migration(2)
+            def split(old: dict[str, Any]) -> dict[str, Any]:
+                first, last = old.pop("name").split()
+                return old | {"first": first, "family": last}
+
+            @ak.migration(3)
+            def rename(old: dict[str, Any]) -> dict[str, Any]:
+                return old | {"last": old.pop("family")}
+
+        return Person
+
+    people: ak.Records[Any] = repo.records(newer())
+    assert (people["a"].first, people["a"].last) == ("Ada", "Lovelace")
+    people.update("a", first="Augusta")
+    with pytest.raises(ak.NewerRecordError, match="schema 3"):
+        _ = repo.records(Person)["a"]
+
+
+# -- watching and updates that wait
+
+
+def test_a_watcher_hears_each_change_at_once(repo: ak.Repository) -> None:
+    jobs = repo.records(Job)
+    heard: list[Change[Job]] = []
+    with jobs.watch("j*", heard.append):
+        jobs.put(Job(id="j1"))
+        jobs.put(Job(id="other"))
+        jobs.update("j1", done=1)
+        jobs.delete("j1")
+    jobs.put(Job(id="j2"))
+    assert [(change.id, change.new and change.new.done) for change in heard] == [("j1", 0), ("j1", 1), ("j1", None)]
+
+
+def test_a_watcher_hears_of_other_processes_within_a_second(repo: ak.Repository, tmp_path: Path) -> None:
+    jobs = repo.records(Job)
+    heard = threading.Event()
+    code = (
+        "import agent_kernel as ak, sys\n"
+        "class Job(ak.Record):\n    plane = 'store'\n    done: int = 0\n"
+        "with ak.open(sys.argv[1]) as repo:\n    repo.records(Job).put(Job(id='j'))\n"
+    )
+    with jobs.watch("*", lambda change: heard.set()):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")], check=True)
+        assert heard.wait(1)
+
+
+def test_a_watcher_that_raises_is_told_the_next_change(repo: ak.Repository, caplog: pytest.LogCaptureFixture) -> None:
+    jobs = repo.records(Job)
+    heard: list[str] = []
+
+    def listen(change: Change[Job]) -> None:
+        heard.append(change.id)
+        raise RuntimeError("mine")
+
+    with jobs.watch("*", listen):
+        jobs.put(Job(id="a"))
+        jobs.put(Job(id="b"))
+    assert heard == ["a", "b"]
+    assert "RuntimeError: mine" in caplog.text
+
+
+def test_rapid_updates_are_told_at_once_and_stored_together(repo: ak.Repository) -> None:
+    class Meter(ak.Record):
+        plane = "store"
+        coalesce_s = 30.0
+        level: int = 0
+        status: str = "on"
+
+    meters = repo.records(Meter)
+    meters.put(Meter(id="m"))
+    heard: list[int] = []
+    with meters.watch("*", lambda change: heard.append(change.new.level if change.new else -1)):
+        for level in range(1, 61):
+            meters.update("m", level=level)
+            assert meters["m"].level == level
+    assert heard == list(range(1, 61))
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        assert other.records(Meter)["m"].level == 0
+        meters.update("m", status="off")  # a status does not wait
+        assert other.records(Meter)["m"].level == 60
+    assert len(list(meters.history("m"))) == 2
+
+
+# -- encryption
+
+
+def test_sealed_records_open_with_their_key_alone(repo: ak.Repository, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    sealed = repo.records(Job, secret="open sesame")
+    sealed.put(Job(id="a", done=41))
+    assert sealed["a"].done == 41
+    with pytest.raises(ak.SealedRecordError, match="with this key"):
+        _ = repo.records(Job, secret="other")["a"]
+    with pytest.raises(ak.SealedRecordError, match="open its collection with the key"):
+        _ = repo.records(Job)["a"]
+    assert not any(b'"done":41' in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
