@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
-from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
+from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_secret
 from agent_kernel.cells.notebook_file import history_notebook
+from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import (
     Commit,
@@ -124,8 +125,9 @@ class Contents(msgspec.Struct):
     size: int  # bytes of them
     commits: int
     sizes: dict[str, int]  # of the variables at its HEAD, by name
-    left_out: tuple[str, ...]  # variables, and classes as `class NAME`
+    left_out: dict[str, str]  # variables, and classes as `class NAME`, and why
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
+    silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
     suspects: dict[str, str]  # variables that go along although they look secret, and why
 
 
@@ -152,13 +154,21 @@ def gather(
     above = OverlayStore(source.store)
     _narrow(above, chosen)
     repo = Repository(above)
-    found = {} if keeps_secrets else find_secrets(repo, chosen.tips)
+    found, texts = ({}, frozenset[str]()) if keeps_secrets else find_secrets(repo, chosen.tips, keep)
     kept = set(keep) & found.keys()
     kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
-    hidden = sorted((found.keys() - kept) | set(exclude))
-    if hidden:
-        repo.forget(hidden, mask=summaries.mask_code)
-    masked = () if keeps_secrets else _mask_code(repo)
+    secret = sorted(found.keys() - kept)
+    hidden = sorted({*secret, *exclude})
+    showing = _showing(repo)
+    rewritten: list[Mapping[ObjectId, ObjectId]] = []
+    # Of what looks like a secret its secrets are masked in code, and of what somebody wants left out all that it was made of.
+    for names, mask in ((secret, summaries.SECRETS), (sorted({*exclude} - {*secret}), summaries.CODE)):
+        if names:
+            rewritten.append(repo.forget(names, mask=mask).moved)
+    masked: tuple[ObjectId, ...] = ()
+    if not keeps_secrets:
+        masked, moved = _mask_code(repo, texts)
+        rewritten.append(moved)
     now = Chosen(repo.branches(), repo.tags(), chosen.head)
     reach = Reach(repo.objects)
     reach.extend([Kind.TREE + repo.tree(None).id, *commit_keys(now.tips)])
@@ -170,8 +180,9 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        tuple(sorted(set(map(_shown_name, hidden)))),
+        {_shown_name(name): found.get(name, "you left it out") for name in hidden},
         masked,
+        tuple(sorted(_place_now(showing, rewritten) - _showing(repo))),
         {name: why for name, why in found.items() if name in keep},
     )
 
@@ -206,13 +217,39 @@ def all_keys(store: Store, prefix: bytes) -> Iterator[bytes]:
         after = page[-1]
 
 
-def find_secrets(repo: Repository, tips: Iterable[ObjectId]) -> dict[str, str]:
+def _showing(repo: Repository) -> set[ObjectId]:
+    """The commits whose cells showed something."""
+    walked = repo.history.walk(tips(repo))
+    return {id for id, commit in walked if commit.cell is not None and commit.cell.outputs is not None}
+
+
+def _place_now(ids: Iterable[ObjectId], rewritten: Iterable[Mapping[ObjectId, ObjectId]]) -> set[ObjectId]:
+    """Which commits these are, after the history was rewritten."""
+    found = set(ids)
+    for moved in rewritten:
+        found = {moved.get(id, id) for id in found}
+    return found
+
+
+_LEAST_COPIED: Final = 6  # characters of a secret that is looked for in other variables
+
+
+def find_secrets(
+    repo: Repository, tips: Iterable[ObjectId], keep: Collection[str] = ()
+) -> tuple[dict[str, str], frozenset[str]]:
     """What of a history looks like a secret, by its name or by what it held once, and why: variables, and classes.
 
     Classes go by the names of their entries. With a class goes what needs it: itself, those derived from it, and instances.
+    What holds a copy of a secret's text is one too.
+
+    Returns:
+        The names with the reasons, and the texts of the secrets, those of the names in `keep` left out.
     """
     found: dict[str, str] = {}
     needs: dict[str, set[str]] = {}
+    texts: dict[str, str] = {}
+    entries: dict[tuple[str, bytes, ObjectId | None], Entry] = {}
+    tips = list(tips)
     seen: set[tuple[str, bytes, ObjectId | None]] = set()
     for _, commit in repo.history.walk(tips):
         tree = repo.tree(commit.tree)
@@ -222,12 +259,36 @@ def find_secrets(repo: Repository, tips: Iterable[ObjectId]) -> dict[str, str]:
                 continue
             if entry is not None:
                 seen.add((name, entry.value, entry.manifest))
+                entries[name, entry.value, entry.manifest] = entry
                 needs.setdefault(name, set()).update(repo.read_manifest(entry).classes)
+                if summaries.names_a_secret(name) and (text := _text_of(repo, entry)):
+                    texts[text] = name
             if name not in found and (why := _why_secret(repo, name, entry)):
                 found[name] = why
+    texts |= dict.fromkeys(_secrets_in_code(repo, tips) - texts.keys(), "the code")
+    secret = {text: name for text, name in texts.items() if name not in keep}
+    needles = {text.encode("utf-8", "replace"): name for text, name in secret.items()}
+    for (name, *_), entry in entries.items() if needles else ():
+        if name not in found and (of := holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), needles)):
+            found[name] = f"it holds the secret of {of}"
     while more := [name for name, classes in needs.items() if name not in found and classes & found.keys()]:
         found |= dict.fromkeys(more, "its class holds what looks like a secret")
-    return found
+    return found, frozenset(secret)
+
+
+def _text_of(repo: Repository, entry: Entry) -> str:
+    """The text that a variable is, if it is one and could be no other word."""
+    stored = read_stored(repo, entry)
+    value = None if stored is None else stored.value
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return text if isinstance(text, str) and len(text) >= _LEAST_COPIED and summaries.SECRETS.is_telling(text) else ""
+
+
+def _secrets_in_code(repo: Repository, tips: Iterable[ObjectId]) -> set[str]:
+    """What code says of secrets."""
+    sources = {commit.cell.source for _, commit in repo.history.walk(tips) if commit.cell is not None}
+    given = (summaries.SECRETS(source, frozenset())[1] for source in sources)
+    return {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != summaries.MASK}
 
 
 def _why_secret(repo: Repository, name: str, entry: Entry | None) -> str:
@@ -276,8 +337,9 @@ def _holds_a_secret(repo: Repository, entry: Entry) -> str:
 class _Mask:
     """What a history says without what looks like a secret: in code, errors, messages, outputs, pages and agents' runs."""
 
-    def __init__(self, repo: Repository) -> None:
+    def __init__(self, repo: Repository, texts: frozenset[str]) -> None:
         self._objects, self._writer = repo.objects, repo.writer()
+        self._texts = texts
         self._outputs = cache(self._outputs_of)
         self._page_cell = cache(self._page_cell_of)
 
@@ -289,9 +351,11 @@ class _Mask:
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
         if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
-        hidden = frozenset[str]()
+        hidden = self._texts
         if commit.cell is not None:
-            source, hidden = summaries.mask_code(commit.cell.source)
+            source, more = summaries.mask_code(commit.cell.source)
+            source = summaries.SECRETS.literals(source, self._texts)
+            hidden |= more
             error = summaries.mask_text(commit.cell.error, hidden)
             outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
             found["cell"] = msgspec.structs.replace(commit.cell, source=source, error=error, outputs=outputs)
@@ -319,7 +383,10 @@ class _Mask:
 
     def _page_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
         cell = decode_cell(self._objects.get(Kind.CHUNK, id))
-        source = summaries.mask_code(cell.source)[0] if cell.type == "code" else summaries.mask_text(cell.source)
+        if cell.type == "code":
+            source = summaries.SECRETS.literals(summaries.mask_code(cell.source)[0], self._texts)
+        else:
+            source = summaries.mask_text(cell.source, self._texts)
         if source == cell.source:
             return id, length
         return store_cell(self._writer, msgspec.structs.replace(cell, source=source))
@@ -341,13 +408,17 @@ def _masked(value: Any) -> Any:
     return value
 
 
-def _mask_code(repo: Repository) -> tuple[ObjectId, ...]:
-    """Mask all that looks like a secret in what the history says; returns the commits that had some, by their new ids."""
-    mask = _Mask(repo)
+def _mask_code(repo: Repository, texts: frozenset[str]) -> tuple[tuple[ObjectId, ...], Mapping[ObjectId, ObjectId]]:
+    """Mask all that looks like a secret in what the history says, and these texts.
+
+    Returns:
+        The commits that had some, by their new ids; and the new ids of all commits that have one.
+    """
+    mask = _Mask(repo, texts)
     telling = [found for found, commit in repo.history.walk(tips(repo)) if mask.fields(commit)]
     mask.flush()
     moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
-    return tuple(sorted(moved.get(one, one) for one in telling))
+    return tuple(sorted(moved.get(one, one) for one in telling)), moved
 
 
 def _size_of(store: Store, keys: list[bytes]) -> int:
@@ -493,6 +564,7 @@ def describe(contents: Contents, plain: Plain) -> dict[str, object]:
         "environment": environment_of(repo, last) | {"imported": list(members.find_needed(contents).imported)},
         "left_out": list(contents.left_out),
         "masked": [hex_of(one) for one in contents.masked],
+        "silent": [hex_of(one) for one in contents.silent],
         "variables": {
             name: _variable(repo, entry) | _form(name, plain)
             for name, entry in sorted(repo.tree_at(tip).items())

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import pickletools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final, cast
 
 from agent_kernel.repository import Blob, Kind, Manifest, read_blob
@@ -18,7 +19,7 @@ from agent_kernel.repository.objects import Objects
 from agent_kernel.values.groups import Layout, decode_layout
 from agent_kernel.values.summaries.redaction import secret_at
 
-__all__ = ["looks_secret", "value_looks_secret"]
+__all__ = ["holds_any", "looks_secret", "value_looks_secret"]
 
 _PIECE: Final = 256 << 10
 _OVERLAP: Final = 4 << 10  # bytes that two pieces share: what begins in the one ends in the other
@@ -151,6 +152,19 @@ def value_looks_secret(objects: Objects, manifest: Manifest) -> bool:
         for number, piece in enumerate(_pieces(objects, blob))
         if position < pickles or _may_be_text(piece)
     )
+
+
+def holds_any(objects: Objects, manifest: Manifest, summary: bytes, needles: Mapping[bytes, str]) -> str:
+    """Whose text of these stands in a stored value or in its summary; "" if none does."""
+    codes = (objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
+    pieces = (piece for blob in manifest.blobs for piece in _pieces(objects, blob))
+    for piece in chain([summary], codes, pieces):
+        # Texts of numpy take four bytes a character, and some of other libraries two.
+        faces = (piece, piece.replace(b"\0", b"")) if b"\0" in piece else (piece,)
+        for needle, of in needles.items():
+            if any(needle in face for face in faces):
+                return of
+    return ""
 
 
 _PRINTED: Final = bytes(1 if 32 <= byte < 127 or byte in b"\t\n\r" else 0 for byte in range(256))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -454,7 +454,18 @@ def _erase(repo: Repository) -> bool:
 # that holds one (a stored function or class) cannot be altered without becoming other code, so it goes with its name.
 # Values that hold one are only named: they may hold it for reasons of their own.
 
-Mask: TypeAlias = Callable[[str, frozenset[str]], "tuple[str, frozenset[str]]"]
+
+class Mask(Protocol):
+    """How code is masked; `values.summaries` has two ways."""
+
+    def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
+        """The source without the literals that belong to the names, and these."""
+        ...
+
+    def literals(self, source: str, literals: Iterable[str]) -> str:
+        """The source without these literals. It stays code."""
+        ...
+
 
 MASK: Final = "•••• masked"
 _TELLING: Final = 6  # characters; a shorter literal is part of too much that has nothing to do with it
@@ -497,7 +508,7 @@ class Redaction:
 
     def code(self, source: str) -> str:
         """The source without what it gives away."""
-        return self.text(self._mask(source, self._names)[0] if self.speaks(source) else source)
+        return self._mask.literals(self._mask(source, self._names)[0] if self.speaks(source) else source, self.literals)
 
     def text(self, text: str) -> str:
         """The text without the literals."""
@@ -517,13 +528,10 @@ class Redaction:
         if commit.document is not None:
             found["document"] = self._document(commit.document)
         if commit.cell is not None:
-            source = commit.cell.source
-            if self.speaks(source):
-                source = self._mask(source, self._names)[0]
             outputs = commit.cell.outputs
-            kept = None if self.speaks(source) or self._in_outputs(outputs) else outputs
+            kept = None if self.speaks(commit.cell.source) or self._in_outputs(outputs) else outputs
             found["cell"] = msgspec.structs.replace(
-                commit.cell, source=self.text(source), error=self.text(commit.cell.error), outputs=kept
+                commit.cell, source=self.code(commit.cell.source), error=self.text(commit.cell.error), outputs=kept
             )
         return found
 

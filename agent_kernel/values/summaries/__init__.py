@@ -34,13 +34,17 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import size_text as size_text
     from agent_kernel.values.summaries.plain import summarize as summarize
     from agent_kernel.values.summaries.redaction import holds_a_secret as holds_a_secret
+    from agent_kernel.values.summaries.redaction import CODE as CODE
+    from agent_kernel.values.summaries.redaction import SECRETS as SECRETS
     from agent_kernel.values.summaries.redaction import mask_code as mask_code
     from agent_kernel.values.summaries.redaction import mask_text as mask_text
     from agent_kernel.values.summaries.redaction import names_a_secret as names_a_secret
 
 __all__ = [
     "LEAST",
+    "CODE",
     "MASK",
+    "SECRETS",
     "MOST_BYTES",
     "Column",
     "Summary",
@@ -92,6 +96,8 @@ _HOMES = {
     ),
     "redaction": (
         "holds_a_secret",
+        "CODE",
+        "SECRETS",
         "mask_code",
         "mask_text",
         "names_a_secret",

@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.values.summaries.model import MASK
 
-__all__ = ["Lexeme", "lexemes", "literal_text", "mask_code", "mask_text", "secret_at"]
+__all__ = ["Lexeme", "lexemes", "is_telling", "literal_text", "mask_code", "mask_literals", "mask_text", "secret_at"]
 
 
 # -- split code into words, strings and signs, whatever state it is in
@@ -369,6 +369,7 @@ def _mask(found: re.Match[str]) -> str:
 # says that it is a secret, and wherever its own characters do. What a cell's code gave away is then masked in its error
 # and its message as well. Only what is shown is masked: the stored source stays as it was typed.
 
+_NUMBER_MASK = f'"{MASK}"'  # in the place of a number, for what is masked to stay code
 _SHORTEST = 4  # characters of a literal that is looked for elsewhere, and digits of a number that is masked
 # Functions that are given the name of a secret. The name itself is not secret.
 _ASKING = frozenset({"get", "getenv", "getpass", "input", "prompt", "raw_input"})
@@ -383,10 +384,7 @@ def mask_text(text: str, hidden: Iterable[str] = ()) -> str:
     >>> mask_text("cannot reach postgres://me:hunter2@db/x")
     'cannot reach postgres://me:•••• masked@db/x'
     """
-    text = without_secrets(text)
-    for literal in sorted(hidden, key=len, reverse=True):
-        text = text.replace(literal, MASK)
-    return text
+    return _without(without_secrets(text), sorted(hidden, key=len, reverse=True))
 
 
 @lru_cache(maxsize=512)
@@ -408,10 +406,34 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
     source = without_private_keys(source)  # its lines may be those of a text that never ends
     shown = "".join(_Reader(names, hidden).read(lexemes(source)))
     shown = _COMMAND.sub(lambda line: without_secrets(line[0]), shown)
-    for literal in sorted(hidden, key=len, reverse=True):  # a cell may spell out elsewhere what it assigned
-        if names or not _is_word(literal):
-            shown = shown.replace(literal, MASK)
-    return shown, frozenset(hidden)
+    # A cell may spell out elsewhere what it assigned.
+    return mask_literals(shown, hidden if names else filter(is_telling, hidden)), frozenset(hidden)
+
+
+def mask_literals(source: str, literals: Iterable[str]) -> str:
+    """The code without these literals, in its strings, numbers, comments and magics alone: it stays code.
+
+    >>> mask_literals("north = {'north': 'up north'}", ["north"])
+    "north = {'•••• masked': 'up •••• masked'}"
+    """
+    wanted = sorted(set(literals) - {MASK, ""}, key=len, reverse=True)
+    if not any(literal in source for literal in wanted):
+        return source
+    if _FOREIGN.match(source):
+        return _without(source, wanted)
+    shown: list[str] = []
+    for piece in lexemes(source):
+        if piece.sort in ("string", "comment"):
+            shown.append(_without(piece.text, wanted))
+        else:
+            shown.append(_NUMBER_MASK if piece.sort == "number" and piece.text in wanted else piece.text)
+    return _COMMAND.sub(lambda line: _without(line[0], wanted), "".join(shown))
+
+
+def _without(text: str, literals: Iterable[str]) -> str:
+    for literal in literals:
+        text = text.replace(literal, MASK)
+    return text
 
 
 def _evaluate_literal(literal: str) -> str:
@@ -421,6 +443,11 @@ def _evaluate_literal(literal: str) -> str:
     except (SyntaxError, ValueError):
         return ""
     return value if type(value) is str else ""
+
+
+def is_telling(literal: str) -> bool:
+    """Whether a literal that belongs to a secret is one wherever it stands, and no part of other words."""
+    return not _is_word(literal)
 
 
 def _is_word(literal: str) -> bool:
@@ -473,7 +500,7 @@ class _Reader:
             return f"{opening}{MASK}{closing}"
         if piece.sort == "number" and len(piece.text) >= _SHORTEST and self._is_secret():
             self._give_away(piece.text)
-            return MASK
+            return _NUMBER_MASK
         return without_secrets(piece.text) if piece.sort == "string" else piece.text
 
     def _give_away(self, literal: str) -> None:
@@ -516,3 +543,33 @@ class _Reader:
         is_subscript = sign == "[" and follows_a_value
         inherits = (outer.assigned or outer.inherits) and not is_subscript
         self._frames.append(_Frame(sign, inherits, asks=sign == "(" and self._before in _ASKING))
+
+
+# -- how a history is masked for good
+
+
+class _Code:
+    """Masks the literals of the statements that speak of the names."""
+
+    def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
+        return mask_code(source, names)
+
+    def literals(self, source: str, literals: Iterable[str]) -> str:
+        """The code without literals that another cell gave away."""
+        return mask_literals(source, literals)
+
+    def is_telling(self, literal: str) -> bool:
+        """Whether it is no word that may stand anywhere."""
+        return is_telling(literal)
+
+
+class _Secrets(_Code):
+    """Masks what looks like a secret, and no other literal of the statements that speak of the names."""
+
+    def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
+        del names
+        shown, hidden = mask_code(source)
+        return shown, frozenset(filter(is_telling, hidden))
+
+
+CODE, SECRETS = _Code(), _Secrets()
