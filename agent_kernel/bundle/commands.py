@@ -31,6 +31,7 @@ __all__ = ["export", "export_arguments", "import_", "import_arguments", "open_co
 
 _SUFFIX = ".agentnb"
 _PAGE_SUFFIX = ".html"
+_MOST_TOLD = 12  # variables that were left out
 _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says so
 
 
@@ -148,7 +149,9 @@ class Exported(Result):
             "tags": {name: hex_of(at) for name, at in contents.chosen.tags.items()},
             "head": contents.chosen.head,
             "variables": dict(contents.sizes),
-            "left_out": list(contents.left_out),
+            "left_out": sorted(contents.left_out),
+            "reasons": dict(contents.left_out),
+            "silent": [hex_of(one) for one in contents.silent],
             "masked": [hex_of(one) for one in contents.masked],
             "looks_secret": dict(contents.suspects),
             "signed_by": None
@@ -194,7 +197,9 @@ class ExportedPage(Result):
             "file": str(self.path) if self.is_written else None,
             "size": self.size,
             "head": contents.chosen.head,
-            "left_out": list(contents.left_out),
+            "left_out": sorted(contents.left_out),
+            "reasons": dict(contents.left_out),
+            "silent": [hex_of(one) for one in contents.silent],
             "masked": [hex_of(one) for one in contents.masked],
             "looks_secret": dict(contents.suspects),
         }
@@ -212,10 +217,19 @@ def _secrets_lines(contents: Contents) -> list[Line]:
     """What was left out and masked, and what goes along all the same."""
     lines: list[Line] = []
     if contents.left_out:
-        lines.append(Line(f"Left out of the whole history: {clean(', '.join(contents.left_out))}"))
-    if contents.masked:
-        places = " ".join(map(short, contents.masked[:5]))
-        lines.append(Line(f"Masked what looks like a secret in {plural(len(contents.masked), 'commit')}: {places}"))
+        lines.append(Line("Left out of the whole history:"))
+        told = [f"{clean(name)}: {clean(why)}" for name, why in sorted(contents.left_out.items())]
+        lines += [Line(f"  {one}") for one in told[:_MOST_TOLD]]
+        lines += [Line(f"  and {plural(len(told) - _MOST_TOLD, 'more variable')}")] if len(told) > _MOST_TOLD else []
+    for places, what in (
+        (contents.silent, "Left out the outputs of {}, which may show them"),
+        (contents.masked, "Masked what looks like a secret in {}"),
+    ):
+        if places:
+            named = " ".join(map(short, places[:5]))
+            lines.append(Line(f"{what.format(plural(len(places), 'commit'))}: {named}"))
+    if contents.left_out or contents.masked:
+        lines.append(Line("The commits that changed by this have other ids in the file than they have here."))
     return [*lines, *(Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items()))]
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,7 @@ from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
+    from agent_kernel.values.summaries.redaction import Reach as MaskReach
 
 __all__ = ["BUNDLE_VERSION", "NOTEBOOK", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
@@ -109,7 +110,8 @@ def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen
         # A bundle has a branch to be on: that of the first tag, under its name.
         first = next(iter(marked))
         chosen = {first: marked[first]}
-    return Chosen(chosen, marked, next(iter(chosen)))
+    here = repo.head(session).branch
+    return Chosen(chosen, marked, here if here in chosen else next(iter(chosen)))
 
 
 def _on_the_way(repo: Repository, tags: Mapping[str, ObjectId], tip: ObjectId) -> dict[str, ObjectId]:
@@ -154,17 +156,19 @@ def gather(
     above = OverlayStore(source.store)
     _narrow(above, chosen)
     repo = Repository(above)
-    found, texts = ({}, frozenset[str]()) if keeps_secrets else find_secrets(repo, chosen.tips, keep)
+    found, texts = (dict[str, Secret](), frozenset[str]())
+    if not keeps_secrets:
+        found, texts = find_secrets(repo, chosen.tips, keep)
     kept = set(keep) & found.keys()
     kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
-    secret = sorted(found.keys() - kept)
+    secret = found.keys() - kept
     hidden = sorted({*secret, *exclude})
     showing = _showing(repo)
     rewritten: list[Mapping[ObjectId, ObjectId]] = []
-    # Of what looks like a secret its secrets are masked in code, and of what somebody wants left out all that it was made of.
-    for names, mask in ((secret, summaries.SECRETS), (sorted({*exclude} - {*secret}), summaries.CODE)):
-        if names:
-            rewritten.append(repo.forget(names, mask=mask).moved)
+    if hidden:
+        # Of what somebody wants left out, all is masked that code says of it.
+        mask = summaries.CodeMask({name: found[name].reach for name in secret - {*exclude}})
+        rewritten.append(repo.forget(hidden, mask=mask).moved)
     masked: tuple[ObjectId, ...] = ()
     if not keeps_secrets:
         masked, moved = _mask_code(repo, texts)
@@ -180,10 +184,10 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        {_shown_name(name): found.get(name, "you left it out") for name in hidden},
+        {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden},
         masked,
         tuple(sorted(_place_now(showing, rewritten) - _showing(repo))),
-        {name: why for name, why in found.items() if name in keep},
+        {name: one.why for name, one in found.items() if name in keep},
     )
 
 
@@ -231,12 +235,19 @@ def _place_now(ids: Iterable[ObjectId], rewritten: Iterable[Mapping[ObjectId, Ob
     return found
 
 
+class Secret(NamedTuple):
+    """Why a name is left out, and what of the code that speaks of it is masked, see `CodeMask`."""
+
+    why: str
+    reach: MaskReach = "here"
+
+
 _LEAST_COPIED: Final = 6  # characters of a secret that is looked for in other variables
 
 
 def find_secrets(
     repo: Repository, tips: Iterable[ObjectId], keep: Collection[str] = ()
-) -> tuple[dict[str, str], frozenset[str]]:
+) -> tuple[dict[str, Secret], frozenset[str]]:
     """What of a history looks like a secret, by its name or by what it held once, and why: variables, and classes.
 
     Classes go by the names of their entries. With a class goes what needs it: itself, those derived from it, and instances.
@@ -245,7 +256,7 @@ def find_secrets(
     Returns:
         The names with the reasons, and the texts of the secrets, those of the names in `keep` left out.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Secret] = {}
     needs: dict[str, set[str]] = {}
     texts: dict[str, str] = {}
     entries: dict[tuple[str, bytes, ObjectId | None], Entry] = {}
@@ -263,16 +274,18 @@ def find_secrets(
                 needs.setdefault(name, set()).update(repo.read_manifest(entry).classes)
                 if summaries.names_a_secret(name) and (text := _text_of(repo, entry)):
                     texts[text] = name
-            if name not in found and (why := _why_secret(repo, name, entry)):
-                found[name] = why
+            if name not in found and (one := _why_secret(repo, name, entry)):
+                found[name] = one
     texts |= dict.fromkeys(_secrets_in_code(repo, tips) - texts.keys(), "the code")
     secret = {text: name for text, name in texts.items() if name not in keep}
     needles = {text.encode("utf-8", "replace"): name for text, name in secret.items()}
     for (name, *_), entry in entries.items() if needles else ():
-        if name not in found and (of := holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), needles)):
-            found[name] = f"it holds the secret of {of}"
+        if name not in found and (
+            of := holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), needles)
+        ):
+            found[name] = Secret(f"it holds the secret of {of}", "secrets")
     while more := [name for name, classes in needs.items() if name not in found and classes & found.keys()]:
-        found |= dict.fromkeys(more, "its class holds what looks like a secret")
+        found |= dict.fromkeys(more, Secret("its class holds what looks like a secret"))
     return found, frozenset(secret)
 
 
@@ -281,22 +294,27 @@ def _text_of(repo: Repository, entry: Entry) -> str:
     stored = read_stored(repo, entry)
     value = None if stored is None else stored.value
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return text if isinstance(text, str) and len(text) >= _LEAST_COPIED and summaries.SECRETS.is_telling(text) else ""
+    return text if isinstance(text, str) and len(text) >= _LEAST_COPIED and summaries.is_telling(text) else ""
 
 
 def _secrets_in_code(repo: Repository, tips: Iterable[ObjectId]) -> set[str]:
     """What code says of secrets."""
     sources = {commit.cell.source for _, commit in repo.history.walk(tips) if commit.cell is not None}
-    given = (summaries.SECRETS(source, frozenset())[1] for source in sources)
-    return {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != summaries.MASK}
+    given = (summaries.mask_code(source)[1] for source in sources)
+    found = {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != summaries.MASK}
+    return set(filter(summaries.is_telling, found))
 
 
-def _why_secret(repo: Repository, name: str, entry: Entry | None) -> str:
+def _why_secret(repo: Repository, name: str, entry: Entry | None) -> Secret | None:
+    is_text = entry is not None and _text_of(repo, entry) != ""
     if looks_secret(name.encode("utf-8", "replace")):
-        return "its name looks like a secret"
+        return Secret("its name looks like a secret", "all")
     if not name.startswith(CLASS_PREFIX) and summaries.names_a_secret(name):
-        return "its name is that of a secret"
-    return "" if entry is None else _holds_a_secret(repo, entry)
+        return Secret("its name is that of a secret", "all" if is_text or entry is None else "secrets")
+    if entry is None:
+        return None
+    found = _holds_a_secret(repo, entry)
+    return found if found is None or not is_text else Secret(found.why, "all")
 
 
 def _classes_of(repo: Repository, tips: Iterable[ObjectId], names: Collection[str]) -> set[str]:
@@ -320,18 +338,18 @@ def _shown_name(name: str) -> str:
     return summaries.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
-def _holds_a_secret(repo: Repository, entry: Entry) -> str:
-    """Why the value should not travel; "" where nothing is seen of a secret."""
-    summary = repo.read_summary(entry)
-    with contextlib.suppress(msgspec.MsgspecError):
-        if summaries.decode(summary).masked:
-            return "it held what looks like a secret"
-    manifest = repo.read_manifest(entry)
+def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
+    """Why the value should not travel; None where nothing is seen of a secret."""
+    summary, manifest = repo.read_summary(entry), repo.read_manifest(entry)
     codes = (repo.objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
     if any(map(looks_secret, codes)):
-        return "its code holds what looks like a secret"
-    held = looks_secret(summary) or value_looks_secret(repo.objects, manifest)
-    return "it held what looks like a secret" if held else ""
+        return Secret("its code holds what looks like a secret")
+    if looks_secret(summary) or value_looks_secret(repo.objects, manifest):
+        return Secret("it held what looks like a secret")
+    with contextlib.suppress(msgspec.MsgspecError):
+        if summaries.decode(summary).masked:
+            return Secret("a key, column or attribute in it has the name of a secret", "secrets")
+    return None
 
 
 class _Mask:
@@ -354,7 +372,7 @@ class _Mask:
         hidden = self._texts
         if commit.cell is not None:
             source, more = summaries.mask_code(commit.cell.source)
-            source = summaries.SECRETS.literals(source, self._texts)
+            source = summaries.mask_literals(source, self._texts)
             hidden |= more
             error = summaries.mask_text(commit.cell.error, hidden)
             outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
@@ -384,7 +402,7 @@ class _Mask:
     def _page_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
         cell = decode_cell(self._objects.get(Kind.CHUNK, id))
         if cell.type == "code":
-            source = summaries.SECRETS.literals(summaries.mask_code(cell.source)[0], self._texts)
+            source = summaries.mask_literals(summaries.mask_code(cell.source)[0], self._texts)
         else:
             source = summaries.mask_text(cell.source, self._texts)
         if source == cell.source:

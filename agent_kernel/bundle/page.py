@@ -82,7 +82,7 @@ def write_page(contents: Contents, path: Path) -> int:
 def make_page(contents: Contents, title: str) -> bytes:
     """The page of what goes into a bundle. `title`: what stands at the top where no notebook's name is known."""
     facts = read_facts(contents.repo, contents.chosen.head, find_needed(contents).imported)
-    return _make(_Page(contents.repo, facts, contents.left_out, len(contents.masked)), title)
+    return _make(_Page(contents.repo, facts, list(contents.left_out), len(contents.masked)), title)
 
 
 def make_bundle_page(path: Path, theme: Theme = "") -> bytes:

@@ -592,7 +592,8 @@ class Redaction:
         if not self._gives_away(payload):
             return id, length
         parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.notebooks.NotebookCell`
-        masked = ENCODER.encode([self.code(part) for part in parts])
+        is_code = parts[1:2] == ["code"]
+        masked = ENCODER.encode([*map(self.text, parts[:-1]), (self.code if is_code else self.text)(parts[-1])])
         if self._holds(masked):  # in another way than code says it
             masked = ENCODER.encode([*parts[:-1], MASK])
         writer = self._repo.writer()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.commands.diff import environment_changes, environment_of
 from agent_kernel.commands.text import list_names
+from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure
 from agent_kernel.reproduction.code import Code, names_set
 from agent_kernel.reproduction.comparison import (
@@ -16,6 +17,7 @@ from agent_kernel.reproduction.comparison import (
     StateComparison,
     Verdict,
     compare_outputs,
+    said_by_bundle,
     shown_by,
     shown_in_file,
 )
@@ -66,6 +68,7 @@ def assess(
 
 
 _EDITED: Final = (Cause("code", "its code was edited since it ran"),)
+_MASKED: Final = (Cause("masked", "a secret in its code is masked, and it ran with the mask in its place"),)
 _UNKNOWN: Final = (Cause("unknown", "the code does not show why"),)
 # A file does not say which versions it was saved with.
 _SAVED_OTHERWISE: Final = (
@@ -90,6 +93,7 @@ class _Assessment:
         )
         self._has_saved_outputs = any(cell.saved for cell in line.cells)  # else they were cleared
         self._environment = self._find_environment()
+        self._silent = said_by_bundle(recorded.repo.store, "silent")
         self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
 
     def report(self, what: str) -> Reproduction:
@@ -117,7 +121,7 @@ class _Assessment:
             said = "taken from the history" if self._recorded.loads else "missing in the second run"
             notes.append(f"No cell of this line makes these, so they are {said}: {names}.")
         if self._settings.outputs and not self._keeps_outputs and self._first is None:
-            notes.append("The history keeps no outputs, so they are not compared.")
+            notes.append("No cell of the history showed anything, so only variables are compared.")
         return notes
 
     def _find_environment(self) -> tuple[tuple[str, str, str, str], ...]:
@@ -223,7 +227,9 @@ class _Assessment:
             return VariableReport(name, verdict, (), cell.position)
         found: tuple[Cause, ...] = ()
         if verdict.outcome != "not comparable":
-            if failed:
+            if summaries.MASK in cell.source:
+                found = _MASKED
+            elif failed:
                 found = (Cause("follows", f"cell {cell.position} failed"),)
             else:
                 found = _EDITED if cell.is_edited else causes.of_names.get(name) or self._without_evidence(cell, causes)
@@ -250,6 +256,8 @@ class _Assessment:
         again = self._again.commits.get(cell.position)
         if cell.record is None or again is None or (self._first is None and not self._keeps_outputs):
             return None, ()
+        if cell.commit is not None and hex_of(cell.commit) in self._silent:
+            return Verdict("not comparable", reason="the bundle leaves out what the cell showed"), ()
         old, new = shown_by(self._recorded.repo, cell.record), shown_by(self._again.repo, again[1])
         if not old and not new:
             return None, ()
@@ -259,6 +267,8 @@ class _Assessment:
     def _causes_of_outputs(self, cell: LineCell, verdict: Verdict, causes: CellCauses) -> tuple[Cause, ...]:
         if verdict.outcome != "different":
             return ()
+        if summaries.MASK in cell.source:
+            return _MASKED
         return _EDITED if cell.is_edited else causes.of_outputs or self._without_evidence(cell, causes)
 
     def _saved(self, cell: LineCell, causes: CellCauses) -> tuple[Verdict | None, tuple[Cause, ...]]:

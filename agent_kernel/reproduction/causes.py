@@ -24,7 +24,7 @@ __all__ = ["Cause", "CellCauses", "Tracer", "cause_of_failure"]
 
 Kind: TypeAlias = Literal[
     "follows", "clock", "random", "network", "process", "file", "order", "hidden state", "environment", "brought", "code",
-    "missing file", "missing package", "error", "limit", "unknown",
+    "missing file", "missing package", "error", "limit", "masked", "unknown",
 ]  # fmt: skip
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "StateComparison",
     "Verdict",
     "compare_outputs",
+    "said_by_bundle",
     "shown_by",
     "shown_in_file",
     "worst",
@@ -84,8 +85,8 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 # -- variables
 
 
-def _left_out(store: Store) -> frozenset[str]:
-    """The variables that whoever made a bundle left out of it, as its manifest says."""
+def said_by_bundle(store: Store, what: str) -> frozenset[str]:
+    """A list in the manifest of a bundle: `left_out` has names of variables, `silent` commits without their outputs."""
     archive = getattr(store, "archive", None)
     if archive is None:
         return frozenset()
@@ -93,7 +94,7 @@ def _left_out(store: Store) -> frozenset[str]:
         found: object = json.loads(archive.read(MANIFEST))
     except ValueError:
         return frozenset()
-    said = cast("dict[str, object]", found).get("left_out") if isinstance(found, dict) else None
+    said = cast("dict[str, object]", found).get(what) if isinstance(found, dict) else None
     return frozenset(map(str, cast("list[object]", said))) if isinstance(said, list) else frozenset()
 
 
@@ -125,7 +126,7 @@ class StateComparison:
 
     def __post_init__(self) -> None:
         self.joined = Repository(OverlayStore(self.fresh.repo.store, self.recorded.repo.store))
-        self._left_out = _left_out(self.recorded.repo.store)
+        self._left_out = said_by_bundle(self.recorded.repo.store, "left_out")
 
     def compare(
         self, pairs: Iterable[tuple[ObjectId, ObjectId]], names: Mapping[tuple[ObjectId, ObjectId], Iterable[str]]

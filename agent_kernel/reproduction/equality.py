@@ -64,7 +64,7 @@ def compare_values(old: object, new: object, tolerance: Tolerance) -> Equality:
         return Equality(None, reason="it is nested too deeply to compare")
     except Exception as error:  # noqa: BLE001 - anyone's code
         return Equality(None, reason=f"comparing {_name(old)} raised {type(error).__name__}")
-    return Equality(is_equal, comparison.is_exact)
+    return Equality(bool(is_equal), comparison.is_exact)
 
 
 def _name(value: object) -> str:
@@ -89,9 +89,12 @@ class _Comparison:
         if not _same_type(old, new):
             return False
         if _is(old, float):
-            return self._floats(old, float(new))
+            return self._floats(float(old), float(new))  # numpy's are floats, too, and compare to booleans of its own
         if _is(old, complex):
-            return self._floats(old.real, new.real) and self._floats(old.imag, new.imag)
+            old, new = complex(old), complex(new)
+            # Both parts, so that it is known whether one of them is only close.
+            parts = [self._floats(old.real, new.real), self._floats(old.imag, new.imag)]
+            return all(parts)
         if type(old) in _EXACT:
             return bool(old == new)
         pair = id(old), id(new)

@@ -315,7 +315,7 @@ class Session(Committing):
             self._stop_saving(names)
             if commits:
                 self._save_uncommitted()
-            mask = summaries.CODE if sources else None
+            mask = summaries.CodeMask() if sources else None
             report = self.repo.forget(names, commits, mask, self.ignoring.to_store())
         except BaseException:  # nothing was forgotten, so nothing is ignored
             self.ignoring.reread()

@@ -356,3 +356,14 @@ class TestComparing:
         assert "5" in capsys.readouterr().out
         with closing(Repository.open(tmp_path / "mine")) as repo:
             assert set(repo.branches()) == {"main"}
+
+
+def test_of_several_branches_the_one_that_we_are_on_is_head(tmp_path: Path) -> None:
+    make_history(tmp_path / "store", "a = 1")
+    with closing(Repository.open(tmp_path / "store")) as repo:
+        head = repo.head().commit
+        assert head is not None
+        for name in ("aside", "zeta"):
+            repo.create_branch(name, head)
+        assert exporting.choose(repo, [*repo.branches()]).head == "main"
+        assert exporting.choose(repo, ["zeta", "aside"]).head == "zeta"

@@ -161,7 +161,7 @@ class TestClasses:
         make_history(tmp_path / "store", PUT, "class Client:\n    key = KEY\nclient = Client()\nother = Client()")
         with closing(Repository.open(tmp_path / "store")) as repo:
             contents = exporting.gather(repo, exporting.choose(repo, []), keep=["client"])
-            assert contents.left_out == ("Client", "KEY", "other")
+            assert sorted(contents.left_out) == ["Client", "KEY", "other"]
             exporting.write(contents, tmp_path / "b.agentnb")
             with pytest.raises(LoadError, match="the class Client"):  # what is being written is not loaded, only read
                 contents.repo.at("main")["client"]
@@ -194,7 +194,7 @@ class TestNames:
             with pytest.raises(RefNotFoundError, match=f"the name of a {kind} looks like a secret") as error:
                 exporting.gather(repo, chosen)
             assert KEY not in str(error.value)
-            assert exporting.gather(repo, chosen, keeps_secrets=True).left_out == ()
+            assert exporting.gather(repo, chosen, keeps_secrets=True).left_out == {}
 
 
 # -- random keys in random values
@@ -265,3 +265,79 @@ def test_no_key_at_any_place_of_any_value_goes_along(drawn: tuple[list[str], tup
             body = max(re.split(r"[^A-Za-z0-9]+", key), key=len).encode()
             assert len(body) >= 8
             assert not [one for one in contents if body in one], key
+
+
+class TestCopies:
+    """The text of a secret is one under any name."""
+
+    CELLS = (
+        "password = 'hunter2hunter2'",
+        "copy = password",
+        "cfg = {'host': 'h', 'x': password}",
+        "import os, pandas as pd\ndf = pd.DataFrame({'a': [1]})\ndf.attrs['note'] = password",
+        "os.environ['MY_TOKEN'] = 'tok-hunter2-zz'\nval = os.environ['MY_TOKEN']",
+        "ask = lambda: 'hunter2hunter2'",
+        "n = 5\nword = 'hunter'",
+    )
+
+    def test_what_holds_the_text_of_a_secret_stays_at_home(self, tmp_path: Path) -> None:
+        bundle = make_bundle(tmp_path, *self.CELLS)
+        assert left_out(bundle) == {"password", "copy", "cfg", "df", "val", "ask"}
+        assert holders(bundle, "hunter2") == []
+
+    def test_who_keeps_the_secret_keeps_its_copies(self, tmp_path: Path) -> None:
+        make_bundle(tmp_path, *self.CELLS[:3])
+        with closing(Repository.open(tmp_path / "study-store")) as repo:
+            contents = exporting.gather(repo, exporting.choose(repo, []), keep=["password"])
+        assert contents.left_out == {}
+
+    def test_the_reason_is_said(self, tmp_path: Path) -> None:
+        make_bundle(tmp_path, *self.CELLS[:2])
+        with closing(Repository.open(tmp_path / "study-store")) as repo:
+            contents = exporting.gather(repo, exporting.choose(repo, []))
+        assert contents.left_out == {
+            "password": "its name is that of a secret",
+            "copy": "it holds the secret of password",
+        }
+
+
+class TestCode:
+    def test_of_a_table_with_a_secret_column_that_column_alone_is_masked(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path,
+            "import pandas as pd",
+            "users = pd.DataFrame({'name': ['north', 'ann'], 'password': ['ZZSEC3pw99', 'q2w3e4r5']})",
+            "region = 'north'; prices = {'north': 1}",
+            "name = 'x'",
+        )
+        assert left_out(bundle) == {"users"}
+        assert holders(bundle, "ZZSEC3pw99") == []
+        with opening.opened(bundle) as found:
+            sources = [commit.cell.source for _, commit in found.repo.log() if commit.cell is not None]
+        assert sources[:2] == ["name = 'x'", "region = 'north'; prices = {'north': 1}"]
+        assert f"{{'name': ['north', 'ann'], 'password': ['{MASK}', '{MASK}']}}" in sources[2]
+
+    def test_masked_code_is_code(self, tmp_path: Path) -> None:
+        bundle = make_bundle(
+            tmp_path,
+            "pin_token = 90210\nnorth = 4",
+            "secret = ['north', 'Zz-secret-77']\nnorth += 1",
+            exclude=["secret"],
+        )
+        with opening.opened(bundle) as found:
+            for _, commit in found.repo.log():
+                if commit.cell is not None:
+                    compile(commit.cell.source, "cell", "exec")
+        assert holders(bundle, "90210") == holders(bundle, "Zz-secret-77") == []
+
+
+def test_outputs_that_may_show_what_is_left_out_are_named(tmp_path: Path) -> None:
+    study = make_study(
+        tmp_path / "store",
+        "password = 'hunter2hunter2'",
+        Ran("print('using', password)", [Output(kind="stream", name="stdout", text="using hunter2hunter2")]),
+        Ran("print('hello')", [Output(kind="stream", name="stdout", text="hello")]),
+    )
+    with opening.opened(bundle_of(study, tmp_path / "b.agentnb")) as found:
+        silent = found.manifest["silent"]
+        assert [found.repo.show(one).cell.source for one in silent] == ["print('using', password)"]  # type: ignore[union-attr]

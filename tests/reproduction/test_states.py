@@ -171,3 +171,16 @@ def test_names_that_share_in_both_runs_are_the_same(tmp_path: Path) -> None:
         tmp_path, "class A: pass", "a = [1]; b = a; c = {'k': a}; d = A(); e = [d, d]; f = A", "import math; m = math"
     )
     assert {one.verdict.outcome for one in found.variables} == {"same"}
+
+
+def test_numbers_of_numpy_are_told_apart(tmp_path: Path) -> None:
+    numbers = [("np.float64({})", 1.5, 2.5), ("np.complex128({})", 1.5, 2.5), ("np.float32({})", 1.5, 2.5)]
+    first, second = (
+        "import numpy as np\n"
+        + "\n".join(f"n{at} = {code.format(pair[side])}" for at, (code, *pair) in enumerate(numbers))
+        for side in (0, 1)
+    )
+    found = reproduced(tmp_path, first, others=[second])
+    assert {one.name: one.verdict.outcome for one in found.variables if one.name != "np"} == dict.fromkeys(
+        ("n0", "n1", "n2"), "different"
+    )

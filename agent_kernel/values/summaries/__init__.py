@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import encode as encode
     from agent_kernel.values.summaries.model import size_text as size_text
     from agent_kernel.values.summaries.plain import summarize as summarize
+    from agent_kernel.values.summaries.redaction import CodeMask as CodeMask
     from agent_kernel.values.summaries.redaction import holds_a_secret as holds_a_secret
-    from agent_kernel.values.summaries.redaction import CODE as CODE
-    from agent_kernel.values.summaries.redaction import SECRETS as SECRETS
+    from agent_kernel.values.summaries.redaction import is_telling as is_telling
     from agent_kernel.values.summaries.redaction import mask_code as mask_code
+    from agent_kernel.values.summaries.redaction import mask_literals as mask_literals
     from agent_kernel.values.summaries.redaction import mask_text as mask_text
     from agent_kernel.values.summaries.redaction import names_a_secret as names_a_secret
 
 __all__ = [
     "LEAST",
-    "CODE",
     "MASK",
-    "SECRETS",
     "MOST_BYTES",
+    "CodeMask",
     "Column",
     "Summary",
     "clean",
@@ -57,9 +57,11 @@ __all__ = [
     "holds_a_secret",
     "interest",
     "is_picture",
+    "is_telling",
     "line",
     "lines_diff",
     "mask_code",
+    "mask_literals",
     "mask_text",
     "names_a_secret",
     "noun",
@@ -96,9 +98,10 @@ _HOMES = {
     ),
     "redaction": (
         "holds_a_secret",
-        "CODE",
-        "SECRETS",
+        "CodeMask",
+        "is_telling",
         "mask_code",
+        "mask_literals",
         "mask_text",
         "names_a_secret",
     ),

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from agent_kernel.values.summaries.model import MASK
 
-__all__ = ["Lexeme", "lexemes", "is_telling", "literal_text", "mask_code", "mask_literals", "mask_text", "secret_at"]
+__all__ = [
+    "CodeMask",
+    "Lexeme",
+    "is_telling",
+    "lexemes",
+    "literal_text",
+    "mask_code",
+    "mask_literals",
+    "mask_text",
+    "secret_at",
+]
 
 
 # -- split code into words, strings and signs, whatever state it is in
@@ -547,29 +558,33 @@ class _Reader:
 
 # -- how a history is masked for good
 
+Reach: TypeAlias = Literal["all", "here", "secrets"]
+_LONG_ENOUGH = 8  # characters of a literal that is masked elsewhere because it may be a part of a secret
 
-class _Code:
-    """Masks the literals of the statements that speak of the names."""
+
+class CodeMask:
+    """Masks what code gives away of some names.
+
+    Args:
+        reach: by name, what of the statements that speak of it is masked: `all` of their literals, wherever they stand;
+            all of them, but only `here` those that are words; or what looks like `secrets` alone. By default all.
+    """
+
+    def __init__(self, reach: Mapping[str, Reach] = MappingProxyType({})) -> None:
+        self._reach = reach
 
     def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
-        return mask_code(source, names)
+        """The source without these literals, and those that are to be masked everywhere."""
+        given: set[str] = set()
+        spoken = {name for name in names if name in source}
+        for reach in ("all", "here", "secrets"):
+            mine = frozenset(name for name in spoken if self._reach.get(name, "all") == reach)
+            if mine:
+                source, hidden = mask_code(source, frozenset() if reach == "secrets" else mine)
+                least = _LONG_ENOUGH if reach == "here" else 0
+                given |= {one for one in hidden if reach == "all" or (is_telling(one) and len(one) >= least)}
+        return source, frozenset(given)
 
     def literals(self, source: str, literals: Iterable[str]) -> str:
         """The code without literals that another cell gave away."""
         return mask_literals(source, literals)
-
-    def is_telling(self, literal: str) -> bool:
-        """Whether it is no word that may stand anywhere."""
-        return is_telling(literal)
-
-
-class _Secrets(_Code):
-    """Masks what looks like a secret, and no other literal of the statements that speak of the names."""
-
-    def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
-        del names
-        shown, hidden = mask_code(source)
-        return shown, frozenset(filter(is_telling, hidden))
-
-
-CODE, SECRETS = _Code(), _Secrets()
