@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 import random
 import re
@@ -341,3 +342,64 @@ def test_outputs_that_may_show_what_is_left_out_are_named(tmp_path: Path) -> Non
     with opening.opened(bundle_of(study, tmp_path / "b.agentnb")) as found:
         silent = found.manifest["silent"]
         assert [found.repo.show(one).cell.source for one in silent] == ["print('using', password)"]  # type: ignore[union-attr]
+
+
+HEX, ALPHANUMERIC = "0123456789abcdef", string.ascii_letters + string.digits
+FORMS = {
+    **{f"{prefix}@": (ALPHANUMERIC, 40) for prefix in (
+        "hvs.", "lin_api_", "dckr_pat_", "gsk_", "xai-", "pplx-", "nvapi-", "tvly-", "r8_", "ntn_", "figd_", "pscale_tkn_",
+        "tgp_v1_", "HRKU-", "wandb_v1_", "FlyV1 fm2_", "SSWS ",
+    )},
+    **{f"{prefix}@": (HEX, 40) for prefix in ("shpat_", "sbp_", "lsv2_pt_")},
+    "SK@": (HEX, 32),
+    "key-@": (HEX, 32),
+    '{"username": "bob", "key": "@"}': (HEX, 32),
+    "https://@@o1.ingest.sentry.io/1": (HEX, 32),
+    "https://@@github.com/a/b.git": (ALPHANUMERIC, 30),
+    "https://maps.example.com/v1?key=@&x=1": (ALPHANUMERIC, 24),
+    "https://b.s3.example.com/k?X-Amz-Signature=@": (HEX, 64),
+    "Cookie: session=@": (ALPHANUMERIC, 40),
+    "tool --password @ --x": (ALPHANUMERIC, 14),
+    "tool --token=@": (ALPHANUMERIC, 14),
+    "mysql -uroot -p@ db": (ALPHANUMERIC, 14),
+    "machine h login bob password @": (ALPHANUMERIC, 14),
+    "secret_key = @": (ALPHANUMERIC, 24),
+    "Passwort: @": (ALPHANUMERIC, 14),
+    "my password is @": (ALPHANUMERIC, 14),
+    "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 1\n@": (ALPHANUMERIC, 64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["value", "code", "output", "base64"])
+def test_keys_of_many_kinds_are_seen_wherever_they_stand(tmp_path: Path, place: str) -> None:
+    choice = random.Random(7)
+    texts: dict[str, str] = {}
+    for form, (letters, length) in FORMS.items():
+        core = "".join(choice.choice(letters) for _ in range(length - 2)) + "a7"
+        texts[core] = form.replace("@", core, 1) if "@@" in form else form.replace("@", core)
+    cells: list[Ran | str] = []
+    for number, text in enumerate(texts.values()):
+        if place == "output":
+            cells.append(Ran(f"show({number})", [Output(kind="stream", name="stdout", text=f"{text}\n")], {}))
+        else:
+            value = base64.b64encode(text.encode()).decode() if place == "base64" else text
+            source = f"v{number} = {text!r}" if place == "code" else f"v{number} = load()"
+            cells.append(Ran(source, (), {f"v{number}": {"of": [value]}}))
+    bundle = bundle_of(make_study(tmp_path / "store", *cells), tmp_path / "b.agentnb")
+    contents = [content for _, content in everything_in(bundle)]
+    forms = {
+        core: base64.b64encode(text.encode()).decode()[:40] if place == "base64" else core
+        for core, text in texts.items()
+    }
+    assert [texts[core] for core, one in forms.items() if any(one.encode() in content for content in contents)] == []
+
+
+def test_ordinary_text_is_no_secret() -> None:
+    for text in (
+        "task-2024-01-03, desk_4, path.join(a, b), pass: 0.9500, passes = 12345, key = order_id, keys: 3 of 4",
+        "xai-explainability-methods, r8_column_names_of_table, secret_santa_list_of_names, figd_x",
+        "https://docs.python.org/3/library/re.html@latest, a@b.com, --token-count 5, mysql is a database - perhaps",
+        "cookie: yes, login is required and password reset is sent",
+    ):
+        assert mask_text(text) == text
+        assert not looks_secret(text.encode())
