@@ -79,9 +79,10 @@ _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9_-]{24,}={0,2}
 
 def _decoded(text: bytes) -> bytes:
     """What stands there in base64, if that is text."""
-    whole = text.rstrip(b"=")[: len(text.rstrip(b"=")) // 4 * 4].translate(_URL_SAFE)
+    word = text.rstrip(b"=").translate(_URL_SAFE)
+    word = word[:-1] if len(word) % 4 == 1 else word
     try:
-        found = base64.b64decode(whole)
+        found = base64.b64decode(word + b"=" * (-len(word) % 4))
     except ValueError:
         return b""
     beginning = found[:64].translate(None, b"\n\r\t")
