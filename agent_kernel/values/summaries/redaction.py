@@ -213,7 +213,7 @@ _CONTENT = (
     | PuTTY-User-Key-File-[0-9]:.*
     | (?P<signed>[?&](?:sig|key|auth|access_token|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[A-Za-z0-9%+/=_.-]{16,}
     | (?P<cookie>(?i:\bcookie["']?:\s*["']?)[\w.-]+=)[^\s;"']{8,}
-    | (?P<flag>(?<=\s)--?(?i:password|passwd|token|secret|api[_-]key|access[_-]token|auth[_-]token)(?:[ ]|=)["']?)[^\s"'-][^\s"']{5,}
+    | (?P<flag>(?<![\w-])--?(?i:password|passwd|token|secret|api[_-]key|access[_-]token|auth[_-]token)(?:[ ]|=)["']?)[^\s"'-][^\s"']{5,}
     | (?P<mysql>\bmysql\w*[ ][^\n]{0,200}?[ ]-p)[^\s"']{4,}
     | (?P<netrc>\blogin\s+\S+\s+password\s+)[^\s"']+
     | (?P<alone>://)[A-Za-z0-9_-]{20,}(?=@)
