@@ -20,6 +20,7 @@ from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_sec
 from agent_kernel.cells.notebook_file import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import RefNotFoundError
+from agent_kernel.records.lines import decode_row, read_entry
 from agent_kernel.repository import (
     Commit,
     Document,
@@ -170,8 +171,9 @@ def gather(
         mask = summaries.CodeMask({name: found[name].reach for name in secret - {*exclude}})
         rewritten.append(repo.forget(hidden, mask=mask).moved)
     masked: tuple[ObjectId, ...] = ()
+    records = set[str]()
     if not keeps_secrets:
-        masked, moved = _mask_code(repo, texts)
+        masked, records, moved = _mask_code(repo, texts)
         rewritten.append(moved)
     now = Chosen(repo.branches(), repo.tags(), chosen.head)
     reach = Reach(repo.objects)
@@ -184,7 +186,8 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden},
+        {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
+        | {_record_name(key): "it holds what looks like a secret" for key in records},
         masked,
         tuple(sorted(_place_now(showing, rewritten) - _showing(repo))),
         {name: one.why for name, one in found.items() if name in keep},
@@ -338,6 +341,11 @@ def _shown_name(name: str) -> str:
     return summaries.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
+def _record_name(key: str) -> str:
+    collection, _, id = key.partition("\0")
+    return f"record {_shown_name(id)} of {_shown_name(collection)}"
+
+
 def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
     """Why the value should not travel; None where nothing is seen of a secret."""
     summary, manifest = repo.read_summary(entry), repo.read_manifest(entry)
@@ -358,6 +366,9 @@ class _Mask:
     def __init__(self, repo: Repository, texts: frozenset[str]) -> None:
         self._objects, self._writer = repo.objects, repo.writer()
         self._texts = texts
+        self._repo = repo
+        self.records_left_out: set[str] = set()  # keys of them
+        self._records = cache(self._records_of)
         self._outputs = cache(self._outputs_of)
         self._page_cell = cache(self._page_cell_of)
 
@@ -367,6 +378,7 @@ class _Mask:
     def fields(self, commit: Commit) -> dict[str, object]:
         """The fields of a commit that are to be other ones."""
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
+        found["records"] = commit.records and self._records(commit.records)
         if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
         hidden = self._texts
@@ -386,6 +398,18 @@ class _Mask:
         del kind
         for name, value in fields.items():
             fields[name] = _masked(value)
+
+    def _records_of(self, root: ObjectId) -> ObjectId:
+        """The records without those in which something looks like a secret, or a copy of one stands."""
+        tree = self._repo.tree(root)
+        doomed = [key for key, entry in tree.rows() if self._is_secret_record(entry)]
+        self.records_left_out.update(doomed)
+        return tree.edit_rows(self._writer, dict.fromkeys(doomed)).id if doomed else root
+
+    def _is_secret_record(self, entry: bytes) -> bool:
+        row = decode_row(read_entry(self._repo, entry))
+        said = b"" if row.is_sealed else row.text()
+        return looks_secret(said) or any(text.encode("utf-8", "replace") in said for text in self._texts)
 
     def _outputs_of(self, id: ObjectId, hidden: frozenset[str]) -> ObjectId:
         outputs = read_outputs(self._objects, id)
@@ -426,17 +450,20 @@ def _masked(value: Any) -> Any:
     return value
 
 
-def _mask_code(repo: Repository, texts: frozenset[str]) -> tuple[tuple[ObjectId, ...], Mapping[ObjectId, ObjectId]]:
+def _mask_code(
+    repo: Repository, texts: frozenset[str]
+) -> tuple[tuple[ObjectId, ...], set[str], Mapping[ObjectId, ObjectId]]:
     """Mask all that looks like a secret in what the history says, and these texts.
 
     Returns:
-        The commits that had some, by their new ids; and the new ids of all commits that have one.
+        The commits that had some, by their new ids; the keys of records that were left out; and the new ids of all commits
+        that have one.
     """
     mask = _Mask(repo, texts)
     telling = [found for found, commit in repo.history.walk(tips(repo)) if mask.fields(commit)]
     mask.flush()
     moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
-    return tuple(sorted(moved.get(one, one) for one in telling)), moved
+    return tuple(sorted(moved.get(one, one) for one in telling)), mask.records_left_out, moved
 
 
 def _size_of(store: Store, keys: list[bytes]) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
+import zstandard
 
 from agent_kernel.errors import BranchMovedError, RefNotFoundError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
@@ -32,7 +33,21 @@ from agent_kernel.repository.refs import Ref, branch_key
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository, Tree, Writer
 
-__all__ = ["BranchLine", "Edit", "Line", "PastLine", "Pending", "Row", "StoreLine", "Version", "flush", "line_of"]
+__all__ = [
+    "BranchLine",
+    "Edit",
+    "Line",
+    "PastLine",
+    "Pending",
+    "Row",
+    "StoreLine",
+    "Version",
+    "decode_row",
+    "encode_entry",
+    "flush",
+    "line_of",
+    "read_entry",
+]
 
 T = TypeVar("T")
 
@@ -60,6 +75,10 @@ class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
     def is_gone(self, now_ns: int) -> bool:
         return 0 < self.expires_ns <= now_ns
+
+    def text(self) -> bytes:
+        """The JSON; of a sealed row, what it is encrypted to."""
+        return zstandard.decompress(self.document) if self.is_packed and not self.is_sealed else self.document
 
 
 _ROW: Final = msgspec.msgpack.Decoder(Row)
@@ -328,7 +347,8 @@ def _version_of(row: Row) -> Version:
 # -- in the commits of a branch
 
 
-def _encode_entry(writer: Writer, row: Row) -> bytes:
+def encode_entry(writer: Writer, row: Row) -> bytes:
+    """The entry of a tree that stands for a row."""
     raw = encode(row)
     if len(raw) <= _INLINE:
         blob = Blob(len(raw), inline=raw)
@@ -338,7 +358,8 @@ def _encode_entry(writer: Writer, row: Row) -> bytes:
     return encode(Entry(value=encode(Manifest(blobs=(blob,), size=len(raw)))))
 
 
-def _decode_entry(repo: Repository, raw: bytes) -> bytes:
+def read_entry(repo: Repository, raw: bytes) -> bytes:
+    """The row that an entry of a tree of records holds."""
     manifest = repo.read_manifest(decode_entry(raw))
     return bytes(read_blob(repo.objects, manifest.blobs[0]))
 
@@ -362,10 +383,10 @@ class PastLine(Line):
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
         rows = ((key, tree.row(key)) for key in keys)
-        return {key: _decode_entry(self.repo, row) for key, row in rows if row is not None}
+        return {key: read_entry(self.repo, row) for key, row in rows if row is not None}
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        return ((key, _decode_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
+        return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
         raise StoreReadOnlyError(
@@ -389,7 +410,7 @@ def _history_from(repo: Repository, tip: ObjectId | None, key: str) -> Iterator[
             continue
         old, new = (repo.tree(root).row(key) for root in (was, commit.records))
         if old != new:
-            row = None if new is None else decode_row(_decode_entry(repo, new))
+            row = None if new is None else decode_row(read_entry(repo, new))
             actor = commit.author.name if row is None else row.actor
             yield Version(row, commit.time_ns if row is None else row.time_ns, actor, hex_of(id))
 
@@ -454,12 +475,12 @@ class BranchLine(PastLine):
 
     def _rows(self, tree: Tree, keys: Sequence[str]) -> dict[str, bytes]:
         rows = ((key, tree.row(key)) for key in keys)
-        return {key: _decode_entry(self.repo, row) for key, row in rows if row is not None}
+        return {key: read_entry(self.repo, row) for key, row in rows if row is not None}
 
 
 def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, bytes | None]:
     """The entries of a tree that stand for these rows."""
-    return {key: None if row is None else _encode_entry(writer, row) for key, row in rows.items()}
+    return {key: None if row is None else encode_entry(writer, row) for key, row in rows.items()}
 
 
 # -- in the next commit of a session
@@ -493,11 +514,11 @@ class Pending(Line):
                 if (pending := self.rows[key]) is not None:
                     found[key] = encode(pending)
             elif (row := tree.row(key)) is not None:
-                found[key] = _decode_entry(self.repo, row)
+                found[key] = read_entry(self.repo, row)
         return found
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        found = {key: _decode_entry(self.repo, row) for key, row in self.tree().rows(prefix)}
+        found = {key: read_entry(self.repo, row) for key, row in self.tree().rows(prefix)}
         for key, row in self.rows.items():
             if key.startswith(prefix):
                 found.pop(key, None)
@@ -574,5 +595,5 @@ def merge(
 def _is_later(repo: Repository, one: bytes | None, other: bytes | None) -> bool:
     if one is None or other is None:  # a change outlives a deletion: deleting again is easier than writing again
         return one is not None
-    times = [decode_row(_decode_entry(repo, raw)).time_ns for raw in (one, other)]
+    times = [decode_row(read_entry(repo, raw)).time_ns for raw in (one, other)]
     return times[0] > times[1]

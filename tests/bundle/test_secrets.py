@@ -403,3 +403,30 @@ def test_ordinary_text_is_no_secret() -> None:
     ):
         assert mask_text(text) == text
         assert not looks_secret(text.encode())
+
+
+def test_records_that_hold_one_stay_at_home(tmp_path: Path) -> None:
+    import agent_kernel as ak
+
+    class Login(ak.Record):
+        text: str
+
+    with ak.open(tmp_path / "store") as repo:
+        logins = repo.records(Login)
+        for id, text in (
+            ("plain", "hello " * 200),
+            ("key", KEY),
+            ("long", "hello " * 200 + KEY),
+            ("copy", "hunter2hunter2"),
+        ):
+            logins.put(Login(id=id, text=text))
+        with ak.Versioned(repo) as state:
+            state["password"] = "hunter2hunter2"
+            state.commit("a password")
+    bundle = bundle_of(tmp_path / "store", tmp_path / "b.agentnb")
+    assert holders(bundle) == holders(bundle, "hunter2hunter2") == []
+    assert left_out(bundle) == {"password", *(f"record {id} of Login" for id in ("key", "long", "copy"))}
+    with opening.opened(bundle) as found:
+        opening.verify(found)
+    with closing(Repository.open(bundle, create=False)) as read:
+        assert list(read.records(Login)) == ["plain"]
