@@ -230,7 +230,10 @@ def _secrets_lines(contents: Contents) -> list[Line]:
             lines.append(Line(f"{what.format(plural(len(places), 'commit'))}: {named}"))
     if contents.left_out or contents.masked:
         lines.append(Line("The commits that changed by this have other ids in the file than they have here."))
-    return [*lines, *(Line(f"{clean(name)} goes along, and {why}") for name, why in sorted(contents.suspects.items()))]
+    return [
+        *lines,
+        *(Line(f"{clean(name)} is in the file although {why}") for name, why in sorted(contents.suspects.items())),
+    ]
 
 
 # -- import
@@ -324,11 +327,14 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
         *keys.describe_check(found.signature),
     ]
     if found.is_trusted:
-        lines.append(f"In the notebook, %agent checkout brings its {many} back without running a cell")
+        lines.append(
+            f"In the notebook, run %load_ext agent_kernel, then %agent checkout: its {many} come back, and no cell runs"
+        )
     else:
         lines.append(
-            f"In the notebook, %agent checkout brings plain data of its {many} back; what needs code of its maker waits "
-            f"for %agent trust: look through it first, with agent-kernel log {found.notebook}"
+            f"In the notebook, run %load_ext agent_kernel, then %agent checkout: of its {many}, those that are plain data come "
+            f"back. The others wait until you trust the maker: look through the history with agent-kernel log "
+            f"{found.notebook}, then run %agent trust and %agent checkout again"
         )
     facts: dict[str, Json] = {
         "notebook": str(found.notebook),

@@ -103,7 +103,7 @@ def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen
             marked[name] = tags[name]
         else:
             raise RefNotFoundError(
-                name, repo.refs.list_refs(), "a bundle holds branches and tags: make one of it first"
+                name, repo.refs.list_refs(), "a bundle holds branches and tags: give this commit a tag first"
             )
     for tip in chosen.values():
         marked = _on_the_way(repo, tags, tip) | marked

@@ -211,9 +211,7 @@ def _what_is_there(named: Path, place: Path) -> str:
         return "there is nothing there"
     if named.suffix == ".ipynb":
         lies = f"{HIDDEN}/{named.stem}"
-        return (
-            f"it is a notebook that has no history here yet; where it came from, that is {lies} beside it: copy it too"
-        )
+        return f"this notebook has no history here. If it is a copy, copy {lies} too, from the folder of the first one"
     return "it is a folder without a store" if place.is_dir() else "it holds something else"
 
 

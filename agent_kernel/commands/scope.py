@@ -372,7 +372,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         usage = " ".join(self.format_usage().split())
         if self._greedy and "are required" in message:
-            message += f"; it stands before {' and '.join(self._greedy)}, which take every word after them"
+            message += f"; write it before {' and '.join(self._greedy)}: they take all words that follow"
         if message.startswith("unrecognized arguments:"):
             message += "".join(f"; {said}" for option, said in self._answers.items() if option in message.split())
             message += self._close(message.split()[2:])

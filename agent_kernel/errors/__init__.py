@@ -378,8 +378,8 @@ class UntrustedValueError(AgentKernelError):
 
     def __str__(self) -> str:
         return (
-            f"it needs {self.what}, and building that can run code of whoever made it; "
-            "look through the history with log, show and diff, then run %agent trust"
+            f"it needs {self.what}, and loading that can run its maker's code; "
+            "look through the history with log, show and diff, then run %agent trust and %agent checkout again"
         )
 
 

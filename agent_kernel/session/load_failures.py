@@ -152,7 +152,7 @@ def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: fro
     for name in failed.names:
         kind = _type(repo, failed.entries[name])
         made = f"; {cells[name]} made it" if name in cells else ""
-        remedy = f"what is stored of it is kept, and a checkout loads it once this is mended{made}"
+        remedy = f"it stays in the store: when the cause is gone, %agent checkout loads it{made}"
         own = Loss("", kind, reason, remedy)
         copied = Loss(
             f"unloaded-{secrets.token_hex(6)}",

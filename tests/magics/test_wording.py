@@ -204,7 +204,7 @@ class TestHints:
             ("show HEAD:x --notebook", "they are those of HEAD"),
             ("commit it's done", "a quotation mark is not closed"),
             ("forget", "say what to forget"),
-            ("merge --ours x side", "REV; it stands before --ours and --theirs, which take every word after them"),
+            ("merge --ours x side", "REV; write it before --ours and --theirs: they take all words that follow"),
             ("LOG", "did you mean log?"),
             ("bind 'a\0b'", "no path holds a NUL"),
         ],
