@@ -251,7 +251,7 @@ _SHELLS: Final = ("DataFrame", "Series")
 _INDEXES: Final = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex")
 _MASKED: Final = ("IntegerArray", "FloatingArray", "BooleanArray")
 _DTYPES: Final = ("CategoricalDtype", "DatetimeTZDtype")
-_ARRAYS: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "ArrowStringArray")
+_ARRAYS: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "ArrowStringArray", "StringArray")
 _OFFSETS: Final = ("Day", "Hour", "Minute", "Second", "MonthEnd", "MonthBegin", "BusinessDay", "YearEnd", "YearBegin",
                    "QuarterEnd", "QuarterBegin", "Milli", "Micro")  # fmt: skip
 _CLASSES: Final = frozenset((*_SHELLS, *_INDEXES, *_MASKED, *_DTYPES, *_ARRAYS))
@@ -293,7 +293,7 @@ def _backed(kind: Any, checksum: Any, state: Any) -> Part:
     del checksum
     if state is not None:
         raise refuse("an array of pandas that is made in a way of its own")
-    return Part(f"pandas.{_kind_of(kind, 'Categorical', 'DatetimeArray', 'TimedeltaArray')}")
+    return Part(f"pandas.{_kind_of(kind, 'Categorical', 'DatetimeArray', 'TimedeltaArray', 'StringArray')}")
 
 
 def _block(values: Any, places: Any, dimensions: Any) -> Part:
@@ -356,7 +356,9 @@ def _fill_frame(made: Any, manager: Part) -> None:
         columns |= zip(found, _columns_of(values, len(found), len(rows)), strict=True)
     if len(columns) != len(labels):
         raise refuse("a table without some of its columns")
-    made.__init__({at: columns[at] for at in range(len(labels))}, index=rows)
+    # pandas aligns a series with the rows by its own index.
+    aligned = {at: one.set_axis(rows) if isinstance(one, pd.Series) else one for at, one in columns.items()}
+    made.__init__({at: aligned[at] for at in range(len(labels))}, index=rows)
     made.columns = labels
 
 
@@ -429,6 +431,8 @@ def _of_part(part: Part, column: Any) -> Any:
             raise refuse("categories without codes")
         # It raises where a code names no category.
         return pd.Categorical.from_codes(codes, categories=categories, ordered=is_ordered)
+    if part.kind == "pandas.StringArray" and type(state) is tuple and len(state) == 2:
+        return _texts(*state)
     if part.kind.removeprefix("pandas.") in _MASKED and type(state) is dict:
         data: Any = state.get("_data")
         mask: Any = state.get("_mask")
@@ -436,6 +440,22 @@ def _of_part(part: Part, column: Any) -> Any:
             raise refuse("numbers that may be missing, of several lengths")
         return getattr(pd.arrays, part.kind.removeprefix("pandas."))(data, mask)
     raise refuse(part.kind)
+
+
+def _texts(dtype: Any, items: Any) -> Any:
+    """A column of text as pandas keeps it where there is no pyarrow."""
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
+
+    is_whole = type(items) is np.ndarray and items.dtype == object and items.ndim == 1
+    if type(dtype) is not pd.StringDtype or not is_whole or not all(map(_is_text, items.tolist())):
+        raise refuse("text that is kept in a way of its own")
+    return pd.array(items, dtype=dtype)
+
+
+def _is_text(one: object) -> bool:
+    is_missing = one is None or (type(one) is float and math.isnan(one)) or type(one).__name__ == "NAType"
+    return type(one) is str or is_missing
 
 
 def _categories(dtype: Any) -> tuple[Any, bool]:
@@ -497,6 +517,8 @@ def _index(kind: Any, said: Any) -> Any:
     if name == "DatetimeIndex":
         return _dates(kind, said)
     data: Any = said.get("data")
+    if isinstance(data, Part) and data.kind == "pandas.StringArray":
+        data = _of_part(data.use(), None)
     if (
         name == "Index"
         and type(data) is np.ndarray
