@@ -73,6 +73,12 @@ def _dtype(kind: Any, *flags: object) -> Any:
     return made
 
 
+def _long_double(name: Any, digits: Any) -> Any:
+    if type(name) is not str or len(name) > _LONGEST_DTYPE or type(digits) is not int:
+        raise refuse("an array of a type of its own")
+    return _dtype(arrays.long_double(name, digits))
+
+
 def _shape(shape: Any) -> tuple[int, ...]:
     if type(shape) is int:
         shape = (shape,)
@@ -648,6 +654,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "pandas.core.arrays.string_.StringDtype": _text_dtype,
     **{f"pandas._libs.tslibs.offsets.{name}": _offset(name) for name in _OFFSETS},
     f"{_PACKAGE}.arrays.array": _array,
+    f"{_PACKAGE}.arrays.long_double": _long_double,
     f"{_PACKAGE}.arrays.masked_array": _masked_array,
     f"{_PACKAGE}.arrays.object_array_state": _object_items,
     f"{_PACKAGE}.arrays.small_array": _small_array,

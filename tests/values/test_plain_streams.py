@@ -45,6 +45,8 @@ PLAIN = {
     "column of objects": "import numpy as np; v = np.array(['w%d' % (k % 50) for k in range(20_000)], object)",
     "number of numpy": "import numpy as np; v = [np.float64(3), np.int8(-1), np.bool_(True), np.datetime64('2020-01-01')]",
     "dtype": "import numpy as np; v = np.dtype('<f8')",
+    "dtype that numpy holds too": "import numpy as np; v = [np.dtype(bool), np.dtype(np.clongdouble)]",
+    "long doubles": "import numpy as np; v = [np.arange(3, dtype=np.longdouble) / 3, np.longdouble(1) / 3, np.ones(2, np.clongdouble)]",
     "bytes in another order": "import numpy as np; v = [np.arange(3, dtype='>i4'), np.array(['a'], '>U1'), np.ones(1, '>f8')]",
     "masked": "import numpy as np; v = np.ma.array([1, 2], mask=[0, 1])",
     "two of one memory": "import numpy as np; a = np.arange(10); v = [a, a[2:5]]",
