@@ -194,10 +194,10 @@ def problems(bundle: Path, *, trusts: bool) -> list[str]:
         # No data is stored anew by whoever has only opened it.
         changed = {change.name for change in nb.run("after = 1").changed} - {"figure", "drawing"}
         found = [] if changed == {"after"} else [f"changed: {changed}"]
-        holding, raising = (
-            list(DATA),
-            [(f"{one}.anything", LostValueError, "a generator cannot be saved") for one in ("drawn", "beside['rest']")],
-        )
+        holding = list(DATA)
+        raising: list[tuple[str, type[Exception], str]] = [
+            (f"{one}.anything", LostValueError, "a generator cannot be saved") for one in ("drawn", "beside['rest']")
+        ]
         if trusts:
             holding += [*CODE, *([OF_FIGURE] if "figure" in nb.variables() else [])]
             raising += [

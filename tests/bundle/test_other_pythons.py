@@ -20,7 +20,7 @@ from agent_kernel.errors import LostValueError, UntrustedValueError
 from agent_kernel.session import Repository
 from agent_kernel.values import definitions, streams
 from agent_kernel.values.plain_streams import PlainUnpickler
-from agent_kernel.values.reducers import arrays
+from agent_kernel.values.restore import arrays
 from tests.bundle import python_states
 from tests.bundle.bundles import bundle_of
 from tests.commands.stores import make_history
@@ -80,9 +80,13 @@ def test_looking_at_it_reads_no_bytecode_and_fails_in_no_command(
     monkeypatch.chdir(tmp_path)
     make_history(tmp_path / "mine", "x = 1")
     capsys.readouterr()
-    for words in (
+    commands: tuple[list[str | Path], ...] = (
         ["show", BUNDLE],
-        *(["show", BUNDLE, f"main:{name}"] for name in ("unknown", "Shape", "drawn", "frame", "counts")),
+        ["show", BUNDLE, "main:unknown"],
+        ["show", BUNDLE, "main:Shape"],
+        ["show", BUNDLE, "main:drawn"],
+        ["show", BUNDLE, "main:frame"],
+        ["show", BUNDLE, "main:counts"],
         ["log", BUNDLE],
         ["verify", BUNDLE],
         ["diff", BUNDLE, FIXTURES / "bundle-1.agentnb"],
@@ -93,7 +97,8 @@ def test_looking_at_it_reads_no_bytecode_and_fails_in_no_command(
         ["export", "opened.ipynb", "again.agentnb"],
         ["export", "opened.ipynb", "page.html", "--html"],
         ["import", "mine", BUNDLE, "--trust", "--prefix", "theirs/"],
-    ):
+    )
+    for words in commands:
         status = main([*map(str, words)])
         told = capsys.readouterr()
         assert status == 0, (words, told)
@@ -164,7 +169,7 @@ def test_a_path_of_windows_stays_usable_where_it_can_and_says_what_it_was_elsewh
 def test_long_doubles_of_another_platform_are_named_and_taken_for_no_other_numbers(
     trusts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not arrays.restore.is_long_double(np.dtype(np.longdouble)):
+    if not arrays.is_long_double(np.dtype(np.longdouble)):
         pytest.skip("a long double is a double here")
     cell = (
         "import numpy as np\nlong = np.arange(3, dtype=np.longdouble) / 3\none = long[1]\nnumbers = long.astype(float)"
@@ -172,7 +177,7 @@ def test_long_doubles_of_another_platform_are_named_and_taken_for_no_other_numbe
     make_history(tmp_path / "store", cell)
     bundle = bundle_of(tmp_path / "store", tmp_path / "study.agentnb")
     made = opening.open_bundle(bundle, tmp_path, trusts=trusts)
-    monkeypatch.setattr(arrays.restore, "long_double_digits", lambda: 112)  # as on ARM
+    monkeypatch.setattr(arrays, "long_double_digits", lambda: 112)  # as on ARM
     with closing(Repository.open(made.store, create=False)) as repo, Notebook(repo) as nb:
         nb.checkout()
         for name in ("long", "one"):
