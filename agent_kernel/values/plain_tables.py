@@ -522,9 +522,7 @@ def _index(kind: Any, said: Any) -> Any:
         return pd.RangeIndex(*parts, name=_label(said.get("name")))
     if name == "DatetimeIndex":
         return _dates(kind, said)
-    data: Any = said.get("data")
-    if isinstance(data, Part) and data.kind == "pandas.StringArray":
-        data = _of_part(data.use(), None)
+    data: Any = _labels(said.get("data"))
     if (
         name == "Index"
         and type(data) is np.ndarray
@@ -535,6 +533,10 @@ def _index(kind: Any, said: Any) -> Any:
     if name == "Index" and isinstance(data, pd.api.extensions.ExtensionArray):
         return pd.Index(data, name=_label(said.get("name")))
     raise refuse(f"pandas.{name}")
+
+
+def _labels(found: Any) -> Any:
+    return _of_part(found.use(), None) if isinstance(found, Part) and found.kind == "pandas.StringArray" else found
 
 
 def _dates(kind: Any, said: Any) -> Any:

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -179,7 +179,7 @@ def _run_agent(session: Session) -> None:
 
 
 @contextlib.contextmanager
-def opened(bundle: Path, *, trusts: bool) -> Iterator[Notebook]:
+def opened(bundle: Path, *, trusts: bool) -> Generator[Notebook]:
     """A notebook with the state of a bundle: what cannot be loaded is a placeholder."""
     with tempfile.TemporaryDirectory() as folder:
         made = opening.open_bundle(bundle, Path(folder), trusts=trusts)
