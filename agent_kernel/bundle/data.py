@@ -20,6 +20,7 @@ import msgspec
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.values.restore.arrays import is_long_double
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
@@ -118,7 +119,8 @@ _END: Final = object()
 def _write_array(value: Any) -> tuple[str, bytes] | None:
     import numpy as np
 
-    if value.dtype.hasobject:
+    # Another platform would take long doubles in a file for other numbers.
+    if value.dtype.hasobject or is_long_double(value.dtype):
         return None
     made = io.BytesIO()
     np.lib.format.write_array(made, value, allow_pickle=False)

@@ -240,11 +240,12 @@ def environment_of(repo: Repository, commit: Commit | None) -> Environment | Non
 
 
 def environment_changes(before: Environment | None, after: Environment | None) -> list[tuple[str, str, str, str]]:
-    """What differs, by name: the sign, the name, the version before and after."""
+    """What differs, the interpreter and its platform first, then by name: the sign, the name, the version before and after."""
     old, new = (_all(environment) for environment in (before, after))
+    first = environment_facts(Environment())
     return [
         ("+" if name not in old else "-" if name not in new else "~", name, old.get(name, ""), new.get(name, ""))
-        for name in sorted(old.keys() | new.keys())
+        for name in sorted(old.keys() | new.keys(), key=lambda name: (name not in first, name))
         if old.get(name) != new.get(name)
     ]
 

@@ -330,12 +330,21 @@ class LostValueError(AgentKernelError):
 
 
 class MissingCodeError(AgentKernelError):
-    """A function was compiled by another Python, and its source is not known."""
+    """A function was compiled by another Python, and this one cannot make it again.
+
+    `has_source`: its source is known, but does not give it here.
+    """
 
     name: str
     made_by: str
+    has_source: bool = False
 
     def __str__(self) -> str:
+        if self.has_source:
+            return (
+                f"{self.name!r} was written for Python {self.made_by}, and this Python cannot compile its source; "
+                f"define it again in another way, or use it under Python {self.made_by}"
+            )
         return (
             f"{self.name!r} was compiled by Python {self.made_by} from a source that is not known; "
             f"run the code that makes it again, or use it under Python {self.made_by}"

@@ -210,6 +210,11 @@ class _Assessment:
             name for name, positions in self._set_by.items() if any(position > cell.position for position in positions)
         }
         cause = cause_of_failure(ran, cell, later, self._line.brought, self._settings.timeout_s)
+        versions = next(((old, new) for _, name, old, new in self._environment if name == "python"), None)
+        if ran.error == "SyntaxError" and versions is not None:
+            return Cause(
+                "environment", f"{cause.text}; it was written for Python {versions[0]}, and this is {versions[1]}"
+            )
         if cause.kind == "hidden state":
             name = cause.text.split()[1].rstrip(",")
             if name in self._tracer.differing:

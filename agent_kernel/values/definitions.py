@@ -93,11 +93,16 @@ def load_code(payload: bytes) -> CodeType:
         code: CodeType = marshal.loads(definition.code)
     else:
         code = recompile(definition, filename)
+    _show_source(definition, filename)
+    remember(code, payload)
+    return code
+
+
+def _show_source(definition: Definition, filename: str) -> None:
+    """Let inspect and tracebacks find the text."""
     if definition.source and filename not in linecache.cache:
         lines = definition.source.splitlines(keepends=True)
         linecache.cache[filename] = (len(definition.source), None, lines, filename)
-    remember(code, payload)
-    return code
 
 
 def decode(payload: bytes) -> Definition:
@@ -457,21 +462,24 @@ def _find_nested(code: CodeType) -> list[CodeType]:
 
 
 def stand_in(payload: bytes, cells: int = 0) -> CodeType:
-    """Code in the place of a definition that this Python cannot run.
+    """Code in the place of a definition that this Python cannot run. Its text is shown where it is known.
 
     Args:
         cells: how many cells of a closure the function has, which its code has to name.
     """
     definition = decode(payload)
     name = definition.name.replace("<locals>.", "")
-    refuse = partial(refuse_to_run, name, ".".join(map(str, definition.python)))
-    template = _template.__code__
-    made = template.replace(
+    refuse = partial(refuse_to_run, name, ".".join(map(str, definition.python)), bool(definition.source))
+    filename = _filename(definition.source, definition.code)
+    made = _template.replace(
         co_name=definition.name.rpartition(".")[2],
         co_qualname=definition.name,
-        co_consts=tuple(refuse if constant == _MARK else constant for constant in template.co_consts),
+        co_filename=filename,
+        co_firstlineno=definition.line,
+        co_consts=tuple(refuse if constant == _MARK else constant for constant in _template.co_consts),
         co_freevars=tuple(f"cell_{number}" for number in range(cells)),
     )
+    _show_source(definition, filename)
     remember(made, payload)
     return made
 
@@ -480,16 +488,14 @@ def is_stand_in(code: CodeType) -> bool:
     return any(type(constant) is partial and constant.func is refuse_to_run for constant in code.co_consts)
 
 
-def refuse_to_run(name: str, made_by: str) -> NoReturn:
-    raise MissingCodeError(name, made_by)
+def refuse_to_run(name: str, made_by: str, has_source: bool) -> NoReturn:
+    raise MissingCodeError(name, made_by, has_source)
 
 
 _MARK = "what refuses to run"
-
-
-def _template(*_: object, **__: object) -> object:
-    refuse = "what refuses to run"
-    return refuse()  # type: ignore[operator]  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
+# All of it on one line, as it is shown with the first line of what it stands for.
+_TEMPLATE = f"def template(*_, **__): refuse = {_MARK!r}; return refuse()"
+_template = next(found for found in compile(_TEMPLATE, "", "exec").co_consts if type(found) is CodeType)
 
 
 # -- code of the notebook's that something written in C keeps where the garbage collector does not see it

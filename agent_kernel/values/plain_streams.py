@@ -29,6 +29,8 @@ from typing import Any, ClassVar, Final
 from agent_kernel.values import plain_tables
 from agent_kernel.values.plain_tables import Part, refuse
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
+from agent_kernel.values.restore.context import current
+from agent_kernel.values.restore.paths import FOREIGN
 from agent_kernel.values.streams import Finding
 
 __all__ = ["PlainUnpickler"]
@@ -179,6 +181,13 @@ def _module(name: Any) -> Any:
     return import_module(name)
 
 
+def _unsaved(token: Any, surface: Any = b"") -> object:
+    """What stands for an object that was not saved."""
+    _of_types((token,), str)
+    _of_types((surface,), bytes)
+    return current().live(token)
+
+
 _PACKAGE: Final = "agent_kernel.values.restore"
 _GUARDED: Final[dict[str, Callable[..., Any]]] = {
     "builtins.bytearray": _bytearray,
@@ -194,7 +203,7 @@ _GUARDED: Final[dict[str, Callable[..., Any]]] = {
     **{f"datetime.{kind.__name__}": _day(kind) for kind in _DAYS},
     **{f"pathlib.{kind.__name__}": _path(kind) for kind in _PATHS},
     **{f"pathlib.{name}": _path(pathlib.Path) for name in ("PosixPath", "WindowsPath")},
-    **{f"pathlib._local.{name}": _path(pathlib.Path) for name in ("PosixPath", "WindowsPath")},
+    f"pathlib.{FOREIGN.__name__}": _path(FOREIGN),
     f"{_PACKAGE}.code.module": _module,
     **plain_tables.FUNCTIONS,
 }
@@ -202,9 +211,8 @@ _BY_NAME: Final = f"{_PACKAGE}.code.by_name"
 _COLUMN: Final = f"{_PACKAGE}.arrays.object_column"
 
 
-_STANDARD: Final = frozenset(
-    {"builtins", "collections", "datetime", "decimal", "fractions", "pathlib", "pathlib._local"}
-)
+_STANDARD: Final = frozenset({"builtins", "collections", "datetime", "decimal", "fractions", "pathlib"})
+_LIVE: Final = f"{_PACKAGE}.objects.live"
 
 
 class Callee(Part):
@@ -264,6 +272,7 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
         return self.pointed[pid]
 
     def find_class(self, module: str, name: str, /) -> Any:
+        module = "pathlib" if module == "pathlib._local" else module  # Python 3.13 has its paths there
         full = f"{module}.{name}"
         if full in _FACTORIES:
             return _FACTORIES[full]
@@ -275,6 +284,7 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
                 return found
         own: dict[str, Callable[..., Any]] = {
             _BY_NAME: self.find_class, _COLUMN: self._object_column, plain_tables.BARE: self._bare_array,
+            _LIVE: _unsaved,
         }  # fmt: skip
         function = own.get(full) or _GUARDED.get(full)
         if function is None:

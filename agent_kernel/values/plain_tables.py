@@ -73,6 +73,12 @@ def _dtype(kind: Any, *flags: object) -> Any:
     return made
 
 
+def _long_double(name: Any, digits: Any) -> Any:
+    if type(name) is not str or len(name) > _LONGEST_DTYPE or type(digits) is not int:
+        raise refuse("an array of a type of its own")
+    return _dtype(arrays.long_double(name, digits))
+
+
 def _shape(shape: Any) -> tuple[int, ...]:
     if type(shape) is int:
         shape = (shape,)
@@ -251,7 +257,7 @@ _SHELLS: Final = ("DataFrame", "Series")
 _INDEXES: Final = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex")
 _MASKED: Final = ("IntegerArray", "FloatingArray", "BooleanArray")
 _DTYPES: Final = ("CategoricalDtype", "DatetimeTZDtype")
-_ARRAYS: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "ArrowStringArray")
+_ARRAYS: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "ArrowStringArray", "StringArray")
 _OFFSETS: Final = ("Day", "Hour", "Minute", "Second", "MonthEnd", "MonthBegin", "BusinessDay", "YearEnd", "YearBegin",
                    "QuarterEnd", "QuarterBegin", "Milli", "Micro")  # fmt: skip
 _CLASSES: Final = frozenset((*_SHELLS, *_INDEXES, *_MASKED, *_DTYPES, *_ARRAYS))
@@ -293,7 +299,7 @@ def _backed(kind: Any, checksum: Any, state: Any) -> Part:
     del checksum
     if state is not None:
         raise refuse("an array of pandas that is made in a way of its own")
-    return Part(f"pandas.{_kind_of(kind, 'Categorical', 'DatetimeArray', 'TimedeltaArray')}")
+    return Part(f"pandas.{_kind_of(kind, 'Categorical', 'DatetimeArray', 'TimedeltaArray', 'StringArray')}")
 
 
 def _block(values: Any, places: Any, dimensions: Any) -> Part:
@@ -356,7 +362,9 @@ def _fill_frame(made: Any, manager: Part) -> None:
         columns |= zip(found, _columns_of(values, len(found), len(rows)), strict=True)
     if len(columns) != len(labels):
         raise refuse("a table without some of its columns")
-    made.__init__({at: columns[at] for at in range(len(labels))}, index=rows)
+    # pandas aligns a series with the rows by its own index.
+    aligned = {at: one.set_axis(rows) if isinstance(one, pd.Series) else one for at, one in columns.items()}
+    made.__init__({at: aligned[at] for at in range(len(labels))}, index=rows)
     made.columns = labels
 
 
@@ -429,6 +437,8 @@ def _of_part(part: Part, column: Any) -> Any:
             raise refuse("categories without codes")
         # It raises where a code names no category.
         return pd.Categorical.from_codes(codes, categories=categories, ordered=is_ordered)
+    if part.kind == "pandas.StringArray" and type(state) is tuple and len(state) == 2:
+        return _texts(*state)
     if part.kind.removeprefix("pandas.") in _MASKED and type(state) is dict:
         data: Any = state.get("_data")
         mask: Any = state.get("_mask")
@@ -436,6 +446,22 @@ def _of_part(part: Part, column: Any) -> Any:
             raise refuse("numbers that may be missing, of several lengths")
         return getattr(pd.arrays, part.kind.removeprefix("pandas."))(data, mask)
     raise refuse(part.kind)
+
+
+def _texts(dtype: Any, items: Any) -> Any:
+    """A column of text as pandas keeps it where there is no pyarrow."""
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
+
+    is_whole = type(items) is np.ndarray and items.dtype == object and items.ndim == 1
+    if type(dtype) is not pd.StringDtype or not is_whole or not all(map(_is_text, items.tolist())):
+        raise refuse("text that is kept in a way of its own")
+    return pd.array(items, dtype=dtype)
+
+
+def _is_text(one: object) -> bool:
+    is_missing = one is None or (type(one) is float and math.isnan(one)) or type(one).__name__ == "NAType"
+    return type(one) is str or is_missing
 
 
 def _categories(dtype: Any) -> tuple[Any, bool]:
@@ -496,7 +522,7 @@ def _index(kind: Any, said: Any) -> Any:
         return pd.RangeIndex(*parts, name=_label(said.get("name")))
     if name == "DatetimeIndex":
         return _dates(kind, said)
-    data: Any = said.get("data")
+    data: Any = _labels(said.get("data"))
     if (
         name == "Index"
         and type(data) is np.ndarray
@@ -507,6 +533,10 @@ def _index(kind: Any, said: Any) -> Any:
     if name == "Index" and isinstance(data, pd.api.extensions.ExtensionArray):
         return pd.Index(data, name=_label(said.get("name")))
     raise refuse(f"pandas.{name}")
+
+
+def _labels(found: Any) -> Any:
+    return _of_part(found.use(), None) if isinstance(found, Part) and found.kind == "pandas.StringArray" else found
 
 
 def _dates(kind: Any, said: Any) -> Any:
@@ -626,6 +656,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "pandas.core.arrays.string_.StringDtype": _text_dtype,
     **{f"pandas._libs.tslibs.offsets.{name}": _offset(name) for name in _OFFSETS},
     f"{_PACKAGE}.arrays.array": _array,
+    f"{_PACKAGE}.arrays.long_double": _long_double,
     f"{_PACKAGE}.arrays.masked_array": _masked_array,
     f"{_PACKAGE}.arrays.object_array_state": _object_items,
     f"{_PACKAGE}.arrays.small_array": _small_array,

@@ -76,7 +76,9 @@ _LEFT_OUT = (
     logging.RootLogger,  # found by its name, and saved with what the notebook set
     *(machinery.ModuleSpec, machinery.SourceFileLoader, machinery.ExtensionFileLoader),
 )
-_LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
+_LEFT_OUT_MODULES = frozenset(
+    {"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib", "numpy.dtypes"}
+)
 _LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum)))
 _WITH_ITEMS = frozenset(map(id, (dict, list, set, tuple, frozenset, deque)))
 _COUNTS = dict.fromkeys(map(id, _LEFT_OUT), False)  # by the id of a type: whether its objects are noted

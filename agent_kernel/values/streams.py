@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import pickletools
 import types
@@ -201,6 +202,10 @@ class Finding:
         return self.pointed[pid]
 
     def find_class(self, module: str, name: str, /) -> Any:
+        if name == _FOREIGN and module in ("pathlib", "pathlib._local"):
+            from agent_kernel.values.restore import paths
+
+            return paths.FOREIGN
         found: Any = super()
         try:
             return found.find_class(module, name)
@@ -229,6 +234,9 @@ _MOVED = {
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.agents.preview.seeing": "agent_kernel.agents.preview.forked_process",
 }
+
+
+_FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this operating system does not have
 
 
 _NOT_ENTERED = (type, types.ModuleType, types.CodeType)

@@ -118,5 +118,6 @@ def test_pip_puts_everything_where_jupyter_looks(tmp_path: Path, how: list[str])
         [] if how else [f"{name}.{ending}" for name in WIDGETS for ending in ("css", "js")]
     )
     assert bool(inside) is not bool(how), "an editable install leaves no copy that goes stale"
-    found = [path for path in inside if path.name == "assets.py"] or [ROOT / "agent_kernel" / "panels" / "assets.py"]
-    assert assets_of(found[0]) == assets_of(ROOT / "agent_kernel" / "panels" / "assets.py")
+    own = ROOT / "agent_kernel" / "panels" / "widget.py"
+    found = [path for path in inside if path.parts[-2:] == own.parts[-2:]] or [own]
+    assert assets_of(found[0]) == assets_of(own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import traceback
@@ -32,6 +33,22 @@ class SheetResult(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
     unsaved: tuple[str, ...] = ()
     tip: str = ""
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of other minor versions that can open a store, one of each.
+
+    `AGENT_KERNEL_OTHER_PYTHON` names some, with the separator of paths between; others are found as `python3.N`.
+    """
+    named = os.environ.get("AGENT_KERNEL_OTHER_PYTHON", "").split(os.pathsep)
+    others = [f"python3.{minor}" for minor in range(11, 20) if minor != sys.version_info.minor]
+    found: dict[str, str] = {str(sys.version_info.minor): ""}
+    for path in filter(None, map(shutil.which, filter(None, [*named, *others]))):
+        probe = "import sys, agent_kernel.session, lmdb, pandas; print(sys.version_info.minor)"
+        answer = subprocess.run([path, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+        if answer.returncode == 0:
+            found.setdefault(answer.stdout.strip(), path)
+    return [*filter(None, found.values())]
 
 
 def elsewhere(

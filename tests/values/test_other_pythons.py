@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -21,7 +20,7 @@ import pytest
 from agent_kernel.errors import MissingCodeError
 from agent_kernel.session import Repository
 from agent_kernel.values import definitions, streams
-from tests.support.elsewhere import Sheet, SheetResult, elsewhere
+from tests.support.elsewhere import Sheet, SheetResult, elsewhere, other_pythons
 from tests.support.notebooks import Notebook
 
 NOTEBOOKS = {
@@ -205,19 +204,7 @@ p, text, made = P(3), '', None
 }
 
 
-def _another_python() -> str:
-    """An interpreter of another minor version that can open a store."""
-    named = os.environ.get("AGENT_KERNEL_OTHER_PYTHON", "")
-    others = [f"python3.{minor}" for minor in range(11, 20) if minor != sys.version_info.minor]
-    for path in filter(None, map(shutil.which, filter(None, [named, *others]))):
-        probe = "import sys, agent_kernel.session, lmdb; print(sys.version_info.minor)"
-        answer = subprocess.run([path, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
-        if answer.returncode == 0 and answer.stdout.strip() != str(sys.version_info.minor):
-            return path
-    return ""
-
-
-OTHER = _another_python()
+OTHER = next(iter(other_pythons()), "")
 WAYS = {"as if": ("", ""), "from this Python": (sys.executable, OTHER), "to this Python": (OTHER, sys.executable)}
 _Kept = Callable[[str], dict[str, SheetResult]]
 
@@ -328,7 +315,7 @@ def test_a_text_that_makes_other_code_is_not_taken_for_the_source(monkeypatch: p
 
 
 def test_an_interpreter_that_was_named_is_used() -> None:
-    named = os.environ.get("AGENT_KERNEL_OTHER_PYTHON", "")
+    named = os.environ.get("AGENT_KERNEL_OTHER_PYTHON", "").partition(os.pathsep)[0]
     assert not named or Path(OTHER) == Path(shutil.which(named) or "")
 
 

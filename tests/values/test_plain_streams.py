@@ -45,11 +45,30 @@ PLAIN = {
     "column of objects": "import numpy as np; v = np.array(['w%d' % (k % 50) for k in range(20_000)], object)",
     "number of numpy": "import numpy as np; v = [np.float64(3), np.int8(-1), np.bool_(True), np.datetime64('2020-01-01')]",
     "dtype": "import numpy as np; v = np.dtype('<f8')",
+    "dtype that numpy holds too": "import numpy as np; v = [np.dtype(bool), np.dtype(np.clongdouble)]",
+    "long doubles": "import numpy as np; v = [np.arange(3, dtype=np.longdouble) / 3, np.longdouble(1) / 3, np.ones(2, np.clongdouble)]",
+    "bytes in another order": "import numpy as np; v = [np.arange(3, dtype='>i4'), np.array(['a'], '>U1'), np.ones(1, '>f8')]",
     "masked": "import numpy as np; v = np.ma.array([1, 2], mask=[0, 1])",
     "two of one memory": "import numpy as np; a = np.arange(10); v = [a, a[2:5]]",
     "table": (
         "import pandas as pd\nv = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', None], 'z': pd.Categorical(['u', 'v']),"
         " 'w': pd.to_datetime(['2020-01-01', '2021-01-01']), 'b': [True, False], 'i': pd.array([1, None], dtype='Int64')})"
+    ),
+    "table with named rows": "import pandas as pd; v = pd.DataFrame({'x': [1, 2], 'y': [.5, 1], 't': ['q', 'r']}, index=['a', 'b'])",
+    "table with rows of one name": "import pandas as pd; v = pd.DataFrame({'x': [1, 2, 3], 't': list('abc')}, index=[7, 7, None])",
+    "table of days": (
+        "import pandas as pd; days = pd.date_range('2020', periods=2, freq='D', name='day')\n"
+        "v = pd.DataFrame({'x': [1, 2], 'i': pd.array([1, None], dtype='Int64'), 'd': days}, index=days)"
+    ),
+    "table with rows of two names": (
+        "import pandas as pd; rows = pd.MultiIndex.from_tuples([(1, 2), (3, 4)], names=['a', 'b'])\n"
+        "v = pd.DataFrame({'x': [1, 2], 'k': pd.Categorical(['u', 'v'])}, index=rows)"
+    ),
+    "part of a table": "import pandas as pd; v = pd.DataFrame({'x': range(5), 'y': range(5)})[1:4]",
+    "texts without pyarrow": "import pandas as pd; v = pd.Series(['a', None], dtype=pd.StringDtype('python', na_value=float('nan')))",
+    "texts that may be missing": (
+        "import pandas as pd; kind = pd.StringDtype('python')\n"
+        "v = pd.DataFrame({'x': pd.array(['a', None], dtype=kind)}, index=pd.Index(['p', 'q'], dtype=kind))"
     ),
     "series": "import pandas as pd; v = pd.Series([1, 2], index=['a', 'b'], name='q')",
     "index": "import pandas as pd; v = pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')], names=['n', 'm'])",

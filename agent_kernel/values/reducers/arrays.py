@@ -89,6 +89,8 @@ def handler_for(kind: type) -> Handler | None:
 def reduce_dtype(pickler: Pickler, dtype: Any) -> Any:
     """Nobody changes a dtype, but its metadata may hold what others hold too."""
     if dtype.metadata is None:
+        if restore.is_long_double(dtype):
+            return restore.long_double, (dtype.str, restore.long_double_digits())
         return NotImplemented
     parts = pickler.protect(dtype) if pickler.careful else reduce(dtype)
     if id(dtype) not in pickler.muted and not isinstance(parts, str):
@@ -611,7 +613,7 @@ def spell(dtype: Any) -> Any:
 
 @functools.cache
 def _short_name(dtype: Any) -> Any:
-    return dtype.str if np.dtype(dtype.str) == dtype else dtype
+    return dtype.str if np.dtype(dtype.str) == dtype and not restore.is_long_double(dtype) else dtype
 
 
 @functools.cache

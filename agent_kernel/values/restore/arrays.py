@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
 from collections.abc import Generator, Iterator
@@ -21,6 +22,37 @@ def array(buffer: StoredBytes, dtype: Any, shape: tuple[int, ...], order: str, w
     if not writeable:
         made.flags.writeable = False
     return made
+
+
+def long_double(name: str, digits: int) -> Any:
+    """The dtype of numpy's longest numbers, of which platforms keep other bits under one name.
+
+    Args:
+        digits: binary ones after the point, which tell the kinds apart.
+
+    Raises:
+        TypeError: this platform keeps them in another way.
+    """
+    import numpy as np
+
+    if digits != long_double_digits():
+        raise TypeError(
+            f"its long doubles have {digits} binary digits, and those of this platform {long_double_digits()}; "
+            "where it was saved, convert it with .astype(float)"
+        )
+    return np.dtype(name)
+
+
+def is_long_double(dtype: Any) -> bool:
+    """Whether its numbers are longer than doubles."""
+    return bool(dtype.itemsize > {"f": 8, "c": 16}.get(dtype.kind, dtype.itemsize))
+
+
+@functools.cache
+def long_double_digits() -> int:
+    import numpy as np
+
+    return int(np.finfo(np.longdouble).nmant)
 
 
 def small_array(payload: bytes, dtype: Any, shape: tuple[int, ...], writeable: bool) -> Any:
