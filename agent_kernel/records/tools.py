@@ -163,9 +163,9 @@ class Tools:
         """The tools that were called."""
         return sorted({id.rpartition("/")[0] for id in self.records})
 
-    def stats(self, tool: str) -> ToolStats:
-        """How well a tool does, computed from its calls."""
-        ended = [run for run in self.runs(tool) if run.status not in ("running", "waiting")]
+    def stats(self, tool: str, *, limit: int | None = None) -> ToolStats:
+        """How well a tool does, computed from its calls, or from the newest of them."""
+        ended = [run for run in self.runs(tool, limit) if run.status not in ("running", "waiting")]
         total = len(ended) or 1
         called = [run.duration_ms for run in ended if not run.is_cached]
         hits = sum(run.is_cached for run in ended)
