@@ -318,7 +318,7 @@ def _history_of(repo: Repository, name: str, now_ns: int) -> LineHistory:
         if len(rows) >= _CHANGES:
             break
     if not rows:
-        raise UsageProblem(f"nothing on the board has the name {name!r}: %agent board lists what there is")
+        raise UsageProblem(f"nothing on the board has the name {name!r}: %agent board lists all of it")
     return LineHistory(name, tuple(rows), tuple(facts))
 
 

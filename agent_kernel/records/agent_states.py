@@ -182,7 +182,7 @@ class Agents:
         return [one for one in self._snapshots.find(f"{glob.escape(name)}/*") if one.agent_id == name]
 
     def latest(self, agent: object) -> AgentSnapshot:
-        """Its last snapshot. Raises: RecordNotFoundError: there is none."""
+        """Its last snapshot. Raises: RecordNotFoundError: nobody made one."""
         return self._snapshot(_name_of(agent), "latest")
 
     def delete(self, agent: object, at: str | int) -> bool:

@@ -125,7 +125,7 @@ class Records(Mapping[str, M]):
         return found
 
     def get(self, id: str, default: Any = None, *, user: str = "") -> Any:
-        """The record, or `default` where there is none, or it is another user's."""
+        """The record, or `default` where nobody put one, or it is another user's."""
         row = self._row(id)
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 

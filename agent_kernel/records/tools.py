@@ -338,7 +338,7 @@ class Tool(Generic[P, R]):
         bound.apply_defaults()
         if self.takes_state and STATE not in bound.arguments:
             raise TypeError(
-                f"{self.name}() takes the state, and there is none: @repo.tool(state=…), or {STATE}= in the call"
+                f"{self.name}() takes the state, and nobody gave it: @repo.tool(state=…), or {STATE}= in the call"
             )
         return self.function(*bound.args, **bound.kwargs)
 

@@ -85,7 +85,7 @@ class Workflow(Record):
         return Progress(current=sum(step.status in _DONE for step in self.steps), total=len(self.steps))
 
     def step(self, name: str) -> Step:
-        """A step. Raises: InvalidRecordError: there is none of this name."""
+        """A step. Raises: InvalidRecordError: no step has this name."""
         for step in self.steps:
             if step.name == name:
                 return step
