@@ -211,6 +211,15 @@ class Result:
         """Where a panel of the history shows the same and more; None: no panel does."""
         return None
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it changes while someone looks at it; `renew` gives it as it is then."""
+        return False
+
+    def renew(self) -> Result:
+        """The same question, answered now."""
+        return self
+
     def outline(self) -> Result:
         """The same as it stays in a notebook's file: no code, and of variables their names, types and sizes."""
         return self

@@ -85,6 +85,7 @@ _ALL = (
     Command("ignore", "never store a variable", "binding"),
     Command("model", "choose the model that takes tasks, or say which it is", "agents", needs="notebook"),
     Command("runs", "what agents did here, and which of it waits for you", "agents"),
+    Command("board", "what goes on: workflows, queues, agents, tools, indexing, speech", "board"),
     Command(
         "approve",
         "run the step that waits for you",

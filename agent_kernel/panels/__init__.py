@@ -115,6 +115,7 @@ class Panels:
         self._lock = threading.Lock()
         self._channels: list[Closable] = []
         self._panels: list[HistoryPanel] = []
+        self._live: Closable | None = None
         self._cards: dict[str, Card] = {}  # of steps and questions that wait, by their runs
 
     def _wake(self, function: Callable[[], None]) -> None:
@@ -129,6 +130,7 @@ class Panels:
 
     def unload(self) -> None:
         comms = self._shell.kernel.comm_manager
+        self._close_live()
         comms.unregister_target(PANEL, self._open_panel)
         comms.unregister_target(NOTEBOOK, self._open_notebook)
         self._formatter().pop(".".join(_RACE), None)
@@ -182,6 +184,7 @@ class Panels:
         return said
 
     def leave_store(self) -> None:
+        self._close_live()
         if self._server is not None:
             self._server.leave(_LEFT)
 
@@ -286,7 +289,7 @@ class Panels:
     def show(self, result: Result) -> bool:
         opens = result.opens
         if opens is None:
-            return False
+            return self._show_live(result)
         server = self.server()
         if self._is_rich():
             try:
@@ -300,6 +303,21 @@ class Panels:
 
         self._shell.display_pub.publish(faces_of(server.context(), result, opens))
         return True
+
+    def _show_live(self, result: Result) -> bool:
+        """Show what changes while someone looks at it. One display does at a time: the one before stays as it is."""
+        if not result.is_live:
+            return False
+        from agent_kernel.panels.live import LiveDisplay
+
+        self._close_live()
+        self._live = LiveDisplay(self._shell, result)
+        return True
+
+    def _close_live(self) -> None:
+        if self._live is not None:
+            self._live.close()
+            self._live = None
 
     def _show_widget(self, server: PanelServer, result: Result, opens: Opens) -> None:
         from agent_kernel.panels.widget import open_panel

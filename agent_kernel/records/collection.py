@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import msgspec
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from agent_kernel.errors import (
     InvalidRecordError,
@@ -26,13 +26,13 @@ from agent_kernel.errors import (
     StoreUnavailableError,
 )
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
-from agent_kernel.records.schema import Schema, Validator
+from agent_kernel.records.schema import Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["Change", "Records", "Subscription", "transaction"]
+__all__ = ["Change", "Records", "Subscription", "atomically", "transaction"]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Records(Mapping[str, M]):
         return found
 
     def get(self, id: str, default: Any = None, *, user: str = "") -> Any:
-        """The record, or `default` where there is none, or it is another user's."""
+        """The record, or `default` where nobody put one, or it is another user's."""
         row = self._row(id)
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
@@ -142,6 +142,10 @@ class Records(Mapping[str, M]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self._rows())
+
+    def ids(self, prefix: str = "") -> Iterator[str]:
+        """The ids that begin so, in order."""
+        return (id for id, _ in self._rows(prefix))
 
     def find(
         self,
@@ -162,7 +166,8 @@ class Records(Mapping[str, M]):
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         found: list[M] = []
         enough = limit if order is None else None
-        for id, row in self._rows():
+        start = re.split(r"[*?\[]", pattern, maxsplit=1)[0]  # the ids that can fit begin so
+        for id, row in self._rows(start):
             if (fits is None or fits(id)) and _is_of(row, user):
                 record = self.load(row, id)
                 if wanted(record):
@@ -209,6 +214,15 @@ class Records(Mapping[str, M]):
 
     # -- changing
 
+    def make(self, **fields: object) -> M:
+        """A record of these values, which is not stored yet. Raises: InvalidRecordError: they do not fit the model."""
+        try:
+            return self.schema.model.model_validate(fields)
+        except ValidationError as error:
+            raise InvalidRecordError(
+                self.schema.collection, str(fields.get(self.schema.key, "")), describe(error)
+            ) from error
+
     def put(
         self,
         record: M,
@@ -222,7 +236,7 @@ class Records(Mapping[str, M]):
 
         Args:
             expect: the version that must be there (0: none); by default whatever is there.
-            ttl_s: seconds after which it is gone; by default as the model says.
+            ttl_s: seconds after which it is gone; by default as the model says, and else never.
             user: whose it is. Another user's record of this id is not there for them, and cannot be overwritten.
             merge: set the fields that were given to this one, and leave the others of the stored one as they are.
 
@@ -255,7 +269,8 @@ class Records(Mapping[str, M]):
     ) -> M:
         """Change a record that is there: set fields, or call a function with a copy, which it changes or returns another of.
 
-        The function is called again where somebody else changed the record meanwhile.
+        The function is called again where somebody else changed the record meanwhile. Unless `ttl_s` or the model says otherwise,
+        the record is gone when it would have been.
 
         Raises:
             RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
@@ -286,10 +301,16 @@ class Records(Mapping[str, M]):
                 return False
             self._expect(id, row, expect)
             edit.set(key, None)
-            self._reindex(edit, id, self.load(row, id), None)
+            self._reindex(edit, id, row, None)
             return True
 
         return self._write(build, f"{self.schema.collection}: delete {id}", 0.0)
+
+    def trim(self, id: str, keeps: int) -> None:
+        """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        line.trim(self._key(id), keeps)
 
     def purge(self) -> int:
         """Delete the records whose time is over; how many. They count as gone before."""
@@ -302,7 +323,7 @@ class Records(Mapping[str, M]):
                 row = edit.get(key)
                 if row is not None and row.is_gone(now):
                     edit.set(key, None)
-                    self._reindex(edit, key.rpartition("\0")[2], self.load(row, key.rpartition("\0")[2]), None)
+                    self._reindex(edit, key[len(self.prefix) :], row, None)
                     count += 1
             return count
 
@@ -318,7 +339,6 @@ class Records(Mapping[str, M]):
         verb: str,
     ) -> M:
         key = self._key(id)
-        waits = [self.schema.coalesce_s]
 
         def change(edit: Edit) -> M:
             row = edit.get(key)
@@ -330,37 +350,41 @@ class Records(Mapping[str, M]):
             record = self.schema.check(build(before), before)
             if self.schema.id_of(record) != id:
                 raise InvalidRecordError(self.schema.collection, id, "a record keeps its id: put it under the new one")
-            if self.schema.changes_status(record, before):
-                waits[0] = 0.0
-            edit.set(key, self._new_row(id, key, record, row, ttl_s, user or ("" if there is None else there.user)))
-            self._reindex(edit, id, before, record)
+            expires_ns = self._expiry(ttl_s, there if verb == "update" else None)
+            owner = user or ("" if there is None else there.user)
+            edit.set(key, self._new_row(key, record, row, expires_ns, owner))
+            self._reindex(edit, id, row, record)
             return record
 
         message = f"{self.schema.collection}: {verb} {id}"
-        if waits[0]:  # whether its status changes, only the change itself finds out
-            before, after = self._peek(change)
-            waits[0] = 0.0 if before is None or self.schema.changes_status(after, before) else waits[0]
-        return self._write(change, message, waits[0])
+        return self._write(change, message, self._waits(id, change))
 
-    def _peek(self, change: Callable[[Edit], M]) -> tuple[M | None, M]:
-        edit = Edit(self.line().read)
-        after = change(edit)
-        row = _living(next((decode_row(raw) for raw in edit.seen.values() if raw is not None), None))
-        return (None if row is None else self.load(row, self.schema.id_of(after))), after
+    def _waits(self, id: str, change: Callable[[Edit], M]) -> float:
+        """The seconds for which a change may wait. One of a status does not, and only the change itself finds out."""
+        wait_s = self.schema.coalesce_s
+        if not wait_s or _EDIT.get() is not None:
+            return 0.0
+        row = self._row(id)
+        before = None if row is None else self.load(row, id)
+        return 0.0 if self.schema.changes_status(change(Edit(self.line().read)), before) else wait_s
 
-    def _new_row(self, id: str, key: str, record: M, before: Row | None, ttl_s: float | None, user: str) -> Row:
+    def _expiry(self, ttl_s: float | None, before: Row | None) -> int:
+        ttl_s = self.schema.ttl_s if ttl_s is None else ttl_s
+        if ttl_s is None:
+            return 0 if before is None else before.expires_ns
+        return time.time_ns() + int(ttl_s * 1e9)
+
+    def _new_row(self, key: str, record: M, before: Row | None, expires_ns: int, user: str) -> Row:
         document, is_packed = self.schema.dump(record)
         if self._seal is not None:
             document = self._seal.close(document, key)
-        now = time.time_ns()
-        ttl_s = self.schema.ttl_s if ttl_s is None else ttl_s
         line = self.line()
         last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
         return Row(
             version=last + 1,
-            time_ns=max(now, before.time_ns + 1 if before is not None else 0),
+            time_ns=max(time.time_ns(), before.time_ns + 1 if before is not None else 0),
             actor=self._author.name,
-            expires_ns=0 if ttl_s is None else now + int(ttl_s * 1e9),
+            expires_ns=expires_ns,
             schema=self.schema.version,
             user=user,
             is_packed=is_packed,
@@ -373,10 +397,11 @@ class Records(Mapping[str, M]):
         if expect is not None and expect != found:
             raise StaleRecordError(self.schema.collection, id, expect, found)
 
-    def _reindex(self, edit: Edit, id: str, before: M | None, after: M | None) -> None:
+    def _reindex(self, edit: Edit, id: str, before: Row | None, after: M | None) -> None:
         if self._index is None:
             return
-        old, new = (None if one is None else self._index(one) for one in (before, after))
+        old = None if before is None else self._index(self.load(before, id))  # also of one whose time is over
+        new = None if after is None else self._index(after)
         if old != new:
             for entry, value in ((old, None), (new, id.encode())):
                 if entry is not None:
@@ -455,15 +480,15 @@ class Records(Mapping[str, M]):
                 return version.row
         return None
 
-    def _rows(self) -> Iterator[tuple[str, Row]]:
+    def _rows(self, begin: str = "") -> Iterator[tuple[str, Row]]:
         now, start = time.time_ns(), len(self.prefix)
         if self._time_ns is not None and self._past is None:
             for id in self._ids_ever():
                 row = self._row_then(self.prefix + id, self._time_ns)
-                if row is not None:
+                if row is not None and id.startswith(begin):
                     yield id, row
             return
-        for key, raw in _overlaid(self.line(), self.prefix):
+        for key, raw in _overlaid(self.line(), self.prefix + begin):
             row = decode_row(raw)
             if not row.is_gone(now):
                 yield key[start:], row
@@ -546,6 +571,24 @@ class _Transaction:
         self.message = self.message or message
         return build(self.edit)
 
+    def store(self, repo: Repository) -> bool:
+        """Store what was changed; False: somebody else changed one of the records that were read."""
+        edit = self.edit
+
+        def build(now: Edit) -> bool:
+            now.fetch(list(edit.seen))
+            if any(now.raw(key) != raw for key, raw in edit.seen.items()):
+                return False
+            now.new.update(edit.new)
+            now.index.update(edit.index)
+            return True
+
+        if self.line is None:
+            return True
+        stored = self.line.change(build, self.message)
+        _tell(repo)
+        return stored
+
 
 def _is_same_line(one: Line, other: Line) -> bool:
     return (
@@ -563,8 +606,7 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     Raises:
         StoreUnavailableError: somebody else changed one of the records that were read in it. Nothing was stored; do it again.
     """
-    outer = _EDIT.get()
-    if outer is not None:
+    if _EDIT.get() is not None:
         yield
         return
     mine = _Transaction(message)
@@ -573,21 +615,24 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
         yield
     finally:
         _EDIT.reset(token)
-    if mine.line is None:
-        return
-    edit = mine.edit
+    if not mine.store(repo):
+        reason = "records that the transaction read were changed meanwhile: do it again"
+        raise StoreUnavailableError(repo.store.url, reason)
 
-    def build(now: Edit) -> None:
-        now.fetch(list(edit.seen))
-        if any(now.seen[key] != raw for key, raw in edit.seen.items()):
-            raise StoreUnavailableError(
-                repo.store.url, "records that the transaction read were changed meanwhile: do it again"
-            )
-        now.new.update(edit.new)
-        now.index.update(edit.index)
 
-    mine.line.change(build, mine.message)
-    _tell(repo)
+def atomically(repo: Repository, build: Callable[[], T], message: str = "") -> T:
+    """Store all that a function changes of records together. It is called again where somebody else was faster."""
+    if _EDIT.get() is not None:
+        return build()
+    while True:
+        mine = _Transaction(message)
+        token = _EDIT.set(mine)
+        try:
+            result = build()
+        finally:
+            _EDIT.reset(token)
+        if mine.store(repo):
+            return result
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:

@@ -12,6 +12,7 @@ state. Otherwise each change is a commit of its own.
 from __future__ import annotations
 
 import atexit
+import logging
 import random
 import threading
 import time
@@ -23,7 +24,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import zstandard
 
-from agent_kernel.errors import BranchMovedError, RefNotFoundError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.errors import (
+    BranchMovedError,
+    RecordError,
+    RefNotFoundError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
 from agent_kernel.repository.blobs import digest_pieces, plan_cuts, store_blob
@@ -50,6 +57,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
 PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
@@ -115,9 +123,16 @@ class Edit:
     def get(self, key: str) -> Row | None:
         if key in self.new:
             return self.new[key]
-        self.fetch([key])
-        raw = self.seen[key]
+        raw = self.raw(key)
         return None if raw is None else decode_row(raw)
+
+    def raw(self, key: str) -> bytes | None:
+        """The same, encoded."""
+        if key in self.new:
+            row = self.new[key]
+            return None if row is None else encode(row)
+        self.fetch([key])
+        return self.seen[key]
 
     def set(self, key: str, row: Row | None) -> None:
         self.new[key] = row
@@ -133,6 +148,8 @@ class Line(ABC):
         self._lock = threading.RLock()
         self._waiting: dict[str, Row | None] = {}
         self._waiting_index: dict[bytes, bytes | None] = {}
+        self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
+        self._builds: list[Callable[[Edit], object]] = []  # what made them
         self._due: threading.Timer | None = None
 
     def read(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -170,8 +187,10 @@ class Line(ABC):
             if wait_s > 0:
                 edit = Edit(self.read)
                 result = build(edit)
+                self._bases = {key: edit.seen.get(key) for key in edit.new} | self._bases
                 self._waiting.update(edit.new)
                 self._waiting_index.update(edit.index)
+                self._builds.append(build)
                 self._store_soon(wait_s)
                 return result
             return self._change(lambda edit: self._with_waiting(edit, build), message, self._settled)
@@ -183,18 +202,24 @@ class Line(ABC):
                 self._change(lambda edit: self._with_waiting(edit, lambda _: None), "", self._settled)
 
     def _with_waiting(self, edit: Edit, build: Callable[[Edit], T]) -> T:
-        edit.fetch(list(self._waiting))
-        for key, row in self._waiting.items():
-            before = edit.get(key)
-            if row is not None and before is not None and row.version <= before.version:
-                row = msgspec.structs.replace(row, version=before.version + 1)
-            edit.set(key, row)
-        edit.index.update(self._waiting_index)
+        edit.fetch(list(self._bases))
+        if all(edit.seen[key] == raw for key, raw in self._bases.items()):
+            edit.new.update(self._waiting)
+            edit.index.update(self._waiting_index)
+        else:  # somebody else changed some of them, who must not be overwritten: change what is there now
+            for again in self._builds:
+                self._rebuild(edit, again)
         return build(edit)
 
+    def _rebuild(self, edit: Edit, build: Callable[[Edit], object]) -> None:
+        try:
+            build(edit)
+        except RecordError as error:
+            logger.warning("an update that waited no longer fits, and is left out: %s", type(error).__name__)
+
     def _settled(self) -> None:
-        self._waiting.clear()
-        self._waiting_index.clear()
+        for waiting in (self._waiting, self._waiting_index, self._bases, self._builds):
+            waiting.clear()
         if self._due is not None:
             self._due.cancel()
             self._due = None

@@ -94,7 +94,7 @@ class Schema(Generic[M]):
 
     @property
     def status_field(self) -> str:
-        """The field that transitions speak of; "": there is none."""
+        """The field that transitions speak of; "" without one."""
         name: str = getattr(self.model, "status_field", "status")
         return name if name in self.model.model_fields else ""
 
@@ -102,7 +102,7 @@ class Schema(Generic[M]):
         """The record's id.
 
         Raises:
-            InvalidRecordError: it is no text, or empty.
+            InvalidRecordError: it is empty, or not a text.
         """
         found: object = getattr(record, self.key)
         if not isinstance(found, str) or not found or "\0" in found:

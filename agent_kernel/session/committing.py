@@ -284,6 +284,7 @@ class Committing:
 
     @property
     def is_open(self) -> bool:
+        """Whether it can still commit."""
         return not (self._closed or self._given_up)
 
     def commit_records(self, message: str) -> None:

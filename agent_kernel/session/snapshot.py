@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from agent_kernel.records.agent_states import Agents
     from agent_kernel.records.collection import Records
+    from agent_kernel.records.knowledge import Knowledge
+    from agent_kernel.records.queue import Queue
+    from agent_kernel.records.speech import Speech
+    from agent_kernel.records.teams import Teams
+    from agent_kernel.records.tools import Tools
+    from agent_kernel.records.workflows import Workflows
     from agent_kernel.storage import Store
 
     M = TypeVar("M", bound=BaseModel)
@@ -90,6 +98,59 @@ class Repository(repository.Repository):
         from agent_kernel.records.collection import transaction
 
         return transaction(self, message)
+
+    def queue(self, team: str) -> Queue:
+        """The tasks of a team: each goes to one worker, and comes back if that one dies."""
+        from agent_kernel.records.queue import Queue
+
+        return Queue(self, team)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        """Work in steps, with progress and checkpoints. It belongs to the branch: a checkout rewinds it."""
+        from agent_kernel.records.workflows import Workflows
+
+        return Workflows(self)
+
+    @cached_property
+    def teams(self) -> Teams:
+        """Agents that work together, and what they can do. No checkout rewinds it."""
+        from agent_kernel.records.teams import Teams
+
+        return Teams(self)
+
+    @cached_property
+    def tools(self) -> Tools:
+        """What functions that are decorated with `tool` did, and how well. No checkout rewinds it."""
+        from agent_kernel.records.tools import Tools
+
+        return Tools(self)
+
+    @property
+    def tool(self) -> Tools:
+        """Decorate a function with `@repo.tool`, or `@repo.tool(cache=3600, retries=3)`, and its calls are recorded."""
+        return self.tools
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What was indexed of which sources. No checkout rewinds it."""
+        from agent_kernel.records.knowledge import Knowledge
+
+        return Knowledge(self)
+
+    @cached_property
+    def speech(self) -> Speech:
+        """Sessions of speech to text, text to speech, and conversation. No checkout rewinds it."""
+        from agent_kernel.records.speech import Speech
+
+        return Speech(self)
+
+    @cached_property
+    def agents(self) -> Agents:
+        """Snapshots and checkpoints of agents, which belong to the branch, and their supervision, which no checkout rewinds."""
+        from agent_kernel.records.agent_states import Agents
+
+        return Agents(self)
 
     def close(self) -> None:
         """Store what records still wait for, and let go of the store."""

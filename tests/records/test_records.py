@@ -405,6 +405,67 @@ def test_rapid_updates_are_told_at_once_and_stored_together(repo: ak.Repository)
     assert len(list(meters.history("m"))) == 2
 
 
+def test_an_update_that_waits_does_not_undo_what_another_process_did(repo: ak.Repository) -> None:
+    class Meter(ak.Record):
+        plane = "store"
+        coalesce_s = 30.0
+        level: int = 0
+        label: str = ""
+
+    meters = repo.records(Meter)
+    meters.put(Meter(id="m"))
+    meters.update("m", lambda old: old.model_copy(update={"level": old.level + 1}))
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        other.records(Meter).update("m", level=10, label="by another")
+        other.close()
+    meters.update("m", lambda old: old.model_copy(update={"level": old.level + 1}))
+    with repo.transaction():  # stores what waits, too
+        assert meters["m"].level == 2
+        repo.records(Job).put(Job(id="a"))
+    assert (meters["m"].level, meters["m"].label) == (12, "by another")
+
+
+def test_a_transaction_is_done_again_as_a_whole_where_others_are_faster(repo: ak.Repository) -> None:
+    from agent_kernel.records.collection import atomically
+
+    jobs = repo.records(Job)
+    for id in ("a", "b"):
+        jobs.put(Job(id=id, done=50))
+
+    def move(one: str, other: str) -> None:
+        jobs.update(one, done=jobs[one].done - 1)
+        jobs.update(other, done=jobs[other].done + 1)
+
+    def work(one: str, other: str) -> None:
+        for _ in range(15):
+            atomically(repo, lambda: move(one, other))
+
+    threads = [threading.Thread(target=work, args=names) for names in (("a", "b"), ("b", "a"), ("a", "b"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (jobs["a"].done, jobs["b"].done) == (35, 65)
+
+
+def test_an_update_keeps_the_time_to_live_and_a_put_begins_anew(repo: ak.Repository) -> None:
+    jobs = repo.records(Job)
+    for id in ("a", "b"):
+        jobs.put(Job(id=id), ttl_s=0.1)
+    jobs.update("a", done=1)
+    jobs.put(Job(id="b", done=1))
+    time.sleep(0.11)
+    assert list(jobs) == ["b"]
+
+
+def test_an_index_has_no_entry_of_a_record_whose_time_is_over_and_that_was_put_anew(repo: ak.Repository) -> None:
+    jobs = ak.Records(repo, Job, index=lambda job: f"{job.done}\0{job.id}")
+    jobs.put(Job(id="a", done=1), ttl_s=0.01)
+    time.sleep(0.02)
+    jobs.put(Job(id="a", done=2))
+    assert (jobs.count("1\0"), jobs.first("", 9)) == (0, ["a"])
+
+
 # -- encryption
 
 

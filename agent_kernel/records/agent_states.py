@@ -1,0 +1,392 @@
+"""What agents are made of, kept and brought back: snapshots, checkpoints, and supervision that restores and tries again.
+
+Snapshots and checkpoints belong to the branch: a checkout takes an agent's memory back together with the variables. How often an
+agent failed and was tried again does not: a checkout must not give it new attempts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import glob
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
+
+import msgspec
+from pydantic import Field
+
+from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
+from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.documents import is_plain, now_s
+from agent_kernel.records.schema import Record
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository
+
+__all__ = ["AgentCheckpoint", "AgentRecord", "AgentSnapshot", "Agents", "RecoveryStats", "Supervisor"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AgentStatus: TypeAlias = Literal["initializing", "idle", "running", "paused", "completed", "failed", "recovering"]
+
+
+class AgentSnapshot(Record):
+    """An agent at one moment. Its id is `AGENT/NUMBER`."""
+
+    collection = "AgentSnapshot"
+    agent_id: str
+    number: int
+    timestamp: float  # seconds since 1970
+    state: dict[str, Any] = Field(default_factory=dict[str, Any])  # what its state_dict() gave
+    memory_state: dict[str, Any] = Field(default_factory=dict[str, Any])
+    tool_state: dict[str, Any] = Field(default_factory=dict[str, Any])
+    conversation_history: list[Any] = Field(default_factory=list[Any])
+    metadata: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class AgentCheckpoint(Record):
+    """An agent after a step of its work. Its id is `AGENT/STEP`."""
+
+    collection = "AgentCheckpoint"
+    agent_id: str
+    step: int
+    timestamp: float  # seconds since 1970
+    state: dict[str, Any] = Field(default_factory=dict[str, Any])
+    recoverable: bool = True
+
+
+class AgentRecord(Record):
+    """How an agent is, and how often it failed. Beside all branches."""
+
+    collection = "AgentRecord"
+    plane = "store"
+    transitions: ClassVar[Mapping[str, Any]] = {
+        "initializing": ("idle", "running", "failed"),
+        "idle": ("running", "paused", "failed", "recovering", "completed"),
+        "running": ("idle", "paused", "completed", "failed"),
+        "paused": ("running", "idle", "failed"),
+        "completed": ("idle", "running", "failed"),
+        "failed": ("recovering", "idle", "running"),
+        "recovering": ("running", "idle", "failed"),
+    }
+
+    status: AgentStatus = "initializing"
+    task: str = ""
+    attempts: int = 0  # to bring it back since it last did well
+    failures: int = 0  # all of them
+    recoveries: int = 0  # after which it went on
+    last_error: str = ""
+    updated_s: float = 0.0  # seconds since 1970
+
+
+class RecoveryStats(msgspec.Struct, frozen=True):
+    """How often an agent failed, and came back."""
+
+    failures: int
+    recoveries: int
+    attempts: int
+    last_error: str
+
+    @property
+    def recovery_rate(self) -> float:
+        return self.recoveries / self.failures if self.failures else 1.0
+
+
+class Agents:
+    """The agents of a store. An agent is an object, or just a name.
+
+    >>> import agent_kernel as ak
+    >>> class Counter:
+    ...     name, count = "counter", 0
+    ...     def state_dict(self): return {"count": self.count}
+    ...     def load_state_dict(self, state): self.count = state["count"]
+    >>> agents, counter = ak.open("memory:").agents, Counter()
+    >>> counter.count = 5
+    >>> _ = agents.snapshot(counter)
+    >>> counter.count = 99
+    >>> _ = agents.restore(counter)
+    >>> counter.count
+    5
+    """
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self.records: Records[AgentRecord] = Records(repo, AgentRecord)
+        self._snapshots: Records[AgentSnapshot] = Records(repo, AgentSnapshot)
+        self._checkpoints: Records[AgentCheckpoint] = Records(repo, AgentCheckpoint)
+
+    def __getitem__(self, agent: object) -> AgentRecord:
+        """How an agent is. Raises: RecordNotFoundError: nobody said anything of it."""
+        return self.records[_name_of(agent)]
+
+    def list(self) -> list[AgentRecord]:
+        """How all agents are."""
+        return self.records.find()
+
+    def status(self, agent: object, status: AgentStatus, task: str = "") -> AgentRecord:
+        """Say what an agent does. Raises: TransitionError: it cannot do that now."""
+        name = _name_of(agent)
+        self._enter(name)
+        return self.records.update(name, status=status, task=task, updated_s=now_s())
+
+    def _enter(self, name: str) -> None:
+        def enter() -> None:
+            if name not in self.records:
+                self.records.put(AgentRecord(id=name, updated_s=now_s()))
+
+        atomically(self.repo, enter)
+
+    # -- snapshots
+
+    def snapshot(
+        self,
+        agent: object,
+        *,
+        state: Mapping[str, object] | None = None,
+        memory_state: Mapping[str, object] | None = None,
+        tool_state: Mapping[str, object] | None = None,
+        conversation_history: builtins.list[Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> AgentSnapshot:
+        """Keep an agent as it is.
+
+        Args:
+            agent: an object, whose `state_dict()` is kept if it has one; or a name, with what is to be kept.
+
+        Raises:
+            InvalidRecordError: something of it would not come back as it is. Nothing was stored.
+        """
+        name = _name_of(agent)
+        fields: dict[str, Any] = {
+            "state": _state_of(agent) if state is None else dict(state),
+            "memory_state": dict(memory_state or {}),
+            "tool_state": dict(tool_state or {}),
+            "conversation_history": conversation_history or [],
+            "metadata": dict(metadata or {}),
+        }
+        for field, value in fields.items():
+            _refuse_strange(AgentSnapshot.collection, name, field, value)
+
+        def keep() -> AgentSnapshot:
+            number = 1 + max((int(id.rpartition("/")[2]) for id in self._snapshots.ids(f"{name}/")), default=0)
+            id = f"{name}/{number:08d}"
+            return self._snapshots.put(
+                self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields), expect=0
+            )
+
+        return atomically(self.repo, keep, f"snapshot of agent {name}")
+
+    def list_snapshots(self, agent: object) -> builtins.list[AgentSnapshot]:
+        """The snapshots of an agent, the first one first."""
+        name = _name_of(agent)
+        return [one for one in self._snapshots.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+
+    def latest(self, agent: object) -> AgentSnapshot:
+        """Its last snapshot. Raises: RecordNotFoundError: nobody made one."""
+        return self._snapshot(_name_of(agent), "latest")
+
+    def delete(self, agent: object, at: str | int) -> bool:
+        """Delete a snapshot; whether it was there."""
+        try:
+            return self._snapshots.delete(self._snapshot(_name_of(agent), at).id)
+        except RecordNotFoundError:
+            return False
+
+    def restore(self, agent: object, at: str | int = "latest") -> AgentSnapshot:
+        """Bring an agent back to a snapshot: its `load_state_dict()` is called, if it has one. Returns the snapshot.
+
+        Args:
+            at: "latest", a number, or an id.
+
+        Raises:
+            RecordNotFoundError: there is no such snapshot.
+        """
+        found = self._snapshot(_name_of(agent), at)
+        _load_state(agent, found.state)
+        return found
+
+    def _snapshot(self, name: str, at: str | int) -> AgentSnapshot:
+        ids = (
+            [*self._snapshots.ids(f"{name}/")]
+            if at == "latest"
+            else [at if isinstance(at, str) else f"{name}/{at:08d}"]
+        )
+        found: AgentSnapshot | None = self._snapshots.get(ids[-1]) if ids else None
+        if found is None or found.agent_id != name:
+            raise RecordNotFoundError(AgentSnapshot.collection, f"{name}/{at}")
+        return found
+
+    # -- checkpoints
+
+    def checkpoint(
+        self, agent: object, step: int, state: Mapping[str, object] | None = None, *, recoverable: bool = True
+    ) -> AgentCheckpoint:
+        """Keep an agent after a step. `recoverable`: work may go on from here; else it is only for looking.
+
+        Raises:
+            InvalidRecordError: something of it would not come back as it is. Nothing was stored.
+        """
+        name = _name_of(agent)
+        kept = _state_of(agent) if state is None else dict(state)
+        _refuse_strange(AgentCheckpoint.collection, name, "state", kept)
+        point = self._checkpoints.make(
+            id=f"{name}/{step:08d}", agent_id=name, step=step, timestamp=now_s(), state=kept, recoverable=recoverable
+        )
+        return self._checkpoints.put(point)
+
+    def list_checkpoints(self, agent: object) -> builtins.list[AgentCheckpoint]:
+        """The checkpoints of an agent, by their steps."""
+        name = _name_of(agent)
+        return [one for one in self._checkpoints.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+
+    def recover(self, agent: object, from_step: int | None = None) -> AgentCheckpoint:
+        """Bring an agent back to a recoverable checkpoint, the last one or that of a step; its `load_state_dict()` is called.
+
+        Raises:
+            RecordNotFoundError: there is no such checkpoint.
+        """
+        for one in reversed(self.list_checkpoints(agent)):
+            if one.recoverable and from_step in (None, one.step):
+                _load_state(agent, one.state)
+                return one
+        raise RecordNotFoundError(
+            AgentCheckpoint.collection, f"{_name_of(agent)}/{'latest' if from_step is None else from_step}"
+        )
+
+    # -- supervision
+
+    def supervise(self, agent: object, attempts: int = 3, backoff: float = 2.0) -> Supervisor:
+        """Run an agent so that a failure brings it back to where it was, and tries again.
+
+        Args:
+            attempts: how often it is brought back, until it does well.
+            backoff: seconds before the first of these, and doubled for each after it.
+        """
+        self._enter(_name_of(agent))
+        return Supervisor(self, agent, attempts, backoff)
+
+
+class Supervisor:
+    """Runs one agent, and brings it back when it fails."""
+
+    def __init__(self, agents: Agents, agent: object, attempts: int, backoff: float) -> None:
+        self.agent = agent
+        self._agents = agents
+        self._name = _name_of(agent)
+        self._most = attempts
+        self._backoff_s = backoff
+        self._callbacks: list[Callable[[BaseException, AgentRecord], object]] = []
+
+    def on_failure(self, call: Callable[[BaseException, AgentRecord], object]) -> None:
+        """Call a function with each error, and how the agent is then."""
+        self._callbacks.append(call)
+
+    @property
+    def record(self) -> AgentRecord:
+        """How the agent is."""
+        return self._agents[self._name]
+
+    def can_recover(self) -> bool:
+        """Whether it may be tried once more."""
+        return self.record.attempts < self._most
+
+    def reset(self) -> AgentRecord:
+        """Give it all its attempts again. How often it failed stays known."""
+        return self._agents.records.update(self._name, attempts=0)
+
+    def stats(self) -> RecoveryStats:
+        """How often it failed, and came back."""
+        found = self.record
+        return RecoveryStats(found.failures, found.recoveries, found.attempts, found.last_error)
+
+    def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function that lets the agent work; after an error restore the agent, wait, and call it again.
+
+        It is restored to its last recoverable checkpoint, or else its last snapshot, or else as it is. An agent with a method
+        `resume` has that called.
+
+        Raises:
+            What the function raises, when there are no attempts left.
+        """
+        while True:
+            self._set("running")
+            try:
+                result = work(*args, **kwargs)
+            except Exception as error:  # of the agent
+                self._failed(error)
+                if not self.can_recover():
+                    raise
+                self._recover()
+            except BaseException:
+                self._set("paused")
+                raise
+            else:
+                self._did_well()
+                return result
+
+    def _set(self, status: AgentStatus) -> None:
+        self._agents.records.update(self._name, status=status, updated_s=now_s())
+
+    def _failed(self, error: Exception) -> None:
+        def note(now: AgentRecord) -> None:
+            now.status, now.updated_s = "failed", now_s()
+            now.failures += 1
+            now.last_error = f"{type(error).__name__}: {error}"
+
+        record = self._agents.records.update(self._name, note)
+        for call in self._callbacks:
+            call(error, record)
+
+    def _recover(self) -> None:
+        def note(now: AgentRecord) -> None:
+            now.status, now.attempts, now.updated_s = "recovering", now.attempts + 1, now_s()
+
+        attempt = self._agents.records.update(self._name, note).attempts
+        time.sleep(self._backoff_s * 2.0 ** (attempt - 1))
+        for restore in (self._agents.recover, self._agents.restore):
+            try:
+                restore(self.agent)
+                break
+            except RecordNotFoundError:
+                continue
+        resume: Callable[[], object] | None = getattr(self.agent, "resume", None)
+        if resume is not None:
+            resume()
+
+    def _did_well(self) -> None:
+        def note(now: AgentRecord) -> None:
+            now.status, now.updated_s = "idle", now_s()
+            now.recoveries += bool(now.attempts)
+            now.attempts = 0
+
+        self._agents.records.update(self._name, note)
+
+
+def _name_of(agent: object) -> str:
+    name = agent if isinstance(agent, str) else getattr(agent, "name", None) or getattr(agent, "id", None)
+    if not isinstance(name, str) or not name or "/" in name:
+        raise InvalidRecordError("AgentRecord", str(name), "an agent has a name, as text without /")
+    return name
+
+
+def _state_of(agent: object) -> dict[str, Any]:
+    """What its `state_dict()` gives; nothing where it has none, or is a name.
+
+    Source: AgentScope's StateModule, and PyTorch's before it.
+    """
+    give: Callable[[], Mapping[str, Any]] | None = getattr(agent, "state_dict", None)
+    return {} if give is None else dict(give())
+
+
+def _load_state(agent: object, state: dict[str, Any]) -> None:
+    load = getattr(agent, "load_state_dict", None)
+    if load is not None:
+        cast("Callable[[dict[str, Any]], object]", load)(state)
+
+
+def _refuse_strange(collection: str, id: str, field: str, value: object) -> None:
+    if not is_plain(value):
+        reason = (
+            f"{field} holds what JSON would change: only text, numbers, lists and dicts by text come back as they are"
+        )
+        raise InvalidRecordError(collection, id, reason)

@@ -1,0 +1,122 @@
+"""What the verbs put into records: Python values as JSON, ids that sort by time, and which process does something."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import msgspec
+
+from agent_kernel.repository.refs import Holder
+from agent_kernel.storage.protocol import SupportsLiveness
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository
+
+__all__ = ["as_document", "first_free", "is_alive", "is_plain", "new_id", "now_s", "this_process"]
+
+T = TypeVar("T")
+
+_MOST_TEXT: Final = 10_000  # characters of a value that is recorded as text
+_DEEPEST: Final = 50
+_PLAIN: Final = (str, int, float, bool, type(None))
+
+
+def is_plain(value: object, depth: int = 0) -> bool:
+    """Whether a value comes back from JSON as it was: nothing but text, numbers, lists, and dicts by text."""
+    kind = type(value)
+    if depth > _DEEPEST:
+        return False
+    if kind is list:
+        return all(is_plain(one, depth + 1) for one in cast("list[object]", value))
+    if kind is dict:
+        items = cast("dict[object, object]", value).items()
+        return all(type(key) is str and _is_text(key) and is_plain(one, depth + 1) for key, one in items)
+    if kind is float:
+        return value == value and abs(cast("float", value)) != float("inf")
+    return _is_text(value) if isinstance(value, str) else kind in _PLAIN
+
+
+def _is_text(value: str) -> bool:
+    return type(value) is str and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+
+
+def as_document(value: object) -> object:
+    """The value, where JSON holds it; else what comes nearest: tuples as lists, models as dicts, anything else as its text."""
+    if is_plain(value):
+        return value
+    try:
+        found: object = msgspec.to_builtins(value, str_keys=True, enc_hook=_as_builtins)
+        found = json.loads(json.dumps(found, allow_nan=False))
+    except (TypeError, ValueError, RecursionError, NotImplementedError, msgspec.MsgspecError):
+        found = None
+    return found if found is not None and is_plain(found) else _text_of(value)
+
+
+def _as_builtins(value: object) -> object:
+    dump: Callable[..., object] | None = getattr(value, "model_dump", None)  # of a pydantic model
+    if dump is None or isinstance(value, type):
+        raise NotImplementedError
+    return dump(mode="json")
+
+
+def _text_of(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - the value's own code
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def new_id() -> str:
+    """An id that sorts by the time it was made: 15 hex digits of nanoseconds, 5 of chance."""
+    return f"{time.time_ns():016x}{secrets.token_hex(3)[:5]}"
+
+
+def now_s() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def first_free(name: str, put: Callable[[str], T], is_taken: type[Exception]) -> T:
+    """Put something under a name, or `name-2`, `name-3` … where others have those."""
+    number = 1
+    while True:
+        try:
+            return put(name if number == 1 else f"{name}-{number}")
+        except is_taken:
+            number += 1
+
+
+# -- which process does something, and whether it still lives
+
+
+def this_process(repo: Repository) -> str:
+    """What stands in a record for this process. It is seen as alive from other containers too."""
+    holder, text = _this_process(os.getpid())
+    if isinstance(repo.store, SupportsLiveness) and not repo.__dict__.get("_is_held"):
+        repo.store.hold(holder.number)
+        repo.__dict__["_is_held"] = True
+    return text
+
+
+@functools.lru_cache(1)
+def _this_process(pid: int) -> tuple[Holder, str]:
+    holder = Holder.of_this_process()
+    return holder, msgspec.json.encode(holder).decode()
+
+
+def is_alive(process: str, repo: Repository) -> bool:
+    """Whether the process that a record names may still be running. Nobody ("") counts as alive."""
+    if not process:
+        return True
+    try:
+        return msgspec.json.decode(process, type=Holder).is_alive(repo.store)
+    except msgspec.MsgspecError:
+        return True  # written by a release that says it otherwise: its lease will end

@@ -1,0 +1,238 @@
+"""What was indexed of which sources: sources with their documents and embeddings, and how far indexing is.
+
+It lies beside all branches: a checkout does not make an indexed document one that was not. Progress is told at once and stored
+about once a second; who kills the process loses that second, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+
+import msgspec
+from pydantic import Field
+
+from agent_kernel.records.collection import Records
+from agent_kernel.records.documents import is_alive, now_s, this_process
+from agent_kernel.records.schema import Record
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository
+
+__all__ = ["Indexing", "Knowledge", "KnowledgeBase", "Source"]
+
+IndexStatus: TypeAlias = Literal["running", "paused", "completed", "failed"]
+SourceStatus: TypeAlias = Literal["pending", "indexing", "indexed", "failed"]
+
+_KEPT: Final = 100  # versions of a progress that stay in its history
+
+
+class Source(Record):
+    """Where documents of a knowledge base come from. Its id is `KB/…`."""
+
+    collection = "Source"
+    plane = "store"
+
+    kb: str
+    location: str = ""
+    status: SourceStatus = "pending"
+    documents: int = 0
+    embeddings: int = 0
+    size: int = 0  # bytes
+    digest: str = ""  # of its content, where that is known: the same digest need not be indexed again
+    error: str = ""
+    synced_s: float = 0.0  # seconds since 1970
+    details: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class IndexProgress(Record):
+    """How far indexing of a knowledge base is. Its id is that of the base."""
+
+    collection = "IndexProgress"
+    plane = "store"
+    coalesce_s = 1.0
+    transitions: ClassVar[Mapping[str, Any]] = {
+        "running": ("paused", "completed", "failed"),
+        "paused": ("running", "failed"),
+        "completed": ("running",),
+        "failed": ("running",),
+    }
+
+    status: IndexStatus = "running"
+    total: int = 0
+    processed: int = 0
+    failed: int = 0
+    reason: str = ""
+    started_s: float = 0.0  # seconds since 1970
+    updated_s: float = 0.0
+    process: str = ""
+
+    @property
+    def fraction(self) -> float:
+        return (self.processed + self.failed) / self.total if self.total else 0.0
+
+
+class KnowledgeBase(msgspec.Struct, frozen=True):
+    """A knowledge base as a whole. `size` is in bytes, `last_updated_s` in seconds since 1970 (0: never)."""
+
+    name: str
+    sources: int
+    documents: int
+    embeddings: int
+    size: int
+    last_updated_s: float
+    progress: IndexProgress | None
+
+
+class Knowledge:
+    """The knowledge bases of a store.
+
+    >>> import agent_kernel as ak
+    >>> knowledge = ak.open("memory:").knowledge
+    >>> with knowledge.indexing("docs", total=2) as progress:
+    ...     for page in ("a", "b"):
+    ...         _ = knowledge.source("docs", page, documents=1, embeddings=8, size=100, status="indexed")
+    ...         progress.advance()
+    >>> base = knowledge.overview("docs")
+    >>> base.documents, base.embeddings, base.progress.status
+    (2, 16, 'completed')
+    """
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self.records: Records[Source] = Records(repo, Source)
+        self.runs: Records[IndexProgress] = Records(repo, IndexProgress)
+
+    # -- sources
+
+    def source(self, kb: str, id: str, **fields: Any) -> Source:
+        """Say how a source is: what is given is set, and the rest stays. `synced_s` becomes now if it is indexed.
+
+        Raises:
+            InvalidRecordError: a value does not fit.
+        """
+        if fields.get("status") == "indexed":
+            fields.setdefault("synced_s", now_s())
+        return self.records.put(self.records.make(id=f"{kb}/{id}", kb=kb, **fields), merge=True)
+
+    def sources(self, kb: str, status: SourceStatus | None = None) -> list[Source]:
+        """The sources of a knowledge base."""
+        found = self.records.find(f"{glob.escape(kb)}/*")
+        return [one for one in found if one.kb == kb and status in (None, one.status)]
+
+    def forget(self, kb: str, id: str) -> bool:
+        """Delete a source; whether it was there."""
+        return self.records.delete(f"{kb}/{id}")
+
+    def stale(self, max_age_s: float, kb: str | None = None) -> list[Source]:
+        """The sources that were not indexed during the last so many seconds, the oldest first."""
+        before = now_s() - max_age_s
+        found = self.records.find(where=lambda one: one.synced_s < before, order="synced_s")
+        return [one for one in found if kb in (None, one.kb)]
+
+    def overview(self, kb: str) -> KnowledgeBase:
+        """A knowledge base as a whole."""
+        found = self.sources(kb)
+        return KnowledgeBase(
+            name=kb,
+            sources=len(found),
+            documents=sum(one.documents for one in found),
+            embeddings=sum(one.embeddings for one in found),
+            size=sum(one.size for one in found),
+            last_updated_s=max((one.synced_s for one in found), default=0.0),
+            progress=self.progress(kb),
+        )
+
+    def names(self) -> list[str]:
+        """All knowledge bases."""
+        return sorted({one.kb for one in self.records.values()} | set(self.runs))
+
+    # -- indexing
+
+    def progress(self, kb: str) -> IndexProgress | None:
+        """How far indexing is; None: it never began. It has failed where the process that did it is gone."""
+        found: IndexProgress | None = self.runs.get(kb)
+        if found is None or found.status != "running" or is_alive(found.process, self.repo):
+            return found
+        return found.model_copy(update={"status": "failed", "reason": "its process ended before it did"})
+
+    def indexing(self, kb: str, total: int) -> Indexing:
+        """Begin to index so many documents: a context manager, with `advance` for each. It is completed as the block ends.
+
+        What the block raises fails it. After `pause` from elsewhere it stays paused.
+        """
+        started = now_s()
+        self.runs.put(
+            self.runs.make(id=kb, total=total, started_s=started, updated_s=started, process=this_process(self.repo))
+        )
+        return Indexing(self, kb)
+
+    def resume(self, kb: str) -> Indexing:
+        """Go on where indexing was paused or failed, as `indexing` does. Raises: TransitionError, RecordNotFoundError."""
+        fields: dict[str, Any] = {
+            "status": "running",
+            "reason": "",
+            "updated_s": now_s(),
+            "process": this_process(self.repo),
+        }
+        self.runs.update(kb, **fields)
+        return Indexing(self, kb)
+
+    def pause(self, kb: str, reason: str = "") -> IndexProgress:
+        """Ask whoever indexes to stop for now: `Indexing.is_paused`. Raises: TransitionError, RecordNotFoundError."""
+        return self.runs.update(kb, status="paused", reason=reason)
+
+    def fail(self, kb: str, reason: str) -> IndexProgress:
+        """Say that indexing failed. Raises: TransitionError, RecordNotFoundError."""
+        return self.runs.update(kb, status="failed", reason=reason)
+
+
+class Indexing:
+    """Indexing while it goes on."""
+
+    def __init__(self, knowledge: Knowledge, kb: str) -> None:
+        self._knowledge = knowledge
+        self.kb = kb
+
+    @property
+    def progress(self) -> IndexProgress:
+        """How far it is."""
+        return self._knowledge.runs[self.kb]
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether somebody asked to stop for now. From another process it is seen within about a second."""
+        return self.progress.status == "paused"
+
+    def advance(self, count: int | None = None, *, failed: int = 0) -> None:
+        """Count documents that were processed (by default one), or that failed. 60 times a second costs one write a second."""
+
+        def add(now: IndexProgress) -> None:
+            now.processed += count if count is not None else int(not failed)
+            now.failed += failed
+            now.updated_s = now_s()
+
+        self._knowledge.runs.update(self.kb, add)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        def end(now: IndexProgress) -> None:
+            now.process, now.updated_s = "", now_s()
+            if now.status != "running":
+                return
+            if error is None:
+                now.status = "completed"
+            else:
+                is_fault = isinstance(error, Exception)
+                now.status = "failed" if is_fault else "paused"
+                now.reason = f"{type(error).__name__}: {error}".rstrip(": ")
+
+        records = self._knowledge.runs
+        records.update(self.kb, end)
+        records.trim(self.kb, _KEPT)

@@ -1,0 +1,543 @@
+"""Tasks for a team: each goes to exactly one worker, and comes back if that one dies.
+
+A task is a record beside all branches, so no checkout does it again. A worker has it for the seconds of its lease, and may
+extend that; a lease whose process is gone ends at once. Who claims next first takes back what has been left. Each claim has a
+number, and who answers for an earlier claim is refused: so no task is done twice.
+"""
+
+from __future__ import annotations
+
+import glob
+import random
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
+
+import msgspec
+from pydantic import Field
+
+from agent_kernel.errors import (
+    InvalidRecordError,
+    RecordError,
+    RecordNotFoundError,
+    StaleRecordError,
+    TransitionError,
+)
+from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
+from agent_kernel.records.schema import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from agent_kernel.repository import Repository
+
+__all__ = ["Counts", "Queue", "Task", "TaskStatus"]
+
+TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
+
+_MOST_LOST: Final = 5  # so many workers may die with a task; then the task is what kills them
+_LOOK_S: Final = 1.0  # between looks at whether the processes of the leases live, while there is other work
+_LOOK_AGAIN_S: Final = 0.05  # the same, while there is none
+_TRIED: Final = 8
+_DIGITS: Final = 20
+_MOST_NAME: Final = 60  # bytes of a team's name, and of the id of a task: an entry of the index has two ids
+_NO_END: Final = 9e9  # seconds since 1970: a lease without an end sorts behind all others
+
+
+class Task(Record):
+    """One task of a queue. Its id is `TEAM/…`."""
+
+    collection = "Task"
+    plane = "store"
+    transitions: ClassVar[Mapping[str, Any]] = {
+        "pending": ("in_progress", "failed", "cancelled"),
+        "in_progress": ("pending", "completed", "failed", "cancelled"),
+        "completed": (),
+        "failed": ("pending",),
+        "cancelled": ("pending",),
+    }
+
+    team: str
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict[str, Any])
+    priority: int = 0  # the highest goes first
+    status: TaskStatus = "pending"
+    pushed_s: float = 0.0  # all times in seconds since 1970
+    not_before_s: float = 0.0
+    needs: list[str] = Field(default_factory=list[str])  # tasks that must be completed before
+    waits_for: str = ""  # the first of these that is not
+    needed: int = 0  # how often another task began to wait for this one
+    agent: str = ""
+    process: str = ""
+    lease_until_s: float = 0.0  # 0: the lease has no end
+    claims: int = 0
+    lost: int = 0  # claims whose worker died or was too slow
+    retries: int = 0  # so many failures may be tried again
+    backoff_s: float = 1.0  # before the first of these, and doubled for each after it
+    failures: int = 0
+    result: Any = None
+    error: str = ""
+    started_s: float = 0.0
+    ended_s: float = 0.0
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many tasks stand how. `completion_rate`: the completed ones, of all."""
+
+    pending: int
+    in_progress: int
+    completed: int
+    failed: int
+    cancelled: int
+
+    @property
+    def total(self) -> int:
+        return self.pending + self.in_progress + self.completed + self.failed + self.cancelled
+
+    @property
+    def completion_rate(self) -> float:
+        return self.completed / self.total if self.total else 0.0
+
+
+class Worker(Protocol):
+    """An agent: it is given words and values."""
+
+    name: str
+
+    def start(self, task: str, *, inputs: Mapping[str, object]) -> Any: ...
+
+
+class _Taken(Exception):  # noqa: N818 - the next task is tried
+    """Somebody else was faster."""
+
+
+def _index_of(task: Task) -> str:
+    """Where a task stands: those that can be claimed in the order in which they are, the others by what they wait for."""
+    if task.status == "in_progress":
+        return f"{task.team}\0in_progress\0{_sortable(task.lease_until_s or _NO_END)}{task.id}"
+    if task.status != "pending":
+        return f"{task.team}\0{task.status}\0{task.id}"
+    if task.waits_for:
+        return f"{task.team}\0pending\0waits\0{task.waits_for}\0{task.id}"
+    if task.not_before_s:
+        return f"{task.team}\0pending\0later\0{_sortable(task.not_before_s)}{task.id}"
+    return f"{task.team}\0pending\0ready\0{_sortable(1e9 - task.priority)}{_sortable(task.pushed_s)}{task.id}"
+
+
+def _sortable(number: float) -> str:
+    return f"{int(number * 1e6):0{_DIGITS}}"
+
+
+class Queue:
+    """The tasks of one team.
+
+    >>> import agent_kernel as ak
+    >>> queue = ak.open("memory:").queue("web")
+    >>> _ = queue.push("tidy up"), queue.push("put out the fire", priority=10)
+    >>> task = queue.claim("ada")
+    >>> task.name
+    'put out the fire'
+    >>> _ = queue.done(task, "it is out")
+    >>> queue.counts().completed, queue.counts().pending
+    (1, 1)
+    """
+
+    def __init__(self, repo: Repository, team: str) -> None:
+        if not team or "/" in team or len(team.encode()) > _MOST_NAME:
+            raise ValueError(f"a team has a name of at most {_MOST_NAME} bytes, without /, and not {team!r}")
+        self.repo = repo
+        self.team = team
+        self.tasks: Records[Task] = Records(repo, Task, index=_index_of)
+        self._looked_s = 0.0
+        self._collisions = 0  # where others claim at the same time, not all try the same task again and again
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.team}: {self.counts().pending:,} pending>"
+
+    def __getitem__(self, id: str) -> Task:
+        """A task. Raises: RecordNotFoundError: there is none of this id."""
+        return self.tasks[self._id(id)]
+
+    def _id(self, task: Task | str) -> str:
+        id = task if isinstance(task, str) else task.id
+        id = id if id.startswith(f"{self.team}/") else f"{self.team}/{id}"
+        if len(id.encode()) > 2 * _MOST_NAME + 1:
+            raise InvalidRecordError(Task.collection, id[:20] + "…", f"its id has more than {_MOST_NAME} bytes")
+        return id
+
+    # -- giving
+
+    def push(
+        self,
+        name: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        priority: int = 0,
+        after: float | Task | str | Iterable[Task | str] = 0.0,
+        retries: int = 0,
+        backoff_s: float = 1.0,
+        id: str = "",
+    ) -> Task:
+        """Put a task into the queue.
+
+        Args:
+            args: what it needs, as JSON holds it.
+            priority: the highest goes first, and of the same priority the oldest.
+            after: seconds that it waits; or tasks that must be completed before. If one of those fails, so does this one.
+            retries: how often it is tried again after `fail`.
+
+        Raises:
+            RecordNotFoundError: it is to come after a task that is not there.
+            StaleRecordError: there is a task of this id.
+        """
+        seconds = after if isinstance(after, int | float) else 0.0
+        needs = [] if isinstance(after, int | float) else [after] if isinstance(after, str | Task) else list(after)
+        task = self.tasks.make(
+            id=self._id(id or new_id()),
+            team=self.team,
+            name=name,
+            args=dict(args or {}),
+            priority=max(min(priority, 10**6), -(10**6)),
+            pushed_s=now_s(),
+            not_before_s=now_s() + seconds if seconds > 0 else 0.0,
+            needs=[self._id(one) for one in needs],
+            retries=retries,
+            backoff_s=backoff_s,
+        )
+        if not task.needs:
+            return self.tasks.put(task, expect=0)
+        return atomically(self.repo, lambda: self.tasks.put(self._waiting(task), expect=0), f"push {task.id}")
+
+    def push_many(self, names: Iterable[str], **options: Any) -> list[Task]:
+        """Put several tasks into the queue at once, all or none."""
+        given = list(names)
+        return atomically(self.repo, lambda: [self.push(name, **options) for name in given], f"push {len(given)} tasks")
+
+    def _waiting(self, task: Task) -> Task:
+        """The task with the first that it waits for; failed, where one of these cannot be completed any more."""
+        for need in task.needs:
+            other = self.tasks.require(need)
+            if other.status in ("failed", "cancelled"):
+                error = f"it needs {need}, which is {other.status}"
+                return task.model_copy(update={"status": "failed", "waits_for": "", "error": error, "ended_s": now_s()})
+            if other.status != "completed":
+                # A change of that one, so that it cannot end at this moment without seeing who waits for it.
+                self.tasks.update(need, needed=other.needed + 1)
+                return task.model_copy(update={"waits_for": need})
+        return task.model_copy(update={"waits_for": ""})
+
+    # -- taking
+
+    def claim(self, agent: str = "", *, lease_s: float = 60.0) -> Task | None:
+        """Take the next task, which nobody else gets meanwhile; None: there is nothing to do just now.
+
+        Args:
+            lease_s: seconds until somebody else may have it, unless it is extended.
+        """
+        if now_s() - self._looked_s > _LOOK_S:
+            self._take_back()
+        while True:
+            ready = self._ready()
+            if not ready and now_s() - self._looked_s > _LOOK_AGAIN_S:
+                self._take_back()
+                ready = self._ready()
+            if not ready:
+                return None
+            try:
+                return self._start(ready[random.randrange(min(self._collisions, len(ready)) or 1)], agent, lease_s)
+            except (_Taken, RecordNotFoundError):
+                self._collisions = min(self._collisions + 2, _TRIED)
+
+    def assign(self, task: Task | str, agent: str, *, lease_s: float = 0.0) -> Task:
+        """Give a pending task to an agent. Without a lease it is that agent's until somebody says otherwise.
+
+        Raises:
+            TransitionError: it is not pending. InvalidRecordError: it waits for another task.
+        """
+        id = self._id(task)
+        try:
+            return self._start(id, agent, lease_s, process="")
+        except _Taken:
+            found = self.tasks.require(id)
+            if found.waits_for:
+                raise InvalidRecordError(Task.collection, id, f"it waits for {found.waits_for}") from None
+            after = Task.transitions[found.status]
+            raise TransitionError(Task.collection, id, found.status, "in_progress", after) from None
+
+    def extend(self, task: Task, *, lease_s: float = 60.0) -> Task:
+        """Keep a task for so many seconds from now.
+
+        Raises:
+            StaleRecordError: somebody else has it by now, or it is over.
+        """
+
+        def keep(now: Task) -> None:
+            self._check_claim(now, task)
+            now.lease_until_s = now_s() + lease_s
+
+        return self.tasks.update(task.id, keep)
+
+    def _ready(self) -> list[str]:
+        for id in self.tasks.first(f"{self.team}\0pending\0later\0", _TRIED):
+            if not self._change_if(id, _is_due, lambda task: setattr(task, "not_before_s", 0.0)):
+                break
+        return self.tasks.first(f"{self.team}\0pending\0ready\0", max(self._collisions, 1))
+
+    def _start(self, id: str, agent: str, lease_s: float, process: str | None = None) -> Task:
+        process = this_process(self.repo) if process is None else process
+
+        def start(task: Task) -> None:
+            if task.status != "pending" or task.waits_for:
+                raise _Taken
+            task.status, task.agent, task.process = "in_progress", agent, process
+            task.claims += 1
+            task.started_s = now_s()
+            task.lease_until_s = now_s() + lease_s if lease_s else 0.0
+            task.not_before_s = 0.0
+
+        return self.tasks.update(id, start)
+
+    def _take_back(self) -> None:
+        """Return tasks to the queue whose lease has ended, or whose worker died."""
+        self._looked_s = now_s()
+        for task in self.in_progress():
+            if not self._is_held(task):
+                self._change_if(task.id, lambda now: not self._is_held(now), self._lose)
+
+    def _is_held(self, task: Task) -> bool:
+        is_over = 0 < task.lease_until_s <= now_s()
+        return task.status != "in_progress" or not (is_over or not is_alive(task.process, self.repo))
+
+    def _lose(self, task: Task) -> None:
+        task.lost += 1
+        if task.lost >= _MOST_LOST:
+            task.status, task.ended_s = "failed", now_s()
+            task.error = f"{task.lost} workers died with it, or were too slow"
+        else:
+            task.status = "pending"
+        task.agent, task.process, task.lease_until_s = "", "", 0.0
+
+    def _change_if(self, id: str, wanted: Callable[[Task], bool], change: Callable[[Task], object]) -> bool:
+        def check(task: Task) -> None:
+            if not wanted(task):
+                raise _Taken
+            change(task)
+
+        def store() -> None:
+            if self.tasks.update(id, check).status == "failed":
+                self._release(id)
+
+        try:
+            atomically(self.repo, store)
+        except (_Taken, RecordNotFoundError):
+            return False
+        return True
+
+    # -- answering
+
+    def done(self, task: Task | str, result: object = None) -> Task:
+        """Say that a task is completed. Tasks that waited for it can be claimed.
+
+        Raises:
+            StaleRecordError: the lease ended, and somebody else has the task by now. TransitionError: it is not in progress.
+        """
+
+        def complete(now: Task) -> None:
+            self._check_claim(now, task)
+            now.status, now.result, now.error, now.ended_s = "completed", as_document(result), "", now_s()
+            now.process = ""
+
+        return self._end(task, complete)
+
+    def fail(self, task: Task | str, error: object = "", *, retry: bool | float | None = None) -> Task:
+        """Say that a task failed.
+
+        Args:
+            retry: whether it goes back into the queue, or after how many seconds; by default as it was pushed.
+
+        Raises:
+            StaleRecordError: the lease ended, and somebody else has the task by now. TransitionError: it is not in progress.
+        """
+
+        def fail(now: Task) -> None:
+            self._check_claim(now, task)
+            now.failures += 1
+            now.error = str(error) if not isinstance(error, BaseException) else f"{type(error).__name__}: {error}"
+            now.agent, now.process, now.lease_until_s = "", "", 0.0
+            if retry is False or (retry is None and now.failures > now.retries):
+                now.status, now.ended_s = "failed", now_s()
+                return
+            now.status = "pending"
+            wait_s = now.backoff_s * 2.0 ** (now.failures - 1) if retry is None else 0.0 if retry is True else retry
+            now.not_before_s = now_s() + wait_s if wait_s > 0 else 0.0
+
+        return self._end(task, fail)
+
+    def give_back(self, task: Task | str) -> Task:
+        """Return a task to the queue that was neither done nor failed. Raises: as `done`."""
+
+        def leave(now: Task) -> None:
+            self._check_claim(now, task)
+            now.status, now.agent, now.process, now.lease_until_s = "pending", "", "", 0.0
+
+        return self._end(task, leave)
+
+    def cancel(self, task: Task | str) -> Task:
+        """Take a task out of the queue. Tasks that need it fail. Raises: TransitionError: it is over."""
+
+        def cancel(now: Task) -> None:
+            now.status, now.process, now.ended_s = "cancelled", "", now_s()
+
+        return self._end(task, cancel)
+
+    def retry(self, task: Task | str) -> Task:
+        """Put a failed or cancelled task back into the queue. Raises: TransitionError: it did not fail."""
+
+        def again(now: Task) -> Task:
+            now.status, now.error, now.failures, now.lost, now.ended_s = "pending", "", 0, 0, 0.0
+            return self._waiting(now)
+
+        return atomically(self.repo, lambda: self.tasks.update(self._id(task), again))
+
+    def _check_claim(self, now: Task, task: Task | str) -> None:
+        if isinstance(task, Task) and now.claims != task.claims:
+            raise StaleRecordError(Task.collection, now.id, task.claims, now.claims)
+
+    def _end(self, task: Task | str, change: Callable[[Task], None]) -> Task:
+        id = self._id(task)
+
+        def end() -> Task:
+            ended = self.tasks.update(id, change)
+            if ended.status != "pending":
+                self._release(id)
+            return ended
+
+        return atomically(self.repo, end)
+
+    def _release(self, id: str) -> None:
+        """Look again at the tasks that waited for this one."""
+        for waiting in self.tasks.first(f"{self.team}\0pending\0waits\0{id}\0", 1_000_000):
+            if self.tasks.update(waiting, self._waiting).status == "failed":
+                self._release(waiting)
+
+    # -- looking
+
+    def counts(self) -> Counts:
+        """How many tasks stand how."""
+        return Counts(*(self.tasks.count(f"{self.team}\0{status}\0") for status in Counts.__struct_fields__))
+
+    def find(self, status: TaskStatus | None = None, limit: int | None = None) -> list[Task]:
+        """The tasks, the first ones first; with a status, those in the order in which they are served."""
+        if status is None:
+            return self.tasks.find(f"{glob.escape(self.team)}/*", limit=limit)
+        ids = self.tasks.first(f"{self.team}\0{status}\0", limit or 1_000_000)
+        return [task for id in ids if (task := self.tasks.get(id)) is not None]
+
+    def in_progress(self) -> list[Task]:
+        """The tasks that somebody has, those first whose lease ends first."""
+        return self.find("in_progress")
+
+    # -- working
+
+    def run(self, worker: Worker | Callable[[Task], object], agent: str = "", *, lease_s: float = 60.0) -> Task | None:
+        """Claim a task, do it, and say how it went. Returns it as it is then; None: there was nothing to do.
+
+        The lease is extended for as long as the worker takes. What the worker raises fails the task, and is not raised here.
+
+        Args:
+            worker: a function of the task, which returns the result; or an agent, which is given the task's name as its words
+                and its `args` as inputs.
+        """
+        task = self.claim(_name(worker, agent), lease_s=lease_s)
+        return None if task is None else self._work(worker, task, lease_s)()
+
+    def drain(self, worker: Worker | Callable[[Task], object], agent: str = "", *, lease_s: float = 60.0) -> int:
+        """Do tasks, as `run` does, until there is nothing to claim; how many."""
+        name, count = _name(worker, agent), 0
+        while (task := self.claim(name, lease_s=lease_s)) is not None:
+            while task is not None:
+                answer = self._work(worker, task, lease_s)
+                count += 1
+                task = atomically(self.repo, lambda: (answer(), self.claim(name, lease_s=lease_s))[1])  # noqa: B023
+        return count
+
+    def _work(self, worker: Worker | Callable[[Task], object], task: Task, lease_s: float) -> Callable[[], Task]:
+        """Do a task; returns what says how it went."""
+        try:
+            with self._kept(task, lease_s):
+                result = as_document(_do(worker, task))
+        except Exception as error:  # noqa: BLE001 - of the worker, whoever that is
+            said = f"{type(error).__name__}: {error}"
+            return lambda: self._answer(task, lambda: self.fail(task, said))
+        except BaseException:  # a person stops it: nothing is wrong with the task
+            self._answer(task, lambda: self.give_back(task))
+            raise
+        return lambda: self._answer(task, lambda: self.done(task, result))
+
+    def _answer(self, task: Task, say: Callable[[], Task]) -> Task:
+        try:
+            return say()
+        except RecordError:  # somebody else has it by now, or it was cancelled: their word counts
+            found: Task = self.tasks.get(task.id, task)
+            return found
+
+    @contextmanager
+    def _kept(self, task: Task, lease_s: float) -> Generator[None]:
+        beat = _Heartbeat(lambda: self.extend(task, lease_s=lease_s), lease_s / 3) if lease_s else None
+        try:
+            yield
+        finally:
+            if beat is not None:
+                beat.stop()
+
+
+class _Heartbeat:
+    """Calls a function every so many seconds, until it is stopped or the function raises."""
+
+    def __init__(self, call: Callable[[], object], every_s: float) -> None:
+        self._call = call
+        self._every_s = every_s
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._start()
+
+    def _start(self) -> None:
+        self._timer = threading.Timer(self._every_s, self._beat)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _beat(self) -> None:
+        try:
+            with self._lock:
+                if not self._is_stopped:
+                    self._call()
+                    self._start()
+        except RecordError:
+            pass  # the task is somebody else's by now
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
+
+
+def _name(worker: object, agent: str) -> str:
+    return agent or (str(getattr(worker, "name", "")) if _is_agent(worker) else "")
+
+
+def _is_agent(worker: object) -> bool:
+    return hasattr(worker, "start") and hasattr(worker, "registry")  # this layer does not know their class
+
+
+def _do(worker: Worker | Callable[[Task], object], task: Task) -> object:
+    if _is_agent(worker):
+        return cast("Worker", worker).start(task.name, inputs=task.args).result()
+    return cast("Callable[[Task], object]", worker)(task)
+
+
+def _is_due(task: Task) -> bool:
+    return task.status == "pending" and task.not_before_s <= now_s()

@@ -1,0 +1,541 @@
+"""Functions whose calls are recorded: what they were called with, what came of it, how long it took; cached, and tried again.
+
+`@repo.tool` makes a `Tool` of a function. Each call is a record beside all branches, so a checkout forgets no call that was
+paid for, and statistics are computed from these records as they are asked for. Arguments and results that JSON does not hold
+are recorded as text, and such a call is not cached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import hashlib
+import inspect
+import json
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+
+import msgspec
+
+from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError
+from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
+from agent_kernel.records.schema import Record
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository
+
+__all__ = ["CachedResult", "Tool", "ToolRun", "ToolStats", "Tools"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "timeout", "waiting"]
+
+STATE: Final = "agent_state"  # a parameter of this name is given the state, and no model is told of it
+_NEWEST: Final = 10**20
+_MOST_NAME: Final = 100
+_ALL: Final = 1_000_000_000
+_ARGUMENTS: Final = "arguments recorded as text"
+_WAITING: Final = "\0waiting\0"
+
+
+class ToolRun(Record):
+    """One call of a tool. `waiting`: it failed, and is to be tried again at `next_retry_s`."""
+
+    collection = "ToolRun"
+    plane = "store"
+    transitions: ClassVar[Mapping[str, Any]] = {"completed": (), "cancelled": ()}
+
+    tool: str
+    status: RunStatus = "running"
+    arguments: Any = None
+    result: Any = None
+    error: str = ""
+    note: str = ""  # why it was not cached, and what is recorded as text
+    is_cached: bool = False  # the result came from the cache, and nothing was called
+    attempts: int = 0
+    most_attempts: int = 1
+    backoff_s: float = 0.0
+    next_retry_s: float = 0.0  # seconds since 1970
+    started_s: float = 0.0
+    duration_ms: float = 0.0
+    process: str = ""
+
+
+class CachedResult(Record):
+    """What a tool returned, for as long as it counts."""
+
+    collection = "CachedResult"
+    plane = "store"
+
+    tool: str
+    arguments: Any = None
+    result: Any = None
+    hits: int = 0
+
+
+class ToolStats(msgspec.Struct, frozen=True):
+    """How well a tool does. Rates are of all calls, those that the cache answered among them; the duration is of the others."""
+
+    total: int
+    success_rate: float
+    error_rate: float
+    avg_duration_ms: float
+    cache_hit_rate: float
+    cache_hits: int
+
+
+class Tools:
+    """The tools of a store. Calling it decorates a function.
+
+    >>> import agent_kernel as ak
+    >>> repo = ak.open("memory:")
+    >>> @repo.tool(cache=60)
+    ... def double(n: int) -> int:
+    ...     '''Twice as much.'''
+    ...     return 2 * n
+    >>> double(21), double(21)
+    (42, 42)
+    >>> repo.tools.stats("double").cache_hits
+    1
+    """
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self.records: Records[ToolRun] = Records(repo, ToolRun, index=_index_of)
+        self.cache: Records[CachedResult] = Records(repo, CachedResult)
+        self.state: object = None  # for tools that take the state; a function is called for it
+        self._known: dict[str, Tool[..., Any]] = {}
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        name: str = "",
+        cache: float = 0.0,
+        retries: int = 0,
+        backoff: float = 1.0,
+        timeout_s: float = 0.0,
+        defer: bool = False,
+        state: object = None,
+    ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+    def __call__(self, function: Any = None, /, **options: Any) -> Any:
+        """Make a tool of a function, plain or async.
+
+        Args:
+            name: by default the function's.
+            cache: seconds for which a result counts for calls with equal arguments.
+            retries: how often a call that raised is tried again.
+            backoff: seconds before the first of these, and doubled for each after it.
+            timeout_s: seconds for a call; 0: any. A plain function cannot be stopped: its thread goes on, and nobody waits for it.
+            defer: raise at once, and leave it to `due` and `retry` to try again.
+            state: what a parameter `agent_state` is given; a function is called for it.
+        """
+
+        def decorate(given: Callable[..., Any]) -> Tool[..., Any]:
+            return Tool(self, given, **options)
+
+        return decorate if function is None else decorate(function)
+
+    def enter(self, tool: Tool[..., Any]) -> None:
+        """Know a tool by its name, to try its calls again."""
+        self._known[tool.name] = tool
+
+    # -- what was called
+
+    def runs(self, tool: str | None = None, limit: int | None = None) -> list[ToolRun]:
+        """The calls of a tool, or of all, the newest first. One whose process died meanwhile has failed."""
+        if tool is None:
+            ids = sorted(self.records, key=lambda id: id.rpartition("/")[2], reverse=True)[:limit]  # they sort by time
+        else:
+            waiting = [run.id for run in self.waiting() if run.tool == tool]
+            ids = [*waiting, *self.records.first(f"{tool}\0", limit or _ALL)]
+        found = [run for id in ids if (run := self.records.get(id)) is not None]
+        return [self._as_it_is(run) for run in sorted(found, key=lambda run: run.started_s, reverse=True)[:limit]]
+
+    def names(self) -> list[str]:
+        """The tools that were called."""
+        return sorted({id.rpartition("/")[0] for id in self.records})
+
+    def stats(self, tool: str, *, limit: int | None = None) -> ToolStats:
+        """How well a tool does, computed from its calls, or from the newest of them."""
+        ended = [run for run in self.runs(tool, limit) if run.status not in ("running", "waiting")]
+        total = len(ended) or 1
+        called = [run.duration_ms for run in ended if not run.is_cached]
+        hits = sum(run.is_cached for run in ended)
+        return ToolStats(
+            total=len(ended),
+            success_rate=sum(run.status == "completed" for run in ended) / total,
+            error_rate=sum(run.status in ("failed", "timeout") for run in ended) / total,
+            avg_duration_ms=sum(called) / len(called) if called else 0.0,
+            cache_hit_rate=hits / total,
+            cache_hits=hits,
+        )
+
+    def _as_it_is(self, run: ToolRun) -> ToolRun:
+        if run.status != "running" or is_alive(run.process, self.repo):
+            return run
+        return run.model_copy(update={"status": "failed", "error": "its process ended before it did"})
+
+    def clear(self, older_s: float) -> int:
+        """Delete calls that began more than so many seconds ago; how many. What they cost is no longer known then."""
+        before = now_s() - older_s
+        return sum(self.records.delete(run.id) for run in self.records.find(where=lambda run: run.started_s < before))
+
+    # -- cached results
+
+    def invalidate(self, tool: str, args: Mapping[str, object] | None = None) -> int:
+        """Forget what a tool returned, or what it returned for these arguments; how many results."""
+        known = self._known.get(tool)
+        wanted = None if args is None else known.key_of(args) if known is not None else _key_of(tool, args)
+        return sum(self.cache.delete(id) for id in list(self.cache) if _is_of(id, tool) and wanted in (None, id))
+
+    def clear_expired(self) -> int:
+        """Delete results whose time is over; how many. They count as gone before."""
+        return self.cache.purge()
+
+    def hits(self, tool: str) -> int:
+        """How often the results that are cached now were used."""
+        return sum(found.hits for id, found in self.cache.items() if _is_of(id, tool))
+
+    # -- trying again
+
+    def due(self) -> list[ToolRun]:
+        """The calls that failed and whose time to be tried again has come, the longest due first.
+
+        Those that another living process waits for are its own.
+        """
+        return [run for run in self.waiting() if run.next_retry_s <= now_s() and not self._is_waited_for(run)]
+
+    def waiting(self) -> list[ToolRun]:
+        """The calls that failed and will be tried again, the next one first."""
+        return [run for id in self.records.first(_WAITING, _ALL) if (run := self.records.get(id)) is not None]
+
+    def _is_waited_for(self, run: ToolRun) -> bool:
+        return bool(run.process) and is_alive(run.process, self.repo)
+
+    def retry(self, run: str | ToolRun) -> Any:
+        """Try a call again that waits for it, and return its result. Exactly one caller gets to try it.
+
+        Raises:
+            RecordNotFoundError: this process has no tool of its name. InvalidRecordError: it does not wait, or its arguments
+                are recorded as text. What the tool raises is raised too.
+        """
+        found = self.records[run if isinstance(run, str) else run.id]
+        tool = self._known.get(found.tool)
+        if tool is None:
+            raise RecordNotFoundError("tool", found.tool)
+        return tool.again(found)
+
+    def cancel(self, run: str | ToolRun) -> ToolRun:
+        """Try a call not again. Raises: TransitionError: it is over."""
+        id = run if isinstance(run, str) else run.id
+        return self.records.update(id, status="cancelled", process="", next_retry_s=0.0)
+
+
+class _Options(msgspec.Struct, frozen=True):
+    """How a tool is called. See `Tools.__call__`."""
+
+    cache: float
+    retries: int
+    backoff: float
+    timeout_s: float
+    defer: bool
+
+
+class Tool(Generic[P, R]):
+    """A function whose calls are recorded. It is called as the function is, and can be given to an agent."""
+
+    __name__: str
+
+    def __init__(
+        self,
+        tools: Tools,
+        function: Callable[P, R],
+        *,
+        name: str = "",
+        cache: float = 0.0,
+        retries: int = 0,
+        backoff: float = 1.0,
+        timeout_s: float = 0.0,
+        defer: bool = False,
+        state: object = None,
+    ) -> None:
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        if "/" in self.name or "\0" in self.name or len(self.name.encode()) > _MOST_NAME:
+            raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {self.name!r}")
+        self.function = function
+        self._tools = tools
+        self._options = _Options(cache, retries, backoff, timeout_s, defer)
+        self._state = state
+        self.is_async = inspect.iscoroutinefunction(function)
+        functools.update_wrapper(self, function)
+        self.__name__ = self.name
+        self._whole = inspect.signature(function)
+        self.takes_state = STATE in self._whole.parameters
+        told = [one for one in self._whole.parameters.values() if one.name != STATE]
+        self.__signature__ = self._whole.replace(parameters=told)  # what a model is told of
+        tools.enter(self)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}{self.__signature__}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"the tool {self.name} belongs to a store that is open here: decorate its function again")
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(cast("Callable[..., Any]", self), instance)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call it.
+
+        Raises:
+            TimeoutError: it took longer than its timeout. Otherwise what the function raises, the last time that it is tried.
+        """
+        given = dict(kwargs)
+        state = given.pop(STATE, None) if self.takes_state else None
+        bound = self.__signature__.bind(*args, **given)
+        bound.apply_defaults()
+        return cast("R", self._start(bound.arguments, None, state))
+
+    def again(self, run: ToolRun) -> Any:
+        """See `Tools.retry`."""
+        if run.note.startswith(_ARGUMENTS):
+            raise InvalidRecordError(ToolRun.collection, run.id, "its arguments are recorded as text")
+        return self._start(cast("dict[str, Any]", run.arguments), run)
+
+    def key_of(self, arguments: Mapping[str, object]) -> str:
+        """What the result for these arguments is cached under."""
+        bound = self.__signature__.bind(**arguments)
+        bound.apply_defaults()
+        return _key_of(self.name, self._as_lists(bound.arguments))
+
+    def _start(self, arguments: Mapping[str, Any], run: ToolRun | None, state: object = None) -> object:
+        call = _Call(self._tools, self.name, self._options, self._as_lists(arguments), run)
+        work = functools.partial(self._apply, arguments, state)
+        return self._run_async(call, work) if self.is_async else self._run(call, work)
+
+    def _as_lists(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        rest = next((one.name for one in self._whole.parameters.values() if one.kind is one.VAR_POSITIONAL), "")
+        return {name: list(value) if name == rest else value for name, value in arguments.items()}
+
+    def _apply(self, arguments: Mapping[str, Any], state: object) -> object:
+        """Call the function, with the state where it takes one: given with the call, or to the tool, or to all tools."""
+        found = dict(arguments)
+        for given in (state, self._state, self._tools.state):
+            if self.takes_state and given is not None:
+                found[STATE] = given() if callable(given) else given
+                break
+        bound = inspect.BoundArguments(
+            self._whole, cast("Any", {n: found[n] for n in self._whole.parameters if n in found})
+        )
+        bound.apply_defaults()
+        if self.takes_state and STATE not in bound.arguments:
+            raise TypeError(
+                f"{self.name}() takes the state, and nobody gave it: @repo.tool(state=…), or {STATE}= in the call"
+            )
+        return self.function(*bound.args, **bound.kwargs)
+
+    def _run(self, call: _Call, work: Callable[[], object]) -> object:
+        if call.is_cached():
+            return call.result
+        wait_s: float | None = 0.0
+        while True:
+            try:
+                call.begin(wait_s or 0.0, time.sleep)
+                result = _within(work, self._options.timeout_s)
+            except BaseException as error:
+                wait_s = call.fail(error)
+                if wait_s is None:
+                    raise
+            else:
+                return call.complete(result)
+
+    async def _run_async(self, call: _Call, work: Callable[[], object]) -> object:
+        if call.is_cached():
+            return call.result
+        wait_s: float | None = 0.0
+        while True:
+            try:
+                if wait_s:
+                    await asyncio.sleep(wait_s)
+                call.begin()
+                doing = cast("Coroutine[Any, Any, object]", work())
+                result = await asyncio.wait_for(doing, self._options.timeout_s or None)
+            except BaseException as error:
+                wait_s = call.fail(error)
+                if wait_s is None:
+                    raise
+            else:
+                return call.complete(result)
+
+
+class _Call:
+    """One call as it is recorded, from looking into the cache to its end."""
+
+    def __init__(
+        self, tools: Tools, name: str, options: _Options, arguments: dict[str, Any], run: ToolRun | None
+    ) -> None:
+        self._tools = tools
+        self._options = options
+        self._arguments = arguments
+        self._is_plain = is_plain(arguments)
+        self.result: object = None
+        texts = [one for one, value in arguments.items() if not is_plain(value)]
+        self._is_there = run is not None
+        self._began = time.perf_counter()
+        self._run = run or ToolRun(
+            id=f"{name}/{new_id()}",
+            tool=name,
+            arguments={one: as_document(value) for one, value in arguments.items()},
+            note=f"{_ARGUMENTS}: {', '.join(texts)}" if texts else "",
+            most_attempts=1 + options.retries,
+            backoff_s=options.backoff,
+            started_s=now_s(),
+        )
+
+    def is_cached(self) -> bool:
+        """Whether an earlier result counts; the call is recorded then, and is over."""
+        if not self._options.cache or not self._is_plain:
+            return False
+        key = _key_of(self._run.tool, self._arguments)
+        if key not in self._tools.cache:
+            return False
+
+        def use() -> ToolRun:
+            found = self._tools.cache.update(key, lambda old: setattr(old, "hits", old.hits + 1))
+            self.result = found.result
+            took_ms = 1e3 * (time.perf_counter() - self._began)
+            told = {"status": "completed", "result": found.result, "is_cached": True, "duration_ms": took_ms}
+            return self._tools.records.put(self._run.model_copy(update=told))
+
+        try:
+            atomically(self._tools.repo, use, f"{self._run.tool}: cached")
+        except RecordNotFoundError:  # its time was over just now
+            return False
+        return True
+
+    def begin(self, wait_s: float = 0.0, sleep: Callable[[float], object] = time.sleep) -> None:
+        """Record that the function is called now. A call that waited is begun by one process alone."""
+        if wait_s:
+            sleep(wait_s)
+        process = this_process(self._tools.repo)
+        told = {"status": "running", "process": process, "next_retry_s": 0.0, "attempts": self._run.attempts + 1}
+        self._began = time.perf_counter()
+        if not self._is_there:
+            self._run = self._tools.records.put(self._run.model_copy(update=told), expect=0)
+            self._is_there = True
+            return
+
+        def go_on(now: ToolRun) -> ToolRun:
+            if now.status != "waiting" or now.attempts != self._run.attempts:
+                raise InvalidRecordError(
+                    ToolRun.collection, now.id, f"it is {now.status}, and does not wait to be tried again"
+                )
+            return now.model_copy(update=told)
+
+        self._run = self._tools.records.update(self._run.id, go_on)
+
+    def complete(self, result: object) -> object:
+        """Record the result, and keep it for equal calls where it can be."""
+        is_kept = self._options.cache > 0 and self._is_plain and is_plain(result)
+        note = self._run.note
+        if not is_plain(result):
+            note = "; ".join(filter(None, (note, "the result is recorded as text, or as what JSON makes of it")))
+        if self._options.cache and not is_kept:
+            note += ": not cached"
+        told: dict[str, Any] = {
+            "status": "completed",
+            "result": as_document(result),
+            "error": "",
+            "note": note,
+            **self._ended(),
+        }
+
+        def store() -> None:
+            self._tools.records.update(self._run.id, **told)
+            if is_kept:
+                key = _key_of(self._run.tool, self._arguments)
+                found = CachedResult(id=key, tool=self._run.tool, arguments=self._arguments, result=result)
+                self._tools.cache.put(found, ttl_s=self._options.cache)
+
+        atomically(self._tools.repo, store, f"{self._run.tool}: completed")
+        return result
+
+    def fail(self, error: BaseException) -> float | None:
+        """Record what was raised. Returns the seconds after which to try again; None: not here, or not at all."""
+        if isinstance(error, RecordError) and error.id == self._run.id:
+            return None  # somebody else tries it
+        if not self._is_there:
+            return None  # it could not even be recorded
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        if not isinstance(error, Exception):  # a person, or a task group, stops it
+            self._end("cancelled", said)
+            return None
+        status: RunStatus = "timeout" if isinstance(error, TimeoutError) else "failed"
+        if self._run.attempts >= self._run.most_attempts:
+            self._end(status, said)
+            return None
+        wait_s = self._run.backoff_s * 2.0 ** (self._run.attempts - 1)
+        process = "" if self._options.defer else self._run.process
+        told: dict[str, Any] = self._ended() | {
+            "status": "waiting",
+            "error": said,
+            "process": process,
+            "next_retry_s": now_s() + wait_s,
+        }
+        self._run = self._tools.records.update(self._run.id, **told)
+        return None if self._options.defer else wait_s
+
+    def _end(self, status: RunStatus, error: str) -> None:
+        self._tools.records.update(self._run.id, status=status, error=error, **self._ended())
+
+    def _ended(self) -> dict[str, Any]:
+        took_ms = 1e3 * (time.perf_counter() - self._began)
+        return {"process": "", "next_retry_s": 0.0, "duration_ms": took_ms}
+
+
+def _within(work: Callable[[], object], timeout_s: float) -> object:
+    """Do the work, on a thread of its own where nobody waits longer than so many seconds for it."""
+    if not timeout_s:
+        return work()
+    ended: list[tuple[bool, Any]] = []
+    context = contextvars.copy_context()
+
+    def do() -> None:
+        try:
+            ended.append((True, context.run(work)))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            ended.append((False, error))
+
+    thread = threading.Thread(target=do, name="agent_kernel-tool", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if not ended:
+        raise TimeoutError(f"it took longer than {timeout_s:g} seconds")
+    is_result, found = ended[0]
+    if not is_result:
+        raise found
+    return found
+
+
+def _key_of(tool: str, arguments: Mapping[str, Any]) -> str:
+    text = json.dumps(arguments, sort_keys=True, ensure_ascii=True)
+    return f"{tool}/{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def _is_of(id: str, tool: str) -> bool:
+    return id.startswith(f"{tool}/")
+
+
+def _index_of(run: ToolRun) -> str:
+    """The calls of a tool, the newest first; those that wait, by when they are due."""
+    if run.status == "waiting":
+        return f"{_WAITING}{int(run.next_retry_s * 1e6):020d}{run.id}"
+    return f"{run.tool}\0{_NEWEST - int(run.started_s * 1e6):020d}{run.id}"

@@ -1,0 +1,194 @@
+"""The board: what goes on in a store, as tables, as JSON, and live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.commands.scope import Scope, UsageProblem
+from agent_kernel.commands.table import answer
+from agent_kernel.panels.live import LiveDisplay
+from tests.kernels import started
+
+
+@pytest.fixture
+def repo() -> Iterator[ak.Repository]:
+    with ak.open("memory:") as opened:
+        yield opened
+
+
+def board(repo: ak.Repository, words: str = "") -> Any:
+    return answer(["board", *words.split()], Scope(repo))[0]
+
+
+def fill(repo: ak.Repository) -> None:
+    """Something of each kind."""
+    flows, teams, queue = repo.workflows, repo.teams, repo.queue("web")
+    flows.start("nightly", ["load", "clean", "report"])
+    with flows.step("nightly", "load"):
+        pass
+    teams.create("web")
+    teams.join("web", "ada", ["python"])
+    teams.status("web", "ada", "busy", "the parser")
+    queue.push_many(["first", "second", "third"])
+    queue.claim("ada")
+    repo.agents.status("analyst", "running", "sums")
+
+    @repo.tool(cache=60)
+    def double(n: int) -> int:
+        return 2 * n
+
+    double(1)
+    double(1)
+    with repo.knowledge.indexing("docs", total=10) as indexing:
+        indexing.advance(7)
+        indexing.advance(failed=1)
+        repo.knowledge.source("docs", "a", status="indexed", documents=8, size=12_345)
+    session = repo.speech.open("conversation")
+    session.stt.result("hello")
+    session.turns.add("user", "hello")
+
+
+def test_an_empty_board_says_so(repo: ak.Repository) -> None:
+    assert board(repo).to_text().startswith("Nothing goes on here yet")
+    assert board(repo).to_json() == {}
+
+
+def test_it_has_a_table_for_each_kind(repo: ak.Repository) -> None:
+    fill(repo)
+    lines = board(repo).to_text(120).splitlines()
+    assert any(line.split() == ["nightly", "███░░░░░░░", "1/3", "running", "clean", "now"] for line in lines)
+    assert any(line.split() == ["web", "2", "1", "0", "0", "0%"] for line in lines)
+    assert any("first" in line and "ada" in line for line in lines)
+    assert any(line.split() == ["ada", "web", "busy", "the", "parser", "now"] for line in lines)
+    assert any(line.split() == ["analyst", "running", "sums", "now"] for line in lines)
+    assert any(line.split()[:4] == ["double", "2", "100%", "50%"] for line in lines)
+    assert any(line.split()[:6] == ["docs", "████████░░", "7/10", "1", "completed", "8"] for line in lines)
+    assert any(line.startswith("conversation-") and " streaming  active " in line for line in lines)
+
+
+def test_programs_get_the_same_as_json(repo: ak.Repository) -> None:
+    fill(repo)
+    told = board(repo, "--json").to_json()
+    assert list(told) == ["workflows", "queues", "tasks", "agents", "tools", "knowledge", "speech"]
+    assert told["queues"] == [
+        {"team": "web", "pending": 2, "in_progress": 1, "completed": 0, "failed": 0, "completion_rate": 0.0}
+    ]
+    assert told["tools"][0]["cache_hit_rate"] == 0.5
+
+
+def test_each_line_has_its_history(repo: ak.Repository) -> None:
+    fill(repo)
+    for name, said in {
+        "nightly": "steps load=completed clean=pending",
+        "docs": "processed 7, failed 1",
+        "double": "status completed, result 2",
+        "ada": "the parser",
+        "analyst": "status running",
+        repo.queue("web").in_progress()[0].id: "status in_progress, agent ada",
+    }.items():
+        assert said in board(repo, name).to_text(), name
+        assert board(repo, name).to_json()[0]["by"]
+    for nothing in ("nowhere", "x" * 900, "*"):
+        with pytest.raises(UsageProblem, match="nothing on the board"):
+            board(repo, nothing)
+
+
+def test_no_text_of_a_record_is_markup_or_moves_a_cursor_and_secrets_are_masked(repo: ak.Repository) -> None:
+    bad = "<script>alert(1)</script>\x1b[2J\x00"
+    secret = "sk-ant-api03-" + "a1B2c3D4" * 8
+    repo.workflows.start("w", [bad.replace("\0", "")])
+    repo.workflows.pause("w", f"key {secret}")
+    repo.teams.create("web")
+    repo.teams.join("web", "ada")
+    repo.teams.status("web", "ada", "busy", bad)
+    for result in (board(repo), board(repo, "w"), board(repo, "ada")):
+        assert "<script" not in result.to_html()
+        assert "\x1b" not in result.to_text() + str(result.to_json())
+        assert secret not in result.to_text() + result.to_html()
+
+
+def test_more_than_a_few_lines_are_counted(repo: ak.Repository) -> None:
+    for number in range(5):
+        repo.workflows.start(f"w{number}", ["a"])
+    text = board(repo, "-n 2").to_text()
+    assert "Workflows (2 of 5)" in text
+    assert "w4" in text
+    assert "w0" not in text
+
+
+class Publisher:
+    """Stands in for that of a kernel: what is published, and what is sent past the cells."""
+
+    topic = b"display_data"
+    pub_socket = None
+
+    def __init__(self) -> None:
+        self.session = self
+        self.published: list[tuple[str, str]] = []
+
+    def publish(self, data: dict[str, str], metadata: object, transient: dict[str, str]) -> None:
+        self.published.append((transient["display_id"], data["text/plain"]))
+
+    def msg(self, kind: str, content: dict[str, Any], parent: object) -> dict[str, Any]:
+        assert (kind, parent) == ("update_display_data", {"cell": 1})
+        return content
+
+    def send(self, socket: object, message: dict[str, Any], ident: bytes) -> None:
+        self.publish(message["data"], {}, message["transient"])
+
+
+def test_it_is_shown_anew_when_it_reads_differently(repo: ak.Repository) -> None:
+    publisher = Publisher()
+    shell = SimpleNamespace(display_pub=publisher, kernel=SimpleNamespace(get_parent=lambda: {"cell": 1}))
+    live = LiveDisplay(shell, board(repo))
+    live.look()
+    repo.workflows.start("nightly", ["load"])
+    live.look()
+    live.close()
+    repo.workflows.start("later", ["load"])
+    live.look()
+    first, second = publisher.published
+    assert first[0] == second[0]
+    assert first[1].startswith("Nothing goes on")
+    assert "nightly" in second[1]
+
+
+def test_in_a_notebook_it_stays_up_to_date_while_a_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    heard: list[dict[str, Any]] = []
+    with started(tmp_path / "study.ipynb", monkeypatch) as (client, _):
+
+        def run(code: str) -> None:
+            asked = client.execute(code)
+            heard.append(client.get_iopub_msg(timeout=60))
+            while heard[-1]["msg_type"] != "status" or not is_end_of(heard[-1], asked):
+                heard.append(client.get_iopub_msg(timeout=60))
+
+        run("import agent_kernel as ak, time\nrepo = ak.here().session.repo")
+        run("%agent board")
+        run("with repo.knowledge.indexing('docs', total=4) as indexing:\n    indexing.advance(3); time.sleep(3)")
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not any("3/4" in text_of(message) for message in heard):
+            run("time.sleep(0.5)")
+    (shown,) = [message for message in heard if message["msg_type"] == "display_data" and "Nothing" in text_of(message)]
+    updates = [message for message in heard if message["msg_type"] == "update_display_data"]
+    assert any("3/4" in text_of(message) and "running" in text_of(message) for message in updates)
+    assert {update["content"]["transient"]["display_id"] for update in updates} == {
+        shown["content"]["transient"]["display_id"]
+    }
+    assert {update["parent_header"]["msg_id"] for update in updates} == {shown["parent_header"]["msg_id"]}
+
+
+def is_end_of(message: dict[str, Any], asked: str) -> bool:
+    return message["content"]["execution_state"] == "idle" and message["parent_header"]["msg_id"] == asked
+
+
+def text_of(message: dict[str, Any]) -> str:
+    return str(message["content"].get("data", {}).get("text/plain", ""))

@@ -1,0 +1,227 @@
+"""Knowledge and speech: progress that changes 60 times a second, and what stays of it. Rows AAF-10 and AAF-15."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.records.knowledge import Indexing, IndexProgress
+from agent_kernel.records.speech import SpeechRecord
+
+
+def seen_elsewhere(repo: ak.Repository, kb: str) -> IndexProgress:
+    """What another process would read: what is stored."""
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        return other.knowledge.runs[kb]
+
+
+def fail_in(indexing: Indexing, error: BaseException) -> None:
+    with pytest.raises(type(error)), indexing:
+        raise error
+
+
+def test_a_knowledge_base_is_its_sources_together(memory: ak.Repository) -> None:
+    """AAF-10: update_source_state, get_sources, get_knowledge_base_state."""
+    knowledge = memory.knowledge
+    knowledge.source("docs", "a", location="a.pdf")
+    knowledge.source("docs", "a", status="indexed", documents=3, embeddings=30, size=2_000_000)
+    knowledge.source("docs", "b", status="failed", error="no such file")
+    knowledge.source("docs/2", "c", documents=9)
+    assert [(one.id, one.location, one.status) for one in knowledge.sources("docs")] == [
+        ("docs/a", "a.pdf", "indexed"),
+        ("docs/b", "", "failed"),
+    ]
+    base = knowledge.overview("docs")
+    assert (base.sources, base.documents, base.embeddings, base.size) == (2, 3, 30, 2_000_000)
+    assert base.last_updated_s == pytest.approx(time.time(), abs=5)
+    assert base.progress is None
+    assert knowledge.names() == ["docs", "docs/2"]
+    assert knowledge.forget("docs", "b")
+    assert [one.id for one in knowledge.sources("docs")] == ["docs/a"]
+    with pytest.raises(ak.InvalidRecordError):
+        knowledge.source("docs", "a", documents="many")
+
+
+def test_indexing_counts_what_was_processed_and_what_failed(memory: ak.Repository) -> None:
+    """AAF-10: update_indexing_progress, get_indexing_progress; start, complete."""
+    with memory.knowledge.indexing("docs", total=4) as indexing:
+        indexing.advance()
+        indexing.advance(2)
+        indexing.advance(failed=1)
+        assert indexing.progress.status == "running"
+    done = indexing.progress
+    assert (done.total, done.processed, done.failed, done.fraction, done.status) == (4, 3, 1, 1, "completed")
+
+
+def test_indexing_is_paused_fails_and_goes_on_where_it_was(memory: ak.Repository) -> None:
+    """AAF-10: pause_indexing, resume_indexing, fail_indexing."""
+    knowledge = memory.knowledge
+    with knowledge.indexing("docs", total=9) as indexing:
+        indexing.advance()
+        knowledge.pause("docs", "the night")
+        assert indexing.is_paused
+    assert indexing.progress.status == "paused"
+    with pytest.raises(ak.TransitionError):
+        knowledge.runs.update("docs", status="completed")
+    fail_in(knowledge.resume("docs"), OSError("no disk"))
+    assert (indexing.progress.status, indexing.progress.reason) == ("failed", "OSError: no disk")
+    fail_in(knowledge.resume("docs"), KeyboardInterrupt())
+    assert indexing.progress.status == "paused"
+    with knowledge.resume("docs") as again:
+        again.advance()
+    assert (indexing.progress.processed, indexing.progress.status) == (2, "completed")
+    with pytest.raises(ak.RecordNotFoundError):
+        knowledge.resume("nowhere")
+
+
+def test_sources_that_are_too_old_are_stale(memory: ak.Repository) -> None:
+    """AAF-10: needs_resync(max_age)."""
+    knowledge = memory.knowledge
+    knowledge.source("docs", "old", synced_s=time.time() - 100)
+    knowledge.source("docs", "new", status="indexed")
+    knowledge.source("docs", "never")
+    assert [one.id for one in knowledge.stale(50)] == ["docs/never", "docs/old"]
+    assert [one.id for one in knowledge.stale(500, "docs")] == ["docs/never"]
+    assert knowledge.stale(50, "other") == []
+
+
+def test_60_updates_a_second_are_told_at_once_and_stored_together(repo: ak.Repository) -> None:
+    """AAF-10: a write a second, not 60."""
+    heard: list[int] = []
+    with repo.knowledge.runs.watch("docs", lambda change: heard.append(change.new.processed if change.new else -1)):
+        with repo.knowledge.indexing("docs", total=60) as indexing:
+            for _ in range(60):
+                indexing.advance()
+            assert indexing.progress.processed == 60
+        assert seen_elsewhere(repo, "docs").processed == 60
+    assert set(range(61)) <= set(heard)
+    assert heard == sorted(heard)
+    assert len(list(repo.knowledge.runs.history("docs"))) <= 10
+
+
+def test_progress_is_stored_while_it_goes_on(repo: ak.Repository) -> None:
+    with repo.knowledge.indexing("docs", total=9) as indexing:
+        indexing.advance(4)
+        assert seen_elsewhere(repo, "docs").processed == 0
+        time.sleep(1.2)
+        assert seen_elsewhere(repo, "docs").processed == 4
+
+
+def test_a_pause_from_another_process_is_not_overwritten_by_updates_that_wait(repo: ak.Repository) -> None:
+    """AAF-10: pause while it counts."""
+    with repo.knowledge.indexing("docs", total=9) as indexing:
+        indexing.advance(3)
+        with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+            other.knowledge.pause("docs")
+        indexing.advance(2)
+        time.sleep(1.2)
+        assert indexing.is_paused
+        assert indexing.progress.processed == 5
+    assert indexing.progress.status == "paused"
+
+
+def test_indexing_whose_process_was_killed_has_failed_and_goes_on(
+    repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    worker = child("""
+        with repo.knowledge.indexing("docs", total=3) as indexing:
+            indexing.advance()
+            from agent_kernel.records.lines import flush
+            flush()
+            print("within", flush=True)
+            input()
+    """)
+    assert repo.knowledge.progress("docs").status == "running"  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
+    worker.kill()
+    worker.wait()
+    failed = repo.knowledge.progress("docs")
+    assert failed is not None
+    assert (failed.status, failed.reason) == ("failed", "its process ended before it did")
+    with repo.knowledge.resume("docs") as indexing:
+        indexing.advance(2)
+    assert (indexing.progress.processed, indexing.progress.status) == (3, "completed")
+
+
+def test_a_checkout_does_not_take_an_indexed_document_back(repo: ak.Repository) -> None:
+    """The plane `store`, for documents and for speech."""
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("one")
+        repo.knowledge.source("docs", "a", status="indexed", documents=1)
+        session = repo.speech.open("stt")
+        session.stt.result("hello")
+        state["x"] = 2
+        state.commit("two")
+        state.rollback("HEAD~1")
+    assert repo.knowledge.overview("docs").documents == 1
+    assert [said.text for said in session.stt.results()] == ["hello"]
+
+
+# -- speech
+
+
+def test_a_session_has_a_kind_a_mode_and_a_reason_to_end(memory: ak.Repository) -> None:
+    """AAF-15: create_session, update_session_status, end_session(reason), active sessions, cleanup."""
+    speech = memory.speech
+    stt = speech.open("stt", mode="batch", config={"language": "de"})
+    talk = speech.open("conversation", mode="realtime")
+    assert (stt.record.kind, stt.record.mode, stt.record.config) == ("stt", "batch", {"language": "de"})
+    stt.pause()
+    assert [one.id for one in speech.active()] == [talk.id, stt.id]
+    stt.resume()
+    assert stt.end("hung up").reason == "hung up"
+    talk.end("no microphone", failed=True)
+    assert speech.active() == []
+    assert (speech[stt.id].record.status, speech[talk.id].record.status) == ("ended", "failed")
+    for act in (stt.pause, stt.end, lambda: stt.stt.update(partial="late"), lambda: stt.stt.result("late")):
+        with pytest.raises(ak.TransitionError):
+            act()
+    assert speech.cleanup(older_s=60) == 0
+    assert speech.cleanup(older_s=0) == 2
+    assert not speech.records
+    with pytest.raises(ak.InvalidRecordError):
+        speech.open("singing")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ak.RecordNotFoundError):
+        speech["nowhere"]
+
+
+def test_what_is_heard_and_said_and_whose_turn_it_is(memory: ak.Repository) -> None:
+    """AAF-15: STT, TTS and voice conversation state; chunks, transcription results."""
+    session = memory.speech.open("conversation")
+    session.stt.chunk(3_200, duration_s=0.1)
+    session.stt.chunk(3_200, duration_s=0.1)
+    session.stt.update(partial="good mor")
+    assert session.stt.state == {"chunks": 2, "bytes": 6_400, "audio_s": pytest.approx(0.2), "partial": "good mor"}
+    session.stt.result("good morning", confidence=0.98)
+    session.stt.result("how are you")
+    session.tts.update(voice="alto", position=3)
+    session.turns.add("user", "good morning")
+    session.turns.add("agent", "hello", emotion="glad")
+    assert session.stt.state["partial"] == ""
+    assert [(one.text, one.details) for one in session.stt.results()] == [
+        ("good morning", {"confidence": 0.98}),
+        ("how are you", {}),
+    ]
+    assert [(turn.role, turn.text) for turn in session.turns] == [("user", "good morning"), ("agent", "hello")]
+    assert (len(session.turns), session.turns.state["speaker"]) == (2, "agent")
+    assert session.tts.state == {"voice": "alto", "position": 3}
+    session.end()
+    memory.speech.cleanup(older_s=0)
+    assert not memory.speech.utterances
+
+
+def test_speech_at_60_hz_is_told_at_once_and_stored_together(repo: ak.Repository) -> None:
+    """AAF-15: a write a second, not 60; and what was said stays."""
+    heard: list[SpeechRecord] = []
+    session = repo.speech.open("stt", mode="realtime")
+    with repo.speech.records.watch("*", lambda change: heard.append(change.new) if change.new else None):
+        for number in range(60):
+            session.stt.chunk(160)
+            assert session.stt.state["chunks"] == number + 1
+    assert [one.stt["chunks"] for one in heard] == list(range(1, 61))
+    session.end()
+    assert len(list(repo.speech.records.history(session.id))) <= 5

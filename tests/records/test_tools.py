@@ -1,0 +1,337 @@
+"""Tools: calls are recorded, cached and tried again; a checkout forgets none that was paid for. Rows AAF-11 to AAF-14."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import ScriptedModel
+
+
+def test_a_call_is_recorded_with_arguments_result_and_duration(memory: ak.Repository) -> None:
+    """AAF-11: start_execution, complete_execution, get_execution_history(tool, limit)."""
+
+    @memory.tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        time.sleep(0.01)
+        return a + b
+
+    assert add(1) == 2
+    assert add(2, b=5) == 7
+    last, first = memory.tools.runs("add")
+    assert (first.arguments, first.result, first.status) == ({"a": 1, "b": 1}, 2, "completed")
+    assert last.arguments == {"a": 2, "b": 5}
+    assert first.duration_ms >= 10
+    assert [run.id for run in memory.tools.runs("add", 1)] == [last.id]
+    assert [run.id for run in memory.tools.runs(limit=1)] == [last.id]
+    assert memory.tools.names() == ["add"]
+    assert (add.__name__, add.__doc__) == ("add", "Add two numbers.")
+
+
+def test_async_functions_are_tools_too(memory: ak.Repository) -> None:
+    """AAF-11, for coroutines: several at once."""
+
+    @memory.tool(cache=60, retries=1, backoff=0.001)
+    async def fetch(page: int) -> str:
+        await asyncio.sleep(0.01)
+        if page == 3 and not memory.tools.waiting():
+            calls.append(page)
+            if calls.count(3) == 1:
+                raise OSError
+        return f"page {page}"
+
+    calls: list[int] = []
+
+    async def all_pages() -> list[str]:
+        return await asyncio.gather(*(fetch(page) for page in range(4)))
+
+    assert asyncio.run(all_pages()) == asyncio.run(all_pages()) == [f"page {page}" for page in range(4)]
+    assert memory.tools.stats("fetch").cache_hits == 4
+    assert max(run.attempts for run in memory.tools.runs("fetch")) == 2
+
+
+def test_what_fails_is_cancelled_or_takes_too_long_is_recorded_so(memory: ak.Repository) -> None:
+    """AAF-11: fail, cancel, timeout."""
+    go_on = threading.Event()
+
+    @memory.tool(timeout_s=0.02)
+    def wait(how: str) -> None:
+        if how == "raise":
+            raise ValueError("no")
+        if how == "stop":
+            raise KeyboardInterrupt
+        go_on.wait(5)
+
+    @memory.tool(timeout_s=0.02)
+    async def wait_too() -> None:
+        await asyncio.sleep(5)
+
+    async def stop() -> None:
+        task = asyncio.ensure_future(wait_too())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+
+    for how, error in (("raise", ValueError), ("stop", KeyboardInterrupt), ("slow", TimeoutError)):
+        with pytest.raises(error):
+            wait(how)
+    go_on.set()
+    assert [run.status for run in memory.tools.runs("wait")] == ["timeout", "cancelled", "failed"]
+    assert memory.tools.runs("wait")[2].error == "ValueError: no"
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait_too())
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stop())
+    assert [run.status for run in memory.tools.runs("wait_too")] == ["cancelled", "timeout"]
+
+
+def test_a_call_whose_process_was_killed_has_failed(
+    repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    """AAF-11: nothing runs for ever."""
+    worker = child("""
+        @repo.tool
+        def work():
+            print("within", flush=True)
+            input()
+        work()
+    """)
+    assert repo.tools.runs("work")[0].status == "running"
+    worker.kill()
+    worker.wait()
+    assert (repo.tools.runs("work")[0].status, repo.tools.stats("work").error_rate) == ("failed", 1)
+
+
+def test_equal_arguments_have_the_cached_result(memory: ak.Repository) -> None:
+    """AAF-12: cache_result(ttl), get_cached_result, hit_count, invalidate, clear_expired."""
+    calls: list[dict[str, int]] = []
+
+    @memory.tool(cache=60)
+    def look_up(where: dict[str, int], deep: bool = False) -> dict[str, object]:
+        calls.append(where)
+        return {"n": len(calls), "half": 0.5, "none": None, "list": [1, "x"]}
+
+    first = look_up({"a": 1, "b": 2})
+    assert look_up({"b": 2, "a": 1}, deep=False) == first
+    assert look_up({"a": 1}) != first
+    assert (len(calls), memory.tools.hits("look_up")) == (2, 1)
+    assert memory.tools.invalidate("look_up", {"where": {"a": 1}}) == 1
+    assert memory.tools.invalidate("look", None) == 0
+    look_up({"a": 1})
+    look_up({"a": 1, "b": 2})
+    assert len(calls) == 3
+    assert memory.tools.invalidate("look_up") == 2
+    assert memory.tools.hits("look_up") == 0
+
+
+def test_a_cached_result_has_its_time(memory: ak.Repository) -> None:
+    """AAF-12: ttl. A hit does not make it longer."""
+
+    @memory.tool(cache=0.15)
+    def now() -> float:
+        return time.time()
+
+    first = now()
+    time.sleep(0.1)
+    assert now() == first
+    time.sleep(0.1)
+    assert now() != first
+    time.sleep(0.16)
+    assert memory.tools.clear_expired() == 1
+
+
+CHANGED_BY_JSON: list[Any] = [
+    (1, 2),
+    {1: 2},
+    {1, 2},
+    b"x",
+    float("nan"),
+    object(),
+    "\ud800",
+    [[(1,)]],
+    {"a": {2: 3}},
+    1j,
+]
+
+
+@pytest.mark.parametrize("value", CHANGED_BY_JSON, ids=ascii)
+def test_what_json_would_change_is_never_cached_and_the_record_says_so(memory: ak.Repository, value: Any) -> None:
+    """AAF-12: a cached result is what the function returned, or there is none."""
+
+    @memory.tool(cache=60)
+    def give(given: Any = None) -> Any:
+        return value
+
+    @memory.tool(cache=60)
+    def take(given: Any) -> int:
+        return 1
+
+    for _ in range(2):
+        assert give() is value
+        assert take(value) == 1
+    assert [memory.tools.stats(tool).cache_hits for tool in ("give", "take")] == [0, 0]
+    assert "not cached" in memory.tools.runs("give")[0].note
+    assert "arguments recorded as text: given" in memory.tools.runs("take")[0].note
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 0, -1, 10**30, 0.1, 1e300, 5e-324, "", "\0é😀", [], {}, [[{"a": [1.5]}]]]
+)
+def test_plain_results_come_from_the_cache_as_they_were(memory: ak.Repository, value: object) -> None:
+    @memory.tool(cache=60)
+    def give(given: object) -> object:
+        return value
+
+    give(value)
+    again = give(value)
+    assert memory.tools.stats("give").cache_hits == 1
+    assert (again, type(again)) == (value, type(value))
+
+
+def test_a_call_is_tried_again_with_longer_and_longer_waits(memory: ak.Repository) -> None:
+    """AAF-13: attempts, max_attempts, last_error, next_retry_at, backoff."""
+    seen: list[float] = []
+
+    @memory.tool(retries=3, backoff=0.02)
+    def flaky() -> str:
+        seen.append(time.perf_counter())
+        if len(seen) < 4:
+            raise OSError(f"attempt {len(seen)}")
+        return "at last"
+
+    assert flaky() == "at last"
+    (run,) = memory.tools.runs("flaky")
+    assert (run.attempts, run.most_attempts, run.status) == (4, 4, "completed")
+    gaps = [later - earlier for earlier, later in zip(seen, seen[1:], strict=False)]
+    assert gaps[0] >= 0.02
+    assert gaps[2] >= 0.08
+    history = [change.new for change in memory.tools.records.history(run.id) if change.new]
+    assert [one.error for one in history if one.status == "waiting"] == [f"OSError: attempt {n}" for n in (3, 2, 1)]
+
+
+def test_a_retry_can_be_left_for_later(memory: ak.Repository) -> None:
+    """AAF-13: get_pending, ready, consume, cancel."""
+    works = False
+
+    @memory.tool(retries=5, backoff=0.03, defer=True)
+    def send(to: str, *more: str) -> str:
+        if not works:
+            raise OSError("no network")
+        return ", ".join((to, *more))
+
+    for to in ("ada", "bob"):
+        with pytest.raises(OSError, match="no network"):
+            send(to, "cy")
+    assert len(memory.tools.waiting()) == 2
+    assert memory.tools.due() == []
+    time.sleep(0.04)
+    first, second = memory.tools.due()
+    works = True
+    assert memory.tools.retry(first) == "ada, cy"
+    with pytest.raises(ak.InvalidRecordError, match="does not wait"):
+        memory.tools.retry(first)
+    memory.tools.cancel(second)
+    assert memory.tools.due() == []
+    assert {run.status for run in memory.tools.runs("send")} == {"completed", "cancelled"}
+    assert len(memory.tools.runs("send")) == 2
+
+
+def test_statistics_are_computed_from_the_calls(memory: ak.Repository) -> None:
+    """AAF-14: total, success_rate, error_rate, avg_duration_ms, cache_hit_rate."""
+
+    @memory.tool(cache=60)
+    def half(n: int) -> int:
+        if n % 2:
+            raise ValueError
+        return n // 2
+
+    for n in (2, 4, 2, 3):
+        try:
+            half(n)
+        except ValueError:
+            continue
+    stats = memory.tools.stats("half")
+    assert (stats.total, stats.success_rate, stats.error_rate, stats.cache_hit_rate) == (4, 0.75, 0.25, 0.25)
+    assert stats.avg_duration_ms > 0
+    assert memory.tools.stats("nothing").total == 0
+    assert memory.tools.clear(older_s=0) == 4
+    assert memory.tools.stats("half").total == 0
+
+
+def test_a_function_can_take_the_state_and_no_model_is_told(memory: ak.Repository) -> None:
+    """AGNO-4: an injected `agent_state`."""
+
+    @memory.tool(state={"name": "own"})
+    def greet(agent_state: dict[str, str], greeting: str = "hello") -> str:
+        return f"{greeting} {agent_state['name']}"
+
+    @memory.tool
+    def who(agent_state: dict[str, str]) -> str:
+        return agent_state["name"]
+
+    assert greet("good morning") == "good morning own"  # type: ignore[call-arg, arg-type]  # pyright: ignore
+    assert greet(agent_state={"name": "given"}) == "hello given"
+    with pytest.raises(TypeError, match="takes the state"):
+        who()  # type: ignore[call-arg]  # pyright: ignore
+    memory.tools.state = lambda: {"name": "of all tools"}
+    assert who() == "of all tools"  # type: ignore[call-arg]  # pyright: ignore
+    assert memory.tools.runs("greet")[0].arguments == {"greeting": "hello"}
+    assert str(greet.__signature__) == "(greeting: 'str' = 'hello') -> 'str'"
+
+
+def test_a_tool_can_be_given_to_an_agent(memory: ak.Repository) -> None:
+    """The model is told of it as of the function, and what its code calls is recorded and cached."""
+
+    @memory.tool(cache=60)
+    def price_of(item: str) -> float:
+        """The price of an item."""
+        return {"tea": 3.5}[item]
+
+    agent = ak.Agent("buyer", model=ScriptedModel(["task.success(price_of('tea') + price_of('tea'))"]))
+    agent.fn(price_of)
+    assert agent("What do two cups of tea cost?") == 7
+    assert "price_of(item: str) -> float  # The price of an item." in agent.registry.text(1_000)
+    assert memory.tools.stats("price_of").cache_hits == 1
+
+
+def test_a_checkout_does_not_forget_a_call_that_was_paid_for(repo: ak.Repository) -> None:
+    """The plane `store`."""
+
+    @repo.tool(cache=60)
+    def pay(amount: int) -> int:
+        return amount
+
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("one")
+        pay(5)
+        state["x"] = 2
+        state.commit("two")
+        state.rollback("HEAD~1")
+        pay(5)
+    assert repo.tools.stats("pay").cache_hits == 1
+    assert repo.tools.stats("pay").total == 2
+
+
+def test_two_processes_share_a_cache(repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]) -> None:
+    worker = child("""
+        @repo.tool(cache=60)
+        def pid():
+            import os
+            return os.getpid()
+        print(pid(), flush=True)
+    """)
+
+    @repo.tool(cache=60)
+    def pid() -> int:
+        return -1
+
+    assert pid() == worker.pid

@@ -1,0 +1,216 @@
+"""Workflows: steps, progress, checkpoints; a checkout rewinds them. Rows AAF-5, AAF-6 and AAF-7."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import ScriptedModel
+from agent_kernel.records.workflows import Workflows
+
+
+def run_steps(flows: Workflows, id: str, *names: str) -> None:
+    for name in names:
+        with flows.step(id, name) as step:
+            step.result = f"{name} is done"
+
+
+def fail_step(flows: Workflows, id: str, name: str, error: BaseException) -> None:
+    with pytest.raises(type(error)), flows.step(id, name):
+        raise error
+
+
+def test_a_step_has_a_status_a_result_and_a_duration_and_the_workflow_its_progress(memory: ak.Repository) -> None:
+    """AAF-5: create, update_step, get with progress; start, complete."""
+    flows = memory.workflows
+    flow = flows.start("nightly", ["load", "clean", "report"], context={"day": "Monday"})
+    assert (flow.id, flow.status, flow.context) == ("nightly", "RUNNING", {"day": "Monday"})
+    with flows.step("nightly", "load") as step:
+        assert flows["nightly"].step("load").status == "RUNNING"
+        step.result = {"rows": 344}
+    done = flows["nightly"].step("load")
+    assert (done.status, done.result, done.attempts) == ("COMPLETED", {"rows": 344}, 1)
+    assert done.duration_s > 0
+    assert (flows.progress("nightly").current, flows.progress("nightly").total) == (1, 3)
+    flows.skip("nightly", "clean")
+    run_steps(flows, "nightly", "report")
+    assert flows["nightly"].status == "COMPLETED"
+    assert flows["nightly"].progress.fraction == 1
+
+
+def test_workflows_of_one_name_have_their_own_ids(memory: ak.Repository) -> None:
+    """AAF-5: list."""
+    flows = memory.workflows
+    assert [flows.start("nightly", ["a"]).id for _ in range(3)] == ["nightly", "nightly-2", "nightly-3"]
+    flows.cancel("nightly-2")
+    assert [flow.id for flow in flows.list("RUNNING")] == ["nightly-3", "nightly"]
+    with pytest.raises(ak.StaleRecordError):
+        flows.start("nightly", ["a"], id="nightly")
+
+
+def test_a_step_that_raises_fails_the_workflow_and_can_be_tried_again(memory: ak.Repository) -> None:
+    """AAF-5: fail_step, retry_step."""
+    flows = memory.workflows
+    flows.start("w", ["load", "clean"])
+    fail_step(flows, "w", "load", OSError("no network"))
+    failed = flows["w"]
+    assert (failed.status, failed.reason) == ("FAILED", "load: OSError: no network")
+    assert failed.step("load").error == "OSError: no network"
+    assert flows.retry("w").step("load").status == "PENDING"
+    run_steps(flows, "w", "load")
+    assert (flows["w"].status, flows["w"].step("load").attempts) == ("RUNNING", 2)
+    flows.fail("w", "clean", "somebody says so")
+    run_steps(flows, "w", "clean")  # entering it tries it again
+    assert flows["w"].status == "COMPLETED"
+
+
+def test_an_interrupt_pauses_it_and_the_step_is_to_be_done(memory: ak.Repository) -> None:
+    """AAF-7: pause; nothing was wrong with the step."""
+    flows = memory.workflows
+    flows.start("w", ["load"])
+    fail_step(flows, "w", "load", KeyboardInterrupt())
+    assert (flows["w"].status, flows["w"].step("load").status) == ("PAUSED", "PENDING")
+    flows.resume("w")
+    run_steps(flows, "w", "load")
+    assert flows["w"].status == "COMPLETED"
+
+
+def test_it_goes_back_to_a_checkpoint_and_forgets_nothing(memory: ak.Repository) -> None:
+    """AAF-6: checkpoint, list_checkpoints, resume_from."""
+    flows = memory.workflows
+    flows.start("w", ["a", "b", "c"])
+    run_steps(flows, "w", "a")
+    flows.checkpoint("w", "after a")
+    run_steps(flows, "w", "b", "c")
+    assert flows["w"].status == "COMPLETED"
+    assert [(point.number, point.name) for point in flows.checkpoints("w")] == [(1, "after a")]
+    assert flows.resume("w", at="after a").progress.current == 1
+    assert flows["w"].status == "RUNNING"
+    run_steps(flows, "w", "b")
+    assert flows.resume("w", at="latest").progress.current == flows.resume("w", at=1).progress.current == 1
+    assert [change.new.status for change in flows.records.history("w") if change.new].count("COMPLETED") == 1
+    with pytest.raises(ak.RecordNotFoundError):
+        flows.resume("w", at="elsewhere")
+
+
+def test_a_checkpoint_comes_by_itself_every_n_steps(memory: ak.Repository) -> None:
+    """AAF-6: checkpoint_interval. The step and its checkpoint are one commit."""
+    flows = memory.workflows
+    flows.start("w", list("abcde"), checkpoint_every=2)
+    run_steps(flows, "w", *"abcde")
+    assert [point.name for point in flows.checkpoints("w")] == ["after b", "after d"]
+    assert [point.state.progress.current for point in flows.checkpoints("w")] == [2, 4]
+
+
+def test_seven_statuses_and_their_transitions(memory: ak.Repository) -> None:
+    """AAF-7: pause, resume, cancel with a reason, get_status; WAITING too."""
+    flows = memory.workflows
+    flows.start("w", ["a"])
+    flows.pause("w", "lunch")
+    assert (flows["w"].status, flows["w"].reason) == ("PAUSED", "lunch")
+    with pytest.raises(ak.TransitionError, match="from PAUSED to step a"), flows.step("w", "a"):
+        pass
+    with pytest.raises(ak.TransitionError):
+        flows.wait("w")
+    flows.resume("w")
+    flows.wait("w", "an approval")
+    flows.resume("w")
+    flows.cancel("w", "no longer wanted")
+    for act in (flows.pause, flows.resume, flows.complete):
+        with pytest.raises(ak.TransitionError):
+            act("w")
+    assert flows["w"].status == "CANCELLED"
+    assert [change.new.status for change in flows.records.history("w") if change.new] == [
+        "CANCELLED",
+        "RUNNING",
+        "WAITING",
+        "RUNNING",
+        "PAUSED",
+        "RUNNING",
+    ]
+
+
+def test_a_step_that_runs_while_it_is_cancelled_is_recorded_and_starts_nothing(memory: ak.Repository) -> None:
+    """AAF-7: cancel in the middle of a step."""
+    flows = memory.workflows
+    flows.start("w", ["a", "b"])
+    with flows.step("w", "a") as step:
+        assert not step.is_cancelled
+        flows.cancel("w")
+        assert step.is_cancelled
+        step.result = 1
+    assert (flows["w"].status, flows["w"].step("a").result) == ("CANCELLED", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "act"),
+    [
+        (ak.RecordNotFoundError, lambda flows: flows["nowhere"]),
+        (ak.InvalidRecordError, lambda flows: flows.skip("w", "nowhere")),
+        (ak.InvalidRecordError, lambda flows: flows.start("x", ["a", "a"])),
+        (ak.InvalidRecordError, lambda flows: flows.start("x", context={"a": object()})),
+        (ak.InvalidRecordError, lambda flows: run_steps(flows, "w", "a", "a")),
+    ],
+)
+def test_what_is_wrong_is_one_clear_error(
+    memory: ak.Repository, error: type[Exception], act: Callable[[Workflows], object]
+) -> None:
+    flows = memory.workflows
+    flows.start("w", ["a", "b"])
+    with pytest.raises(error) as found:
+        act(flows)
+    assert "\n" not in str(found.value)
+
+
+def test_steps_are_added_as_they_are_entered_where_none_are_named(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("w")
+    run_steps(flows, "w", "look", "leap")
+    assert [step.name for step in flows["w"].steps] == ["look", "leap"]
+    assert flows.complete("w").status == "COMPLETED"
+
+
+def test_a_checkout_rewinds_a_workflow_with_the_variables(repo: ak.Repository) -> None:
+    """The plane `branch`: a workflow belongs to a line of history."""
+    flows = repo.workflows
+    with ak.Versioned(repo) as state:
+        flows.start("w", ["a", "b"])
+        state["x"] = 1
+        run_steps(flows, "w", "a")
+        state.commit("one")
+        repo.create_tag("one", repo.resolve("HEAD"))
+        state["x"] = 2
+        run_steps(flows, "w", "b")
+        state.commit("two")
+        assert flows["w"].status == "COMPLETED"
+        state.checkout("one")
+        assert (state["x"], flows.progress("w").current, flows["w"].status) == (1, 1, "RUNNING")
+
+
+def test_a_step_whose_process_was_killed_can_be_done_by_another(
+    repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    flows = repo.workflows
+    worker = child("""
+        repo.workflows.start("w", ["a"])
+        with repo.workflows.step("w", "a"):
+            print("within", flush=True)
+            input()
+    """)
+    with pytest.raises(ak.InvalidRecordError, match="another process is at its step"):
+        run_steps(flows, "w", "a")
+    worker.kill()
+    worker.wait()
+    run_steps(flows, "w", "a")
+    assert (flows["w"].status, flows["w"].step("a").attempts) == ("COMPLETED", 2)
+
+
+def test_a_step_can_be_a_task_of_an_agent(memory: ak.Repository) -> None:
+    agent = ak.Agent("adder", model=ScriptedModel(["task.success(1 + 1)"]))
+    memory.workflows.start("w", ["add"])
+    with memory.workflows.step("w", "add") as step:
+        step.result = agent("Add one and one.")
+    assert memory.workflows["w"].step("add").result == 2
