@@ -369,6 +369,7 @@ def _flags_of(namespace: Mapping[str, object]) -> int:
     Such an import binds a variable, so what holds comes back, and goes back, with the variables.
     """
     import __future__ as futures
+
     import ast
 
     found = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
