@@ -166,7 +166,7 @@ class Namespace(Versioned):
         """What a variable is, in one line, without running any code of its own.
 
         Raises:
-            NameNotFoundError: there is none of this name.
+            NameNotFoundError: no variable has this name.
         """
         if name not in self._namespace:
             raise NameNotFoundError(name, "HEAD", close_names(name, list(self)))

@@ -128,7 +128,7 @@ def _read_request(line: bytes) -> dict[str, object]:
     """The object in a line.
 
     Raises:
-        ValueError, RecursionError: there is none.
+        ValueError, RecursionError: the line is not an object.
     """
     request = cast("object", json.loads(line))
     if not isinstance(request, dict):
@@ -140,7 +140,7 @@ def _answer(namespace: Namespace, request: dict[str, object]) -> Answer:
     """Do what a request asks.
 
     Raises:
-        AgentKernelError: it cannot be done. ValueError: it is no request.
+        AgentKernelError: it cannot be done. ValueError: the request is not valid.
     """
     verbs = [key for key in request if key in _VERBS]
     if len(verbs) != 1:

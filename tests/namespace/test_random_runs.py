@@ -101,4 +101,4 @@ class Runs(RuleBasedStateMachine):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestRuns.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)

@@ -168,7 +168,7 @@ def test_deep_recursion_is_an_error_with_a_short_traceback(ns: Namespace) -> Non
     ran = ns.run("def down(n):\n    return down(n + 1)\ndown(0)")
     assert "RecursionError" in (ran.error or "")
     assert len(ran.error or "") < 4_100
-    deep = ns.run("deep = []\nfor _ in range(100_000): deep = [deep]")
+    deep = ns.run("deep = []\nfor _ in range(20_000): deep = [deep]")
     assert (deep.error, ns.run("1").result) == (None, "1")
 
 
@@ -220,8 +220,8 @@ def test_bounded_text_keeps_no_more_than_it_gives() -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("list(range(10**6))", " … 999,000 more items"),
-        ("dict.fromkeys(range(10**6))", " … 999,000 more items"),
+        ("list(range(10**5))", " … 99,000 more items"),
+        ("dict.fromkeys(range(10**5))", " … 99,000 more items"),
         ("'ä' * 10**7", " … 9,980,000 more"),
         ("[['x' * 50_000]]", "characters left out"),
     ],
