@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents import race as race
     from agent_kernel.agents import view as view
     from agent_kernel.agents.listing import events as events
+    from agent_kernel.agents.namespace import Namespace as Namespace
+    from agent_kernel.agents.namespace import Ran as Ran
     from agent_kernel.agents.preview import Preview as Preview
     from agent_kernel.agents.preview import preview as preview
     from agent_kernel.errors import AgentError as AgentError
@@ -151,6 +153,7 @@ __all__ = [
     "ModelError",
     "MoveNotMadeError",
     "NameNotFoundError",
+    "Namespace",
     "NewerFormatError",
     "NewerRecordError",
     "NoModelError",
@@ -164,6 +167,7 @@ __all__ = [
     "PreviewRefusedError",
     "Race",
     "RaceError",
+    "Ran",
     "Record",
     "RecordAccessError",
     "RecordError",
@@ -242,6 +246,7 @@ _HOME = (
     | dict.fromkeys(("Record", "Records", "migration"), "agent_kernel.records")
     | dict.fromkeys(_AGENTS, "agent_kernel.agents")
     | {"events": "agent_kernel.agents.listing"}  # `agents.events` is the module of their classes
+    | dict.fromkeys(("Namespace", "Ran"), "agent_kernel.agents.namespace")
     | dict.fromkeys(("Preview", "preview"), "agent_kernel.agents.preview")  # whose name is the function's too
 )
 

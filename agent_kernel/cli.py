@@ -141,6 +141,10 @@ def _dispatch(words: Sequence[str]) -> int:
             return _print(install(words[1:]), as_json=False)
         if words[0] == "reproduce":
             return _reproduce(words[1:])
+        if words[0] == "worker":
+            from agent_kernel.commands.worker import worker
+
+            return worker(words[1:])
         if words[0] == "open":
             from agent_kernel.bundle.commands import open_command
 
@@ -151,7 +155,7 @@ def _dispatch(words: Sequence[str]) -> int:
             from agent_kernel.bundle.key_commands import key_command
 
             return _print(key_command(words[1:]), as_json=wants_json(words))
-        others = ["open", "reproduce", "key", "install", "mcp"]
+        others = ["open", "reproduce", "worker", "key", "install", "mcp"]
         verb = command_named(words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), *others])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
@@ -172,9 +176,10 @@ def _overview() -> Overview:
     key = Command("key", "your key, which signs bundles, and the keys of others that you trust", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
     reproduce = Command("reproduce", "run a history again in a fresh kernel, and say what comes out the same", "")
+    worker = Command("worker", "run an agent's code in the variables of a store, by JSON lines", "")
     # Another interface, which `agent_kernel.__main__` opens: interfaces do not import each other.
     mcp = Command("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
-    return Overview(_COMMAND, [*commands, opening, reproduce, key, install, mcp], alone=True)
+    return Overview(_COMMAND, [*commands, opening, reproduce, worker, key, install, mcp], alone=True)
 
 
 def _parser(verb: Command) -> Parser:

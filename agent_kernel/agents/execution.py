@@ -1,6 +1,7 @@
 """Running one piece of an agent's code in a namespace: on the thread that calls, so that an interrupt reaches it."""
 
 from __future__ import annotations
+import __future__ as futures
 
 import ast
 import builtins
@@ -12,8 +13,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
+from inspect import CO_COROUTINE
 from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NAMES",
+    "BoundedText",
     "Executed",
     "Executor",
     "PlainExecutor",
@@ -47,7 +50,9 @@ __all__ = [
     "drop_locals",
     "error_line",
     "is_raised_by_code",
+    "make_outputs",
     "offer_objects",
+    "own_traceback",
 ]
 
 
@@ -296,11 +301,34 @@ class PlainExecutor:
         self._namespace = namespace
         self._count = 0
 
+    # -- what others do in another way
+
+    def _open_output(self) -> BoundedText:
+        """What takes the text that code prints."""
+        return BoundedText()
+
+    def _show(self, value: object) -> None:
+        """The code ended with an expression, and this is its value."""
+        sys.stdout.write(f"{value!r}\n")
+
+    def _show_error(self, error: BaseException, filename: str, shown: BoundedText) -> None:
+        shown.write(own_traceback(error, filename))
+
+    def _await(self, awaitable: Coroutine[Any, Any, object]) -> object:
+        """Run what awaits, in an event loop of its own."""
+        import asyncio
+
+        with closing(asyncio.new_event_loop()) as loop:
+            return loop.run_until_complete(awaitable)
+
+    # -- run one piece
+
     def run(self, code: str, *, timeout_s: float | None) -> Executed:
         self._count += 1
         filename = f"{STEP} {os.getpid()}-{self._count}>"
-        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-        shown = _Bounded()
+        # Lines as the compiler counts them: `splitlines` would also end one at a form feed.
+        linecache.cache[filename] = (len(code), None, list(io.StringIO(code, newline=None)), filename)
+        shown = self._open_output()
         began = time.perf_counter()
         error: BaseException | None = None
         settled: TaskEnd | None = None
@@ -313,11 +341,11 @@ class PlainExecutor:
             error = stopped
         except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome
             error = raised
-            shown.write(_traceback(raised, filename))
+            self._show_error(raised, filename, shown)
         seconds = time.perf_counter() - began
         text = shown.getvalue()
         parts = (Part("text/plain", text),) if text else ()
-        return Executed(text, parts, _make_outputs(text), error, settled, seconds)
+        return Executed(text, parts, make_outputs(text), error, settled, seconds)
 
     def _run(self, code: str, filename: str) -> None:
         tree = ast.parse(code, filename)
@@ -338,17 +366,31 @@ class PlainExecutor:
     def _evaluate(self, tree: ast.Module, last: ast.Expr | None, filename: str) -> None:
         codes = [compile(tree, filename, "exec", self._flags, dont_inherit=True)]
         if last is not None:
-            codes.append(compile(ast.Expression(last.value), filename, "eval", self._flags, dont_inherit=True))
+            flags = self._flags | codes[0].co_flags & _FUTURES
+            codes.append(compile(ast.Expression(last.value), filename, "eval", flags, dont_inherit=True))
         value = self._run_codes(codes)
         if value is not None:
-            sys.stdout.write(f"{value!r}\n")
+            self._show(value)
 
     def _run_codes(self, codes: Sequence[CodeType]) -> object:
         """Run one after the other, and return the value of the last; statements have none."""
+        if any(code.co_flags & CO_COROUTINE for code in codes):
+            return self._await(self._evaluate_async(codes))
         return [eval(code, self._namespace) for code in codes][-1]
 
+    async def _evaluate_async(self, codes: Sequence[CodeType]) -> object:
+        value: object = None
+        for code in codes:
+            value = eval(code, self._namespace)
+            if code.co_flags & CO_COROUTINE:
+                value = await cast("Awaitable[object]", value)
+        return value
 
-def _make_outputs(text: str) -> Outputs | None:
+
+_FUTURES: Final = futures.annotations.compiler_flag  # of the features that a piece of code may still turn on
+
+
+def make_outputs(text: str) -> Outputs | None:
     """The text as the history keeps what a cell showed."""
     if not text:
         return None
@@ -357,7 +399,7 @@ def _make_outputs(text: str) -> Outputs | None:
     return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=escape_surrogates(text)),))
 
 
-def _traceback(error: BaseException, filename: str) -> str:
+def own_traceback(error: BaseException, filename: str) -> str:
     """The traceback from the agent's own code on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != filename:
@@ -408,19 +450,47 @@ _ARGUMENTS, _TRACEBACK, _CAUSE, _CONTEXT = (
 )
 
 
-SPEAKING_CODES.update(function.__code__ for function in (_traceback, drop_locals, vars(PlainExecutor)["_evaluate"]))
+SPEAKING_CODES.update(function.__code__ for function in (own_traceback, drop_locals, vars(PlainExecutor)["_evaluate"]))
 
 
-class _Bounded(io.StringIO):
-    """Text up to a size; what comes behind is counted and dropped."""
+class BoundedText(io.StringIO):
+    """Text up to a size. Of more, the middle is dropped, and a line in its place says how much that was."""
 
-    dropped = 0
+    def __init__(self, most_chars: int = _MOST_KEPT) -> None:
+        super().__init__()
+        self._head_chars = most_chars * 2 // 3
+        self._tail_chars = most_chars - self._head_chars
+        self._tail: list[str] = []
+        self._in_tail = 0
+        self._dropped = 0
+        self._writing = threading.RLock()  # a signal handler may print in the middle of a print
 
     def write(self, text: str) -> int:
-        room = _MOST_KEPT - self.tell()
-        super().write(text[: max(0, room)])
-        self.dropped += max(0, len(text) - max(0, room))
+        with self._writing:
+            taken = super().write(text[: max(0, self._head_chars - self.tell())])
+            if taken < len(text):
+                start = max(taken, len(text) - self._tail_chars)
+                self._dropped += start - taken
+                self._tail.append(text[start:])
+                self._in_tail += len(text) - start
+                if self._in_tail > 2 * self._tail_chars or len(self._tail) > _MOST_PIECES:
+                    self._trim()
         return len(text)
+
+    def _trim(self) -> None:
+        whole = "".join(self._tail)
+        kept = whole[max(0, len(whole) - self._tail_chars) :]
+        self._dropped += len(whole) - len(kept)
+        self._tail, self._in_tail = [kept], len(kept)
+
+    def getvalue(self) -> str:
+        with self._writing:
+            self._trim()
+            left_out = f"\n[… {self._dropped:,} characters left out …]\n" if self._dropped else ""
+            return super().getvalue() + left_out + "".join(self._tail)
+
+
+_MOST_PIECES: Final = 4_096
 
 
 # -- what an agent's code finds beside the variables: its `task`, and what was registered for it

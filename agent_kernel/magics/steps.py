@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import contextlib
-import inspect
 import re
 import sys
 import time
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
@@ -418,21 +416,6 @@ class ForkedShell(PlainExecutor):
         self._shell.display_pub = _AsText()
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
-
-    def _run_codes(self, codes: Sequence[CodeType]) -> object:
-        """Code that awaits has an event loop of its own: the kernel's belongs to its process."""
-        if not any(code.co_flags & inspect.CO_COROUTINE for code in codes):
-            return super()._run_codes(codes)
-        with contextlib.closing(asyncio.new_event_loop()) as loop:
-            return loop.run_until_complete(self._evaluate_async(codes))
-
-    async def _evaluate_async(self, codes: Sequence[CodeType]) -> object:
-        value: object = None
-        for code in codes:
-            value = eval(code, self._namespace)
-            if code.co_flags & inspect.CO_COROUTINE:
-                value = await cast("Awaitable[object]", value)
-        return value
 
 
 # -- show a run in the cell that it runs in: what the model thinks and writes as it comes, how it ended, and all of it as text

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
-from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
+from agent_kernel.repository import Commit, Entry, Manifest, ObjectId, Repository, Unsaved, short
 from agent_kernel.session.environment import import_folders
 from agent_kernel.session.labels import title
 from agent_kernel.session.live_objects import cells_of
@@ -218,16 +218,31 @@ def commits_of_cells(
             if commit.session != session:
                 continue
             for one in commit.unsaved if left else ():
-                cells, told_of = set(cells_of(one.remedy)), left.intersection(one.name.split(", "))
+                told_of = left.intersection(one.name.split(", "))
+                cells = set(cells_of(one.remedy)) if told_of else set[int]()
                 if told_of and cells.issuperset(numbers):
                     wanted |= cells
                     left -= told_of
             number = commit.cell.number if commit.cell is not None else None
-            if number is not None and number in wanted:
-                found.setdefault(number, f"{short(id)} ({cut(title(commit), _TITLE)})")
+            if number is not None and number in wanted and number not in found:
+                found[number] = _label(id, commit)
             if len(found) == len(wanted):
                 break
     return found
+
+
+def _label(id: ObjectId, commit: Commit) -> str:
+    """`3f2a91c4 (lock = Lock())`: asked once for each of thousands of values that one cell made."""
+    known = _labels.get(id)
+    if known is None:
+        if len(_labels) > _MOST_LABELS:
+            _labels.clear()
+        known = _labels[id] = f"{short(id)} ({cut(title(commit), _TITLE)})"
+    return known
+
+
+_labels: dict[ObjectId, str] = {}
+_MOST_LABELS = 1_000
 
 
 def _walk_back(repo: Repository, start: ObjectId, names: set[str], found: dict[str, str]) -> None:

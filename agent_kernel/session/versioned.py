@@ -79,13 +79,20 @@ class Versioned(Live):
         self, repo: Repository | Path | str = "memory:", branch: str | None = None, author: Author | None = None
     ) -> None:
         super().__init__()
+        self._open(repo, branch, author)
+        for note in self.session.notes:
+            warnings.warn(note, stacklevel=2)
+
+    def _open(self, repo: Repository | Path | str, branch: str | None, author: Author | None) -> Report | None:
+        """Bind the namespace, and bring the branch's last state back; None: there is none."""
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)
-        for note in self.session.notes:
-            warnings.warn(note, stacklevel=2)
-        if self.session.head is not None:
-            self.session.bring_back(partial=True)
+        try:
+            return self.session.bring_back(partial=True) if self.session.head is not None else None
+        except BaseException:
+            self.close()  # or nobody else could have the branch as long as this process lives
+            raise
 
     def __setitem__(self, name: str, value: object) -> None:
         _check_key(name)
@@ -139,8 +146,8 @@ class Versioned(Live):
         """The commits that led here, newest first."""
         return [] if self.session.head is None else list(self.repo.log(self.session.head, limit=limit))
 
-    def diff(self, old: str, new: str = "HEAD") -> list[NameDiff]:
-        """Which keys differ between two commits."""
+    def diff(self, old: str = "HEAD~1", new: str = "HEAD") -> list[NameDiff]:
+        """Which keys differ between two commits; by default what the last commit changed."""
         return self.repo.diff(self.repo.resolve(old, self.session.id), self.repo.resolve(new, self.session.id))
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ def test_the_reference_of_the_commands_has_the_help_of_each(commands: ModuleType
     assert heads == [
         "%%agent",
         *(f"%agent {name}" for name in COMMANDS),
-        *(f"agent-kernel {name}" for name in [*alone, "open", "reproduce", "key", "install", "mcp"]),
+        *(f"agent-kernel {name}" for name in [*alone, "open", "reproduce", "worker", "key", "install", "mcp"]),
     ]
     helps = re.findall(r"^```text\nusage: (.+)$", page, re.MULTILINE)
     assert len(helps) == len(heads)
