@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agent_kernel.records.collection import Records
+    from agent_kernel.records.lists import RecordList
+    from agent_kernel.records.schema import Plane
     from agent_kernel.storage import Store
 
     M = TypeVar("M", bound=BaseModel)
@@ -84,6 +86,28 @@ class Repository(repository.Repository):
         from agent_kernel.records.collection import Records
 
         return Records(self, model, key=key, branch=branch, validators=tuple(validators), secret=secret, actor=actor)
+
+    def list(
+        self,
+        name: str,
+        *,
+        plane: Plane = "store",
+        user: str = "",
+        branch: str | None = None,
+        secret: bytes | str | None = None,
+        actor: str = "",
+    ) -> RecordList:
+        """An append-only list of what JSON can hold, whose tail can be replaced. It begins empty.
+
+        Args:
+            plane: `store`: it lies beside all branches, and grows by little more than its items. `branch`: it goes into the commits
+                and a checkout rewinds it.
+            user: whose list it is. Lists of the same name of two users have nothing in common.
+            secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+        """
+        from agent_kernel.records.lists import RecordList
+
+        return RecordList(self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor)
 
     def transaction(self, message: str = "") -> AbstractContextManager[None]:
         """Store all that this thread changes of records within the block together, or nothing of it if the block raises."""
