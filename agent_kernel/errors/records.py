@@ -87,3 +87,13 @@ class RecordAccessError(RecordError):
 
     def __str__(self) -> str:
         return f"{self._what} may not be {'read' if self.verb == 'read' else 'changed'} here"
+
+
+class LockHeldError(RecordError):
+    """Somebody else has the lock. Wait for it, or try again later."""
+
+    holder: str = ""
+
+    def __str__(self) -> str:
+        who = f"{self.holder} has it" if self.holder else "its lease is over"
+        return f"{self._what} is not yours: {who}"

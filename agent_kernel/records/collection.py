@@ -32,7 +32,7 @@ from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["Change", "Records", "Subscription", "together", "transaction"]
+__all__ = ["Change", "Records", "Subscription", "exactly", "is_in_transaction", "together", "transaction"]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class Records(Mapping[str, M]):
         return isinstance(id, str) and self._row(id) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return (id for id, _ in self._rows())
+        return iter(self.ids())
 
     def __len__(self) -> int:
         return sum(1 for _ in self._rows())
@@ -183,6 +183,19 @@ class Records(Mapping[str, M]):
         elif order is not None:
             found.sort(key=order)
         return found[:limit]
+
+    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> list[str]:
+        """The ids that fit a pattern. No record is read for it, so none needs its key.
+
+        Args:
+            unchanged_since_ns: only those of records that were not changed after that time.
+        """
+        fits = re.compile(fnmatch.translate(pattern)).match
+        return [
+            id
+            for id, row in self._rows(_literal(pattern))
+            if fits(id) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns)
+        ]
 
     def history(self, id: str) -> Iterator[Change[M]]:
         """What happened to a record, the newest change first."""
@@ -520,6 +533,11 @@ def _is_of(row: Row, user: str) -> bool:
     return not user or not row.user or row.user == user
 
 
+def exactly(id: str) -> str:
+    """A pattern that only this id fits."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in id)
+
+
 def _literal(pattern: str) -> str:
     """What all ids that fit the pattern begin with."""
     return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
@@ -645,6 +663,11 @@ def together(records: Records[Any], act: Callable[[], T], message: str) -> T:
     result = line.change(build, message)
     _tell(records.repo)
     return result
+
+
+def is_in_transaction() -> bool:
+    """Whether what is read here may be stored later, or never."""
+    return _EDIT.get() is not None
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:

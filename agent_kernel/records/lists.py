@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
-from agent_kernel.records.collection import Change, Records, Subscription, together
+from agent_kernel.records.collection import Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import Plane, Record, describe
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ class RecordList:
 
     def watch(self, call: Callable[[ListChange], object]) -> Subscription:
         """Call a function for each change, in this process at once, by others within a second. Close what this returns to end it."""
-        return self._tails.watch(_exactly(self._id), lambda change: call(self._change(change, self)))
+        return self._tails.watch(exactly(self._id), lambda change: call(self._change(change, self)))
 
     def _change(self, change: Change[_Tail], then: RecordList) -> ListChange:
         empty = _Tail.model_construct(id=self._id, items=[])
@@ -360,8 +360,3 @@ def place_of(user: str, *names: str) -> str:
     ('ada/notes', '/ada%2Fnotes')
     """
     return "/".join(name.replace("%", "%25").replace("/", "%2F").replace("#", "%23") for name in (user, *names))
-
-
-def _exactly(id: str) -> str:
-    """A pattern that only this id fits."""
-    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in id)
