@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import KernelStartError as KernelStartError
     from agent_kernel.errors import LoadError as LoadError
+    from agent_kernel.errors import LockHeldError as LockHeldError
     from agent_kernel.errors import LostValueError as LostValueError
     from agent_kernel.errors import MergeChoiceError as MergeChoiceError
     from agent_kernel.errors import MergeCommitError as MergeCommitError
@@ -143,6 +144,7 @@ __all__ = [
     "Limits",
     "Live",
     "LoadError",
+    "LockHeldError",
     "LostValueError",
     "Member",
     "MergeChoiceError",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from agent_kernel.errors.records import (
         InvalidRecordError,
+        LockHeldError,
         NewerRecordError,
         RecordAccessError,
         RecordError,
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidRefNameError",
     "KernelStartError",
     "LoadError",
+    "LockHeldError",
     "LostValueError",
     "MergeChoiceError",
     "MergeCommitError",

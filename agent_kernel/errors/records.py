@@ -49,10 +49,11 @@ class StaleRecordError(RecordError):
 
     expected: int  # 0: no record
     found: int
+    what: str = "version"  # of a list its length
 
     def __str__(self) -> str:
-        now = f"is at version {self.found}" if self.found else "is not there"
-        then = f"version {self.expected}" if self.expected else "no such record"
+        now = f"is at {self.what} {self.found}" if self.found else "is not there"
+        then = f"{self.what} {self.expected}" if self.expected else "no such record"
         return f"{self._what} {now}, and {then} was expected: read it again"
 
 
@@ -86,3 +87,13 @@ class RecordAccessError(RecordError):
 
     def __str__(self) -> str:
         return f"{self._what} may not be {'read' if self.verb == 'read' else 'changed'} here"
+
+
+class LockHeldError(RecordError):
+    """Somebody else has the lock. Wait for it, or try again later."""
+
+    holder: str = ""
+
+    def __str__(self) -> str:
+        who = f"{self.holder} has it" if self.holder else "its lease is over"
+        return f"{self._what} is not yours: {who}"

@@ -16,7 +16,7 @@ import msgspec
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain, now_s
 from agent_kernel.records.schema import Record
 
@@ -134,7 +134,7 @@ class Agents:
             if name not in self.records:
                 self.records.put(AgentRecord(id=name, updated_s=now_s()))
 
-        atomically(self.repo, enter)
+        together(self.records, enter)
 
     # -- snapshots
 
@@ -168,13 +168,15 @@ class Agents:
             _refuse_strange(AgentSnapshot.collection, name, field, value)
 
         def keep() -> AgentSnapshot:
-            number = 1 + max((int(id.rpartition("/")[2]) for id in self._snapshots.ids(f"{name}/")), default=0)
+            number = 1 + max(
+                (int(id.rpartition("/")[2]) for id in self._snapshots.ids(exactly(f"{name}/") + "*")), default=0
+            )
             id = f"{name}/{number:08d}"
             return self._snapshots.put(
                 self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields), expect=0
             )
 
-        return atomically(self.repo, keep, f"snapshot of agent {name}")
+        return together(self._snapshots, keep, f"snapshot of agent {name}")
 
     def list_snapshots(self, agent: object) -> builtins.list[AgentSnapshot]:
         """The snapshots of an agent, the first one first."""
@@ -207,7 +209,7 @@ class Agents:
 
     def _snapshot(self, name: str, at: str | int) -> AgentSnapshot:
         ids = (
-            [*self._snapshots.ids(f"{name}/")]
+            [*self._snapshots.ids(exactly(f"{name}/") + "*")]
             if at == "latest"
             else [at if isinstance(at, str) else f"{name}/{at:08d}"]
         )

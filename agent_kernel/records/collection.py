@@ -26,13 +26,13 @@ from agent_kernel.errors import (
     StoreUnavailableError,
 )
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
-from agent_kernel.records.schema import Schema, Validator, describe
+from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["Change", "Records", "Subscription", "atomically", "transaction"]
+__all__ = ["Change", "Records", "Subscription", "exactly", "is_in_transaction", "together", "transaction"]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -76,22 +76,30 @@ class Records(Mapping[str, M]):
         model: type[M],
         *,
         key: str = "id",
+        plane: Plane | None = None,
         branch: str | None = None,
         validators: tuple[Validator, ...] = (),
-        secret: bytes | str | None = None,
+        secret: bytes | str | Seal | None = None,
         actor: str = "",
         index: Callable[[M], str | None] | None = None,
         at: ObjectId | None = None,
         time_ns: int | None = None,
     ) -> None:
         self.repo = repo
-        self.schema: Schema[M] = Schema(model, key=key, validators=validators)
+        self.schema: Schema[M] = Schema(model, key=key, validators=validators, plane=plane)
         self._branch = branch
         self._actor = actor
         self._index = index
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
-        self._given = {"key": key, "branch": branch, "validators": validators, "actor": actor, "index": index}
+        self._given = {
+            "key": key,
+            "plane": plane,
+            "branch": branch,
+            "validators": validators,
+            "actor": actor,
+            "index": index,
+        }
         self._seal: Seal | None = None
         if secret is not None:
             from agent_kernel.records.sealing import Seal
@@ -138,14 +146,10 @@ class Records(Mapping[str, M]):
         return isinstance(id, str) and self._row(id) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return (id for id, _ in self._rows())
+        return iter(self.ids())
 
     def __len__(self) -> int:
         return sum(1 for _ in self._rows())
-
-    def ids(self, prefix: str = "") -> Iterator[str]:
-        """The ids that begin so, in order."""
-        return (id for id, _ in self._rows(prefix))
 
     def find(
         self,
@@ -166,8 +170,7 @@ class Records(Mapping[str, M]):
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         found: list[M] = []
         enough = limit if order is None else None
-        start = re.split(r"[*?\[]", pattern, maxsplit=1)[0]  # the ids that can fit begin so
-        for id, row in self._rows(start):
+        for id, row in self._rows(_literal(pattern)):
             if (fits is None or fits(id)) and _is_of(row, user):
                 record = self.load(row, id)
                 if wanted(record):
@@ -180,6 +183,19 @@ class Records(Mapping[str, M]):
         elif order is not None:
             found.sort(key=order)
         return found[:limit]
+
+    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> list[str]:
+        """The ids that fit a pattern. No record is read for it, so none needs its key.
+
+        Args:
+            unchanged_since_ns: only those of records that were not changed after that time.
+        """
+        fits = re.compile(fnmatch.translate(pattern)).match
+        return [
+            id
+            for id, row in self._rows(_literal(pattern))
+            if fits(id) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns)
+        ]
 
     def history(self, id: str) -> Iterator[Change[M]]:
         """What happened to a record, the newest change first."""
@@ -390,6 +406,7 @@ class Records(Mapping[str, M]):
             is_packed=is_packed,
             is_sealed=self._seal is not None,
             document=document,
+            keeps_past=self.schema.keeps_past,
         )
 
     def _expect(self, id: str, row: Row | None, expect: int | None) -> None:
@@ -467,10 +484,9 @@ class Records(Mapping[str, M]):
         key = self._key(id)
         if self._time_ns is not None and self._past is None:
             return self._row_then(key, self._time_ns)
-        edit = _EDIT.get()
-        line = self.line()
-        if edit is not None and edit.line is line:
-            return _living(edit.edit.get(key))
+        within, line = _EDIT.get(), self.line()
+        if within is not None and not line.is_readonly:
+            return _living(within.edit_of(line).get(key))
         raw = line.read([key]).get(key)
         return None if raw is None else _living(decode_row(raw))
 
@@ -480,24 +496,24 @@ class Records(Mapping[str, M]):
                 return version.row
         return None
 
-    def _rows(self, begin: str = "") -> Iterator[tuple[str, Row]]:
+    def _rows(self, prefix: str = "") -> Iterator[tuple[str, Row]]:
         now, start = time.time_ns(), len(self.prefix)
         if self._time_ns is not None and self._past is None:
-            for id in self._ids_ever():
+            for id in self._ids_ever(prefix):
                 row = self._row_then(self.prefix + id, self._time_ns)
-                if row is not None and id.startswith(begin):
+                if row is not None and id.startswith(prefix):
                     yield id, row
             return
-        for key, raw in _overlaid(self.line(), self.prefix + begin):
+        for key, raw in _overlaid(self.line(), self.prefix + prefix):
             row = decode_row(raw)
             if not row.is_gone(now):
                 yield key[start:], row
 
-    def _ids_ever(self) -> list[str]:
+    def _ids_ever(self, prefix: str) -> list[str]:
         line = self.line()
         assert isinstance(line, StoreLine)
         start = len(self.prefix)
-        return sorted({key[start:] for key in line.keys_ever(self.prefix)})
+        return sorted({key[start:] for key in line.keys_ever(self.prefix + prefix)})
 
     def load(self, row: Row, id: str) -> M:
         """The record that a row holds."""
@@ -537,6 +553,16 @@ def _is_of(row: Row, user: str) -> bool:
     return not user or not row.user or row.user == user
 
 
+def exactly(id: str) -> str:
+    """A pattern that only this id fits."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in id)
+
+
+def _literal(pattern: str) -> str:
+    """What all ids that fit the pattern begin with."""
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+
+
 def _compiled(where: Where | None) -> Callable[[Any], object]:
     if where is None:
         return lambda record: True
@@ -556,44 +582,52 @@ def _store_line(repo: Repository) -> StoreLine:
 
 
 class _Transaction:
-    def __init__(self, message: str) -> None:
-        self.line: Line | None = None
-        self.edit = Edit(lambda keys: {})
+    """What a thread has read and changed, to be stored as one. It reads wherever it likes, and changes one line."""
+
+    def __init__(self, message: str, edits: list[tuple[Line, Edit]]) -> None:
         self.message = message
+        self.edits = edits
+        self._of = edits[0][1] if edits else None  # what alone may change; None: what changes first
+
+    def edit_of(self, line: Line) -> Edit:
+        for one, edit in self.edits:
+            if _is_same_line(one, line):
+                return edit
+        line.flush()  # what waits may have to be done again, and nobody here has read it yet
+        edit = Edit(line.read)
+        self.edits.append((line, edit))
+        return edit
 
     def take(self, line: Line, build: Callable[[Edit], T], message: str) -> T:
-        if self.line is None:
-            self.line, self.edit = line, Edit(line.read)
-        elif self.line is not line and not _is_same_line(self.line, line):
-            raise ValueError(
-                "one transaction changes records of the branch, or those beside all branches, and not both"
-            )
+        edit = self.edit_of(line)
         self.message = self.message or message
-        return build(self.edit)
+        with self._all_or_nothing(edit):
+            result = build(edit)
+            if sum(bool(one.new) for _, one in self.edits) > 1 or (self._of is not None and edit.new and edit is not self._of):
+                raise ValueError(
+                    "one transaction changes records of the branch, or those beside all branches, and not both"
+                )
+        return result
 
-    def store(self, repo: Repository) -> bool:
-        """Store what was changed; False: somebody else changed one of the records that were read."""
-        edit = self.edit
+    def run(self, line: Line, act: Callable[[], T], message: str) -> T:
+        self.message = self.message or message
+        with self._all_or_nothing(self.edit_of(line)):
+            return act()
 
-        def build(now: Edit) -> bool:
-            now.fetch(list(edit.seen))
-            if any(now.raw(key) != raw for key, raw in edit.seen.items()):
-                return False
-            now.new.update(edit.new)
-            now.index.update(edit.index)
-            return True
-
-        if self.line is None:
-            return True
-        stored = self.line.change(build, self.message)
-        _tell(repo)
-        return stored
+    @contextmanager
+    def _all_or_nothing(self, edit: Edit) -> Generator[None]:
+        before = dict(edit.new), dict(edit.index)
+        try:
+            yield
+        except BaseException:
+            edit.new, edit.index = before
+            raise
 
 
 def _is_same_line(one: Line, other: Line) -> bool:
-    return (
-        type(one) is type(other) and one.repo is other.repo and getattr(one, "branch", 0) == getattr(other, "branch", 0)
-    )
+    if isinstance(one, BranchLine) and isinstance(other, BranchLine):  # there is one for each author
+        return one.repo is other.repo and one.branch == other.branch
+    return one is other
 
 
 _EDIT: contextvars.ContextVar[_Transaction | None] = contextvars.ContextVar("agent_kernel_records_edit", default=None)
@@ -609,41 +643,64 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     if _EDIT.get() is not None:
         yield
         return
-    mine = _Transaction(message)
+    mine = _Transaction(message, [])
     token = _EDIT.set(mine)
     try:
         yield
     finally:
         _EDIT.reset(token)
-    if not mine.store(repo):
-        reason = "records that the transaction read were changed meanwhile: do it again"
-        raise StoreUnavailableError(repo.store.url, reason)
+    for line, edit in mine.edits:
+        if edit.new:
+            line.change(lambda now, edit=edit: _repeat(repo, edit, now), mine.message)  # type: ignore[misc]
+    _tell(repo)
 
 
-def atomically(repo: Repository, build: Callable[[], T], message: str = "") -> T:
-    """Store all that a function changes of records together. It is called again where somebody else was faster."""
-    if _EDIT.get() is not None:
-        return build()
-    while True:
-        mine = _Transaction(message)
-        token = _EDIT.set(mine)
+def _repeat(repo: Repository, edit: Edit, now: Edit) -> None:
+    now.fetch(list(edit.seen))
+    if any(now.raw(key) != raw for key, raw in edit.seen.items()):
+        raise StoreUnavailableError(
+            repo.store.url, "records that the transaction read were changed meanwhile: do it again"
+        )
+    now.new.update(edit.new)
+    now.index.update(edit.index)
+
+
+def together(records: Records[Any], act: Callable[[], T], message: str = "") -> T:
+    """Store all that `act` changes of these records and of others beside them as one.
+
+    It is called again where somebody else was faster, so it is written as if it were alone. Within a transaction it is a part of
+    that.
+    """
+    within, line = _EDIT.get(), records.line()
+    if within is not None:
+        return within.run(line, act, message)
+
+    def build(edit: Edit) -> T:
+        token = _EDIT.set(_Transaction(message, [(line, edit)]))
         try:
-            result = build()
+            return act()
         finally:
             _EDIT.reset(token)
-        if mine.store(repo):
-            return result
+
+    result = line.change(build, message)
+    _tell(records.repo)
+    return result
+
+
+def is_in_transaction() -> bool:
+    """Whether what is read here may be stored later, or never."""
+    return _EDIT.get() is not None
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
     from agent_kernel.repository import encode
 
     within = _EDIT.get()
-    if within is None or within.line is None or not _is_same_line(within.line, line):
+    if within is None or line.is_readonly or not (new := within.edit_of(line).new):
         yield from line.scan(prefix)
         return
     found = dict(line.scan(prefix))
-    for key, row in within.edit.new.items():
+    for key, row in new.items():
         if key.startswith(prefix):
             found.pop(key, None)
             if row is not None:
@@ -668,6 +725,7 @@ class Subscription:
     def __init__(self, records: Records[Any], pattern: str, call: Callable[[Change[Any]], object]) -> None:
         self.records = records
         self._fits = re.compile(fnmatch.translate(pattern)).match
+        self._start = _literal(pattern)
         self._call = call
         self._lock = threading.RLock()
         self._mark: object = None
@@ -703,7 +761,7 @@ class Subscription:
         records = self.records
         line, prefix = records.line(), records.prefix
         self._mark = line.mark()
-        rows = ((key[len(prefix) :], raw) for key, raw in line.scan(prefix))
+        rows = ((key[len(prefix) :], raw) for key, raw in line.scan(prefix + self._start))
         return {id: raw for id, raw in rows if self._fits(id)}
 
     def look(self) -> None:

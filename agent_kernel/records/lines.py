@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import logging
 import random
+import re
 import threading
 import time
 import weakref
@@ -33,7 +34,7 @@ from agent_kernel.errors import (
 )
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
-from agent_kernel.repository.blobs import digest_pieces, plan_cuts, store_blob
+from agent_kernel.repository.blobs import digest_pieces, store_blob
 from agent_kernel.repository.commits import decode_entry, encode
 from agent_kernel.repository.refs import Ref, branch_key
 
@@ -64,7 +65,10 @@ PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
-_INLINE: Final = 4_096  # bytes of a row that lies in the tree itself
+_INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
+_LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
+_MOST_PIECE: Final = 16 << 10
+_BETWEEN: Final = re.compile(rb'[\]}]*,(?=["{\[0-9-])|[\]}]+$')  # where a value of JSON ends
 _PAGE: Final = 1_000
 
 
@@ -80,6 +84,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     is_packed: bool = False
     is_sealed: bool = False  # with the key of its collection
     document: bytes = b""  # JSON
+    keeps_past: bool = True  # whether the store's plane keeps this row when another takes its place
 
     def is_gone(self, now_ns: int) -> bool:
         return 0 < self.expires_ns <= now_ns
@@ -324,8 +329,9 @@ class StoreLine(Line):
 
     def _moves(self, key: str, before: bytes | None, row: Row | None) -> dict[bytes, bytes | None]:
         new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
-        if before is not None:
-            old = decode_row(before)
+        old = None if before is None else decode_row(before)
+        if old is not None and old.keeps_past:
+            assert before is not None
             new[_past_key(key, old.version)] = before
             if row is None:
                 gone = Row(version=old.version + 1, time_ns=time.time_ns(), schema=0)
@@ -373,20 +379,46 @@ def _version_of(row: Row) -> Version:
 
 
 def encode_entry(writer: Writer, row: Row) -> bytes:
-    """The entry of a tree that stands for a row."""
+    """A short row lies in the tree. Of a long one its document lies beside, in pieces that its next version shares."""
     raw = encode(row)
+    blobs: tuple[Blob, ...]
     if len(raw) <= _INLINE:
-        blob = Blob(len(raw), inline=raw)
+        blobs = (Blob(len(raw), inline=raw),)
     else:
-        cuts = plan_cuts(len(raw))
-        blob, _ = store_blob(writer, raw, cuts, digest_pieces(raw, cuts))
-    return encode(Entry(value=encode(Manifest(blobs=(blob,), size=len(raw)))))
+        cuts = plan_cuts(row.document)
+        head = encode(msgspec.structs.replace(row, document=b""))
+        document, _ = store_blob(writer, row.document, cuts, digest_pieces(row.document, cuts))
+        blobs = (Blob(len(head), inline=head), document)
+    return encode(Entry(value=encode(Manifest(blobs=blobs, size=len(raw)))))
 
 
 def read_entry(repo: Repository, raw: bytes) -> bytes:
     """The row that an entry of a tree of records holds."""
-    manifest = repo.read_manifest(decode_entry(raw))
-    return bytes(read_blob(repo.objects, manifest.blobs[0]))
+    head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(decode_entry(raw)).blobs)
+    return encode(msgspec.structs.replace(decode_row(head), document=more[0])) if more else head
+
+
+def plan_cuts(document: bytes) -> list[int]:
+    """Where the pieces of a document end: between values, so that one that grows or changes shares the others.
+
+    What closes a list stays with what follows it: the last value is the same piece when another one comes after it.
+
+    >>> text = b"x" * 2000
+    >>> short, long = b'{"items":["%b","%b"]}' % (text, text), b'{"items":["%b","%b","%b"]}' % (text, text, text)
+    >>> [plan_cuts(short), plan_cuts(long)]
+    [[2012, 4015, 4017], [2012, 4015, 6018, 6020]]
+    """
+    cuts: list[int] = []
+    start = 0
+    while len(document) - start > _LEAST_PIECE:
+        found = _BETWEEN.search(document, start + _LEAST_PIECE, start + _MOST_PIECE)
+        if found is None and len(document) - start <= _MOST_PIECE:
+            break
+        start = start + _MOST_PIECE if found is None else found.start()
+        cuts.append(start)
+    if start < len(document):
+        cuts.append(len(document))
+    return cuts
 
 
 class PastLine(Line):
@@ -518,6 +550,7 @@ class Pending(Line):
         super().__init__(repo)
         self._session = weakref.ref(session)
         self.rows: dict[str, Row | None] = {}
+        self._going: dict[str, Row | None] = {}  # what the commit under way takes along
 
     def _here(self) -> LiveBranch:
         session = self._session()
@@ -569,9 +602,19 @@ class Pending(Line):
     def edited(self, writer: Writer, root: ObjectId | None) -> ObjectId | None:
         """The tree of these records with what is pending."""
         self.flush()
-        if not self.rows:
+        with self._lock:
+            self._going = dict(self.rows)
+        if not self._going:
             return root
-        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self.rows)).id
+        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._going)).id
+
+    def settle(self) -> None:
+        """The commit that took rows along is published. What another thread changed meanwhile is for the next one."""
+        with self._lock:
+            for key, row in self._going.items():
+                if key in self.rows and self.rows[key] is row:
+                    del self.rows[key]
+            self._going = {}
 
 
 def line_of(repo: Repository, branch: str | None, author: Author) -> Line:

@@ -24,7 +24,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
 
@@ -208,12 +208,12 @@ class Queue:
         )
         if not task.needs:
             return self.tasks.put(task, expect=0)
-        return atomically(self.repo, lambda: self.tasks.put(self._waiting(task), expect=0), f"push {task.id}")
+        return together(self.tasks, lambda: self.tasks.put(self._waiting(task), expect=0), f"push {task.id}")
 
     def push_many(self, names: Iterable[str], **options: Any) -> list[Task]:
         """Put several tasks into the queue at once, all or none."""
         given = list(names)
-        return atomically(self.repo, lambda: [self.push(name, **options) for name in given], f"push {len(given)} tasks")
+        return together(self.tasks, lambda: [self.push(name, **options) for name in given], f"push {len(given)} tasks")
 
     def _waiting(self, task: Task) -> Task:
         """The task with the first that it waits for; failed, where one of these cannot be completed any more."""
@@ -330,7 +330,7 @@ class Queue:
                 self._release(id)
 
         try:
-            atomically(self.repo, store)
+            together(self.tasks, store)
         except (_Taken, RecordNotFoundError):
             return False
         return True
@@ -399,7 +399,7 @@ class Queue:
             now.status, now.error, now.failures, now.lost, now.ended_s = "pending", "", 0, 0, 0.0
             return self._waiting(now)
 
-        return atomically(self.repo, lambda: self.tasks.update(self._id(task), again))
+        return together(self.tasks, lambda: self.tasks.update(self._id(task), again))
 
     def _check_claim(self, now: Task, task: Task | str) -> None:
         if isinstance(task, Task) and now.claims != task.claims:
@@ -414,7 +414,7 @@ class Queue:
                 self._release(id)
             return ended
 
-        return atomically(self.repo, end)
+        return together(self.tasks, end)
 
     def _release(self, id: str) -> None:
         """Look again at the tasks that waited for this one."""
@@ -460,7 +460,7 @@ class Queue:
             while task is not None:
                 answer = self._work(worker, task, lease_s)
                 count += 1
-                task = atomically(self.repo, lambda: (answer(), self.claim(name, lease_s=lease_s))[1])  # noqa: B023
+                task = together(self.tasks, lambda: (answer(), self.claim(name, lease_s=lease_s))[1])  # noqa: B023
         return count
 
     def _work(self, worker: Worker | Callable[[Task], object], task: Task, lease_s: float) -> Callable[[], Task]:

@@ -37,11 +37,12 @@ class Record(BaseModel):
 
     collection: ClassVar[str] = ""  # by default the name of the class
     schema_version: ClassVar[int] = 1
-    transitions: ClassVar[Mapping[str, Any]] = {}  # from a status, which others may follow; no entry: all may
+    transitions: ClassVar[Any] = {}  # from a status, which others may follow; no entry: all may
     status_field: ClassVar[str] = "status"
     plane: ClassVar[Plane] = "branch"  # "store": a checkout does not rewind it
     ttl_s: ClassVar[float | None] = None  # seconds until a record is gone
     coalesce_s: ClassVar[float] = 0.0  # seconds for which updates wait to be stored together
+    keeps_past: ClassVar[bool] = True  # whether the plane `store` keeps what a record was before a change
 
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
@@ -69,15 +70,25 @@ def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Documen
 class Schema(Generic[M]):
     """How records of one model are named, checked, stored and read."""
 
-    def __init__(self, model: type[M], *, key: str = "id", validators: tuple[Validator, ...] = ()) -> None:
+    def __init__(
+        self,
+        model: type[M],
+        *,
+        key: str = "id",
+        validators: tuple[Validator, ...] = (),
+        plane: Plane | None = None,
+    ) -> None:
         self.model = model
         self.key = key
         self.validators = validators
         self.collection: str = getattr(model, "collection", "") or model.__name__
         self.version: int = getattr(model, "schema_version", 1)
-        self.plane: Plane = getattr(model, "plane", "branch")
+        self.plane: Plane = getattr(model, "plane", "branch") if plane is None else plane
+        if self.plane not in ("branch", "store"):
+            raise ValueError(f"a plane is 'branch' or 'store', not {self.plane!r}")
         self.ttl_s: float | None = getattr(model, "ttl_s", None)
         self.coalesce_s: float = getattr(model, "coalesce_s", 0.0)
+        self.keeps_past: bool = getattr(model, "keeps_past", True)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
 
@@ -154,7 +165,9 @@ class Schema(Generic[M]):
             document = record.model_dump_json().encode("utf-8", "strict")
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidRecordError(self.collection, self.id_of(record), str(error)) from error
-        if len(document) >= _PACK_FROM:
+        if (
+            len(document) >= _PACK_FROM and self.plane == "store"
+        ):  # in a commit only what changed is stored, and compressed
             packed = zstandard.compress(document, 3)
             if len(packed) < len(document) * 0.9:
                 return packed, True

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
 
@@ -416,7 +416,7 @@ class _Call:
             return self._tools.records.put(self._run.model_copy(update=told))
 
         try:
-            atomically(self._tools.repo, use, f"{self._run.tool}: cached")
+            together(self._tools.records, use, f"{self._run.tool}: cached")
         except RecordNotFoundError:  # its time was over just now
             return False
         return True
@@ -465,7 +465,7 @@ class _Call:
                 found = CachedResult(id=key, tool=self._run.tool, arguments=self._arguments, result=result)
                 self._tools.cache.put(found, ttl_s=self._options.cache)
 
-        atomically(self._tools.repo, store, f"{self._run.tool}: completed")
+        together(self._tools.records, store, f"{self._run.tool}: completed")
         return result
 
     def fail(self, error: BaseException) -> float | None:

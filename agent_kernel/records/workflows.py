@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError, StaleRecordError, TransitionError
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
 from agent_kernel.records.schema import Record
 
@@ -258,7 +258,7 @@ class Workflows:
             if not error and flow.checkpoint_every and flow.progress.current % flow.checkpoint_every == 0:
                 self.checkpoint(id, f"after {name}")
 
-        atomically(self.repo, store, f"workflow {id}: {name} {'failed' if error else 'completed'}")
+        together(self.records, store, f"workflow {id}: {name} {'failed' if error else 'completed'}")
 
     def fail(self, id: str, step: str, error: str) -> Workflow:
         """Say that a step failed, which fails the workflow."""
@@ -356,7 +356,7 @@ class Workflows:
             )
             return self._checkpoints.put(point)
 
-        return atomically(self.repo, keep, f"workflow {id}: checkpoint {name}".rstrip())
+        return together(self.records, keep, f"workflow {id}: checkpoint {name}".rstrip())
 
     def checkpoints(self, id: str) -> builtins.list[WorkflowCheckpoint]:
         """The checkpoints of a workflow, the first one first."""

@@ -105,7 +105,7 @@ class Recorder:
             branch=branch if branch != head.branch else None,
         )
         if self.pending is not None:
-            self.pending.rows.clear()
+            self.pending.settle()
         return id, self.repo.commit_at(id)
 
     def _mask(self, draft: Draft) -> Draft:

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from agent_kernel.records.agent_states import Agents
     from agent_kernel.records.collection import Records
     from agent_kernel.records.knowledge import Knowledge
+    from agent_kernel.records.lists import RecordList
+    from agent_kernel.records.locks import Lock
     from agent_kernel.records.queue import Queue
+    from agent_kernel.records.schema import Plane
     from agent_kernel.records.speech import Speech
+    from agent_kernel.records.state import State
     from agent_kernel.records.teams import Teams
     from agent_kernel.records.tools import Tools
     from agent_kernel.records.workflows import Workflows
@@ -92,6 +96,97 @@ class Repository(repository.Repository):
         from agent_kernel.records.collection import Records
 
         return Records(self, model, key=key, branch=branch, validators=tuple(validators), secret=secret, actor=actor)
+
+    def list(
+        self,
+        name: str,
+        *,
+        plane: Plane = "store",
+        user: str = "",
+        branch: str | None = None,
+        secret: bytes | str | None = None,
+        actor: str = "",
+    ) -> RecordList:
+        """An append-only list of what JSON can hold, whose tail can be replaced. It begins empty.
+
+        Args:
+            plane: `store`: it lies beside all branches, and grows by little more than its items. `branch`: it goes into the commits
+                and a checkout rewinds it.
+            user: whose list it is. Lists of the same name of two users have nothing in common.
+            secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+        """
+        from agent_kernel.records.lists import RecordList
+
+        return RecordList(self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor)
+
+    def state(
+        self,
+        user: str,
+        session: str = "default",
+        *,
+        plane: Plane = "branch",
+        branch: str | None = None,
+        validators: Mapping[str, Callable[[Any], object]] | None = None,
+        sanitisers: Mapping[str, Callable[[Any], Any]] | None = None,
+        transitions: Mapping[str, Mapping[Any, Sequence[Any]]] | None = None,
+        allow: Mapping[str, Sequence[str]] | None = None,
+        secret: bytes | str | None = None,
+        secret_keys: Sequence[str] = ("*",),
+        cache_s: float = 0.0,
+        ttl_s: float | None = None,
+        alert_bytes: int | None = None,
+        on_alert: Callable[[int], object] | None = None,
+        actor: str = "",
+    ) -> State:
+        """The state of an agent for a user and a session: values by key, rounds and checkpoints.
+
+        Where something is said for keys, it is said for patterns of them (`user.*`).
+
+        Args:
+            plane: `branch`: it goes into the commits, and a checkout rewinds it. `store`: it lies beside all branches.
+            validators: refuse a value by raising ValueError or returning False.
+            sanitisers: make of a value the one that is validated and stored.
+            transitions: from a value, which others may follow. Any may follow a value without an entry.
+            allow: which keys may be read (`read`) and written (`write`). By default all.
+            secret: encrypts the values of `secret_keys`, and all that is saved as a whole. It needs the extra `sign`.
+            cache_s: seconds for which a value that was read is not read again. What this process sets is seen at once.
+            ttl_s: seconds after which a value is gone.
+            alert_bytes: the size at which `on_alert` is called with the size, or without it a warning is given.
+        """
+        from agent_kernel.records.state import Rules, State
+
+        rules = Rules(
+            dict(validators or {}),
+            dict(sanitisers or {}),
+            dict(transitions or {}),
+            () if allow is None else (dict(allow),),
+            tuple(secret_keys),
+        )
+        return State(
+            self,
+            user,
+            session,
+            plane=plane,
+            branch=branch,
+            rules=rules,
+            secret=secret,
+            cache_s=cache_s,
+            ttl_s=ttl_s,
+            alert_bytes=alert_bytes,
+            on_alert=on_alert,
+            actor=actor,
+        )
+
+    def lock(self, name: str, *, lease_s: float = 60.0, wait_s: float | None = None) -> Lock:
+        """A lock that threads and processes share: `with repo.lock("index"): ...`. It is stored beside all branches.
+
+        Args:
+            lease_s: seconds after which it ends by itself. It ends sooner where its process or machine is gone.
+            wait_s: seconds for which `with` waits until it raises LockHeldError; by default as long as a lease.
+        """
+        from agent_kernel.records.locks import Lock
+
+        return Lock(self, name, lease_s=lease_s, wait_s=wait_s)
 
     def transaction(self, message: str = "") -> AbstractContextManager[None]:
         """Store all that this thread changes of records within the block together, or nothing of it if the block raises."""

@@ -1,0 +1,362 @@
+"""Append-only lists: conversations, logs, event streams. Adding to one costs little, however long it is.
+
+A list is a tail and sealed parts, each a record. Items are added to the tail alone. When it is full, the next item seals it: a part
+with its items is stored once and never again, and a new tail begins. So the tail says all that readers compare: how
+long the list is, and how often items of it were replaced. Only a replacement touches parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+import msgspec
+from pydantic import ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import to_json
+
+from agent_kernel.errors import InvalidRecordError, StaleRecordError
+from agent_kernel.records.collection import Change, Records, Subscription, exactly, together
+from agent_kernel.records.schema import Plane, Record, describe
+
+if TYPE_CHECKING:
+    from agent_kernel.records.sealing import Seal
+    from agent_kernel.repository import Repository
+
+__all__ = ["ListChange", "RecordList", "place_of"]
+
+S = TypeVar("S")
+
+# Beside the branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
+# stays empty. A commit stores only the new pieces of it, with a list of all: the longer, the longer the list.
+_PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 16 << 10}
+
+
+class _Tail(Record):
+    """What is stored under the name of a list."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    collection = "list"
+    keeps_past = False
+    items: list[JsonValue] = Field(
+        default_factory=list[JsonValue]
+    )  # first: what changes with each item comes after them
+    start: int = 0  # items before those here, in parts
+    parts: int = 0
+    size: int = 0  # bytes of the items here, as JSON
+    cuts: int = 0  # how often items that were there were taken away
+    cut: int = 0  # how many stayed when it last happened
+
+    @property
+    def length(self) -> int:
+        return self.start + len(self.items)
+
+
+class _Part(Record):
+    """Items that stay as they are."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    collection = "list part"
+    keeps_past = False
+    items: list[JsonValue]
+    start: int
+
+
+class ListChange(msgspec.Struct, frozen=True):
+    """What happened to a list. The first `kept` items stayed; from there on `removed` items went away and `added` ones came."""
+
+    kept: int
+    removed: int
+    added: tuple[Any, ...]
+    time_ns: int
+    actor: str = ""
+    commit: str = ""  # 64 digits, where the change is part of a commit
+
+    @property
+    def length(self) -> int:
+        """How many items there are after it."""
+        return self.kept + len(self.added)
+
+
+class RecordList:
+    """A list of what JSON can hold, in a store. Safe from several threads, coroutines and processes.
+
+    >>> import agent_kernel as ak
+    >>> turns = ak.open("memory:").list("turns")
+    >>> turns.append({"role": "user", "text": "hello"}, {"role": "model", "text": "hi"})
+    2
+    >>> turns.replace_tail(1, [{"role": "model", "text": "good day"}], expect=2)
+    2
+    >>> [turn["text"] for turn in turns]
+    ['hello', 'good day']
+    """
+
+    def __init__(
+        self,
+        repo: Repository,
+        name: str,
+        *,
+        plane: Plane = "store",
+        user: str = "",
+        branch: str | None = None,
+        secret: bytes | str | Seal | None = None,
+        actor: str = "",
+    ) -> None:
+        self.name = name
+        self._id = place_of(user, name)
+        self._user = user
+        self._tails = Records(repo, _Tail, plane=plane, branch=branch, secret=secret, actor=actor)
+        self._parts = Records(repo, _Part, plane=plane, branch=branch, secret=secret, actor=actor)
+        self._part_bytes = _PART_BYTES[plane]
+
+    def __repr__(self) -> str:
+        return f"<RecordList {self.name!r}: {len(self):,} items>"
+
+    # -- reading
+
+    def __len__(self) -> int:
+        return self._tail().length
+
+    def __iter__(self) -> Iterator[Any]:
+        """The items there are now, from the first on. What others change meanwhile is not seen.
+
+        Raises:
+            StaleRecordError: others removed items that were still to come.
+        """
+        tail = self._tail()
+        for number in range(tail.parts):
+            yield from self._part(number, tail).items
+        yield from tail.items
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """One item, or several; as of one moment.
+
+        Raises:
+            IndexError: there is no such item.
+        """
+
+        def read(tail: _Tail) -> Any:
+            if isinstance(index, slice):
+                places = range(tail.length)[index]
+                if not places:
+                    return []
+                low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
+                return self._read(tail, low, high)[:: places.step]
+            place = range(tail.length)[index]
+            return self._read(tail, place, place + 1)[0]
+
+        return self._consistently(read)
+
+    def items(self, limit: int | None = None) -> list[Any]:
+        """All items, or the newest of them, in their order."""
+        return self[:] if limit is None else self[-limit:] if limit > 0 else []
+
+    def fold(self, initial: S, step: Callable[[S, Any], S], until: int | None = None) -> S:
+        """The state that events make: `step(step(initial, first), second)` and so on.
+
+        Args:
+            until: how many events to take; by default all.
+        """
+        state = initial
+        for event in self if until is None else self[:until]:
+            state = step(state, event)
+        return state
+
+    def _tail(self) -> _Tail:
+        found: _Tail | None = self._tails.get(self._id)
+        return found or _Tail.model_construct(id=self._id, items=[])
+
+    def _part(self, number: int, tail: _Tail) -> _Part:
+        found: _Part | None = self._parts.get(f"{self._id}#{number:08d}")
+        if found is None:
+            raise StaleRecordError("list", self.name, tail.length, self._tail().length, "length")
+        return found
+
+    def _consistently(self, read: Callable[[_Tail], S]) -> S:
+        """What `read` makes of a tail, with the parts that belonged to it. Others may replace parts as they are read."""
+        while True:
+            tail = self._tail()
+            try:
+                result = read(tail)
+            except StaleRecordError:
+                if self._tail().cuts == tail.cuts:
+                    raise
+                continue
+            if tail.start == 0 or self._tail().cuts == tail.cuts:
+                return result
+
+    def _read(self, tail: _Tail, low: int, high: int) -> list[Any]:
+        """The items from `low` to before `high`, read from the last part back to the one that has the first of them."""
+        if low >= tail.start:
+            return tail.items[low - tail.start : high - tail.start]
+        found: list[list[Any]] = [tail.items[: max(high - tail.start, 0)]]
+        number = tail.parts - 1 if high >= tail.start else self._part_with(tail, high - 1)
+        while True:
+            part = self._part(number, tail)
+            found.append(part.items[max(low - part.start, 0) : max(high - part.start, 0)])
+            if part.start <= low:
+                return [item for items in reversed(found) for item in items]
+            number -= 1
+
+    def _part_with(self, tail: _Tail, place: int) -> int:
+        """The number of the sealed part that has an item."""
+        low, high = 0, tail.parts - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._part(middle, tail).start <= place:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    # -- changing
+
+    def append(self, *items: JsonValue) -> int:
+        """Add items; how many there are then.
+
+        Raises:
+            InvalidRecordError: JSON cannot hold one of them. Nothing was stored.
+        """
+        return self.extend(items)
+
+    def extend(self, items: Iterable[JsonValue]) -> int:
+        """Add items; how many there are then."""
+        new = self._checked(items)
+
+        def act() -> int:
+            tail = self._tail()
+            return self._add(tail, new) if new else tail.length
+
+        return together(self._tails, act, f"list: append to {self.name}")
+
+    def replace_tail(self, start: int, items: Iterable[JsonValue] = (), *, expect: int | None = None) -> int:
+        """Put items in the place of all from number `start` on; how many there are then. Readers see it whole or not at all.
+
+        Args:
+            expect: how many items there must be before.
+
+        Raises:
+            StaleRecordError: there are more or fewer. IndexError: there are fewer than `start`.
+            InvalidRecordError: JSON cannot hold one of them. Nothing was stored.
+        """
+        new = self._checked(items)
+
+        def act() -> int:
+            tail = self._tail()
+            if expect is not None and expect != tail.length:
+                raise StaleRecordError("list", self.name, expect, tail.length, "length")
+            return self._replace(tail, start, new)
+
+        return together(self._tails, act, f"list: replace in {self.name}")
+
+    def pop(self) -> Any:
+        """Take the last item away and return it.
+
+        Raises:
+            IndexError: the list is empty.
+        """
+
+        def act() -> Any:
+            tail = self._tail()
+            if not tail.length:
+                raise IndexError(f"pop from the empty list {self.name!r}")
+            last = self._read(tail, tail.length - 1, tail.length)[0]
+            self._replace(tail, tail.length - 1, [])
+            return last
+
+        return together(self._tails, act, f"list: pop from {self.name}")
+
+    def clear(self) -> None:
+        """Take all items away."""
+        self.replace_tail(0)
+
+    def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
+        """The items with their sizes, checked before anything is done."""
+        try:
+            checked = _Part(id="-", start=0, items=list(items)).items
+            return [(item, len(to_json(item, inf_nan_mode="constants"))) for item in checked]
+        except ValidationError as error:
+            raise InvalidRecordError("list", self.name, describe(error)) from error
+        except ValueError as error:  # half a character
+            raise InvalidRecordError("list", self.name, str(error)) from error
+
+    def _replace(self, tail: _Tail, start: int, new: list[tuple[JsonValue, int]]) -> int:
+        if not 0 <= start <= tail.length:
+            raise IndexError(f"the list {self.name!r} has {tail.length:,} items: nothing starts at {start}")
+        if start < tail.length:
+            tail.cuts += 1
+            tail.cut = start
+        if start < tail.start:
+            first = self._part_with(tail, start)
+            part = self._part(first, tail)
+            for number in range(first, tail.parts):
+                self._parts.delete(f"{self._id}#{number:08d}")
+            tail.start, tail.parts, tail.items = part.start, first, part.items
+        tail.items = tail.items[: start - tail.start]
+        tail.size = sum(len(to_json(item, inf_nan_mode="constants")) for item in tail.items)
+        return self._add(tail, new)
+
+    def _add(self, tail: _Tail, new: list[tuple[JsonValue, int]]) -> int:
+        for item, size in new:
+            if tail.size + size > self._part_bytes and tail.items:
+                part = _Part.model_construct(id=f"{self._id}#{tail.parts:08d}", start=tail.start, items=tail.items)
+                self._parts.put(part, user=self._user)
+                tail.start, tail.parts, tail.items, tail.size = tail.length, tail.parts + 1, [], 0
+            tail.items.append(item)
+            tail.size += size
+        self._tails.put(tail, user=self._user)
+        return tail.length
+
+    # -- past and present
+
+    def at(self, ref: str) -> RecordList:
+        """The list as it was at a commit, to be read.
+
+        Raises:
+            RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+            ValueError: the list lies beside all branches, where its past is not kept.
+        """
+        self._require_past()
+        past = RecordList.__new__(RecordList)
+        past.__dict__.update(self.__dict__, _tails=self._tails.at(ref), _parts=self._parts.at(ref))
+        return past
+
+    def history(self) -> Iterator[ListChange]:
+        """What happened to the list, the newest change first.
+
+        Raises:
+            ValueError: the list lies beside all branches, where its past is not kept.
+        """
+        self._require_past()
+        return (self._change(one, self.at(one.commit) if one.commit else self) for one in self._tails.history(self._id))
+
+    def watch(self, call: Callable[[ListChange], object]) -> Subscription:
+        """Call a function for each change, in this process at once, by others within a second. Close what this returns to end it."""
+        return self._tails.watch(exactly(self._id), lambda change: call(self._change(change, self)))
+
+    def _change(self, change: Change[_Tail], then: RecordList) -> ListChange:
+        empty = _Tail.model_construct(id=self._id, items=[])
+        old, new = change.old or empty, change.new or empty
+        kept = old.length
+        if new.cuts != old.cuts:  # of several cuts only the last one is known
+            kept = min(new.cut, old.length) if new.cuts == old.cuts + 1 else 0
+        added = then._read(new, kept, new.length)
+        return ListChange(kept, old.length - kept, tuple(added), change.time_ns, change.actor, change.commit)
+
+    def _require_past(self) -> None:
+        if self._tails.schema.plane == "store":
+            raise ValueError(
+                f"the list {self.name!r} lies beside all branches and keeps no past: make it with plane='branch'"
+            )
+
+
+def place_of(user: str, *names: str) -> str:
+    """An id that stands for a name of a user. No two of them are the same, whatever characters they have.
+
+    >>> place_of("ada", "notes"), place_of("", "ada/notes")
+    ('ada/notes', '/ada%2Fnotes')
+    """
+    return "/".join(name.replace("%", "%25").replace("/", "%2F").replace("#", "%23") for name in (user, *names))

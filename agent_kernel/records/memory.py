@@ -1,0 +1,263 @@
+"""What an agent remembers: a conversation that fits into a model's context, and values in tiers.
+
+Nothing is forgotten to make room. A conversation is a list, and a window on it says where its newest part begins and what a summary
+says of the rest. A value that is little used is put away, and comes back when it is asked for.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from pydantic import ConfigDict, JsonValue
+
+from agent_kernel.errors import InvalidRecordError, StaleRecordError
+from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.schema import Record
+
+if TYPE_CHECKING:
+    from agent_kernel.records.state import State
+
+__all__ = ["Memory", "Tier", "Tiers"]
+
+logger = logging.getLogger(__name__)
+
+Message: TypeAlias = dict[str, Any]
+Tier: TypeAlias = Literal["hot", "warm", "cold"]
+
+_CHARS_A_TOKEN: Final = 4  # of English text, by the tokenizers of most models
+
+
+class _Window(Record):
+    collection = "memory"
+    keeps_past = False
+    first: int = 0  # messages before it are not sent
+    summary: str = ""  # of those
+
+
+class Memory:
+    """A conversation, of which `messages()` has no more than so many tokens.
+
+    Args:
+        max_tokens: how many tokens the messages may have together, the summary included.
+        count_tokens: how many tokens a text has; by default a quarter of its characters.
+        summarise: is called with the summary so far and the messages that no longer fit, and returns the new summary. Without it
+            the oldest messages are just not sent any more. What it raises goes to the log: then the oldest are not sent either.
+
+    >>> import agent_kernel as ak
+    >>> memory = ak.open("memory:").state("ada").memory(10, count_tokens=lambda text: len(text.split()))
+    >>> for number in range(5):
+    ...     memory.add("user", f"this is message number {number}")
+    >>> [message["content"] for message in memory.messages()]
+    ['this is message number 3', 'this is message number 4']
+    >>> len(memory)
+    5
+    """
+
+    def __init__(
+        self,
+        state: State,
+        max_tokens: int,
+        *,
+        name: str = "memory",
+        count_tokens: Callable[[str], int] | None = None,
+        summarise: Callable[[str, list[Message]], str] | None = None,
+    ) -> None:
+        self.max_tokens = max_tokens
+        self.all = state.events(name)
+        self._id = f"{state.place}{name}"
+        self._windows = Records(state.repo, _Window, secret=state.seal, **state.where)
+        self._count: Callable[[str], int] = count_tokens or (lambda text: -(-len(text) // _CHARS_A_TOKEN))
+        self._summarise = summarise
+
+    def __len__(self) -> int:
+        """How many messages there are, sent or not."""
+        return len(self.all)
+
+    def add(self, role: str, content: str, **more: JsonValue) -> None:
+        """Add a message.
+
+        Raises:
+            InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. Nothing was stored.
+        """
+        tokens = self._count(content)
+        if tokens > self.max_tokens:
+            reason = f"a message has {tokens:,} tokens, and the memory {self.max_tokens:,}"
+            raise InvalidRecordError("memory", self._id, reason)
+
+        def act() -> None:
+            self.all.append({"role": role, "content": content, **more})
+            if self._summarise is None:
+                window = self._window()
+                first = self._first_that_fits(window, self.max_tokens)
+                if first != window.first:
+                    self._windows.put(window.model_copy(update={"first": first}))
+
+        together(self._windows, act, f"memory: {role}")
+        if self._summarise is not None:
+            self._shorten(self._summarise)
+
+    def messages(self) -> list[Message]:
+        """What a model is sent: the summary, if there is one, and the newest messages."""
+        window = self._window()
+        first = self._first_that_fits(window, self.max_tokens)
+        summary = [{"role": "system", "content": window.summary}] if window.summary else []
+        return summary + self.all[first:]
+
+    def tokens(self) -> int:
+        """How many tokens `messages()` has."""
+        return sum(self._count(one["content"]) for one in self.messages())
+
+    def clear(self) -> None:
+        """Forget the conversation."""
+
+        def act() -> None:
+            self.all.clear()
+            self._windows.delete(self._id)
+
+        together(self._windows, act, "memory: clear")
+
+    def _window(self) -> _Window:
+        found: _Window | None = self._windows.get(self._id)
+        return found or _Window(id=self._id)
+
+    def _first_that_fits(self, window: _Window, tokens: int) -> int:
+        """Where the newest messages begin that have no more than so many tokens together with the summary."""
+        messages = self.all[window.first :]
+        left = tokens - self._count(window.summary) if window.summary else tokens
+        first = window.first + len(messages)
+        for message in reversed(messages):
+            left -= self._count(message["content"])
+            if left < 0:
+                break
+            first -= 1
+        return first
+
+    def _shorten(self, summarise: Callable[[str, list[Message]], str]) -> None:
+        """Let a summary stand for the oldest messages, until the others take half of the room: so it is rarely made."""
+        version, window = self._windows.version(self._id), self._window()
+        if self._first_that_fits(window, self.max_tokens) == window.first:
+            return
+        first = self._first_that_fits(window.model_copy(update={"summary": ""}), self.max_tokens // 2)
+        try:
+            summary = str(summarise(window.summary, self.all[window.first : first]))
+        except Exception:  # of the function, which is not ours
+            logger.exception("a conversation could not be summarised")
+            return
+        while summary and self._count(summary) > self.max_tokens // 2:
+            summary = summary[: len(summary) * 3 // 4]
+        try:
+            self._windows.put(window.model_copy(update={"first": first, "summary": summary}), expect=version)
+        except StaleRecordError:
+            logger.debug("somebody else summarised a conversation meanwhile")
+
+
+class _Kept(Record):
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    collection = "tier"
+    keeps_past = False
+    value: JsonValue
+    tier: str = "warm"
+    used_ns: int = 0
+
+
+class Tiers:
+    """Values in three tiers: hot in this process, warm in the store, cold put away there.
+
+    The least used values go one tier down where there are too many in one; a cold value comes up when it is asked for.
+
+    >>> import agent_kernel as ak
+    >>> tiers = ak.open("memory:").state("ada").tiers(hot=1, warm=2)
+    >>> for name in "abc":
+    ...     tiers.put(name, name.upper())
+    >>> {name: tiers.tier(name) for name in "abc"}
+    {'a': 'cold', 'b': 'warm', 'c': 'hot'}
+    >>> tiers.get("a"), tiers.tier("a")
+    ('A', 'hot')
+    """
+
+    def __init__(self, state: State, *, hot: int = 16, warm: int = 256) -> None:
+        self._place = state.place
+        self._records = Records(state.repo, _Kept, secret=state.seal, **state.where)
+        self._most_hot = hot
+        self._most_warm = warm
+        self._hot: OrderedDict[str, tuple[int, Any]] = OrderedDict()  # with versions: others change the store too
+        self._lock = threading.Lock()
+
+    def put(self, key: str, value: JsonValue) -> None:
+        """Store a value. It is hot."""
+
+        def act() -> int:
+            self._records.put(
+                _Kept.model_construct(id=self._place + key, value=value, tier="warm", used_ns=time.time_ns())
+            )
+            self._put_away()
+            return self._records.version(self._place + key)
+
+        self._heat(key, together(self._records, act, f"tiers: put {key}"), value)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, from whatever tier; `default` where there is none."""
+        id = self._place + key
+        version = self._records.version(id)
+        with self._lock:
+            known = self._hot.get(key)
+        if known is not None and known[0] == version:
+            value = known[1]
+        else:
+            found: _Kept | None = self._records.get(id)
+            if found is None:
+                return default
+            value = found.value
+            if found.tier == "cold":
+                self.put(key, value)
+                return value
+        self._heat(key, version, value)
+        return copy.deepcopy(value)
+
+    def tier(self, key: str) -> Tier | None:
+        """Where a value lies; None: nowhere."""
+        found: _Kept | None = self._records.get(self._place + key)
+        if found is None:
+            return None
+        with self._lock:
+            is_hot = self._hot.get(key, (0, None))[0] == self._records.version(self._place + key)
+        return "hot" if is_hot else "cold" if found.tier == "cold" else "warm"
+
+    def delete(self, key: str) -> bool:
+        """Delete a value; whether it was there."""
+        with self._lock:
+            self._hot.pop(key, None)
+        return self._records.delete(self._place + key)
+
+    def context(self, *, cold: str = "") -> dict[str, Any]:
+        """The values of all tiers together, the most used first.
+
+        Args:
+            cold: a pattern of the cold keys that belong to it; by default none.
+        """
+        start = len(self._place)
+        found = {one.id[start:]: one for one in self._records.find(exactly(self._place) + "*")}
+        cold_ids = set(self._records.ids(exactly(self._place) + cold)) if cold else set[str]()
+        with self._lock:
+            hot = [key for key in reversed(self._hot) if key in found]
+        rest = sorted(found.keys() - set(hot), key=lambda key: -found[key].used_ns)
+        keys = [key for key in (*hot, *rest) if found[key].tier == "warm" or found[key].id in cold_ids]
+        return {key: found[key].value for key in keys}
+
+    def _heat(self, key: str, version: int, value: Any) -> None:
+        with self._lock:
+            self._hot[key] = version, copy.deepcopy(value)
+            self._hot.move_to_end(key)
+            while len(self._hot) > self._most_hot:
+                self._hot.popitem(last=False)
+
+    def _put_away(self) -> None:
+        warm = self._records.find(exactly(self._place) + "*", where={"tier": "warm"}, order="used_ns")
+        for one in warm[: max(len(warm) - self._most_warm, 0)]:
+            self._records.update(one.id, tier="cold")

@@ -1,0 +1,719 @@
+"""The state of an agent: values by key, for a user and a session.
+
+Each key is a record. So two writers of different keys never meet, each key has its own history and time to live, and a secret is
+encrypted alone. What is saved as a whole (a round, a checkpoint) is one record with all values.
+
+All rules (who may read and write, what a value must be, how it may change) are looked at inside the change that stores it. A value
+that breaks one raises, and nothing was stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import fnmatch
+import functools
+import hashlib
+import inspect
+import json
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+from pydantic import ConfigDict, JsonValue
+from pydantic_core import from_json, to_json
+
+from agent_kernel.errors import InvalidRecordError, RecordAccessError, SealedRecordError, TransitionError
+from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
+from agent_kernel.records.lists import RecordList, place_of
+from agent_kernel.records.schema import Plane, Record
+
+if TYPE_CHECKING:
+    from agent_kernel.records.memory import Memory, Tiers
+    from agent_kernel.records.sealing import Seal
+    from agent_kernel.repository import Repository
+
+__all__ = ["Rules", "Scope", "State"]
+
+T = TypeVar("T")
+Scope: TypeAlias = Literal["conversation", "task", "user"]
+Patterns: TypeAlias = Sequence[str]
+Allow: TypeAlias = Mapping[str, Patterns]  # "read" and "write"; what is not there may be done with all keys
+
+_SCOPES: Final[dict[Scope, str]] = {"conversation": "s", "task": "t", "user": "u"}
+_DAY_NS: Final = 86_400 * 10**9
+_FORMAT: Final = 1  # of a backup
+
+
+class _Entry(Record):
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    collection = "state"
+    value: JsonValue
+
+
+class _Saved(Record):
+    """All values at one time."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    collection = "state saved"
+    values: dict[str, JsonValue]
+    label: str = ""
+    parent: int = 0  # of a checkpoint: the one before it
+
+
+class _Counts(Record):
+    collection = "state counts"
+    keeps_past = False
+    round: int | None = None  # the largest
+    checkpoint: int = 0  # the largest
+    at: int = 0  # the checkpoint that the state comes from
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for the keys of a state. Patterns are those of file names (`user.*`)."""
+
+    validators: Mapping[str, Callable[[Any], object]] = field(default_factory=dict[str, Callable[[Any], object]])
+    sanitisers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict[str, Callable[[Any], Any]])
+    transitions: Mapping[str, Mapping[Any, Sequence[Any]]] = field(
+        default_factory=dict[str, Mapping[Any, Sequence[Any]]]
+    )
+    allow: tuple[Allow, ...] = ()
+    secret_keys: Patterns = ("*",)
+
+    def require(self, verb: str, key: str) -> None:
+        """Raise RecordAccessError unless this may be done with the key."""
+        if not self.allows(verb, key):
+            raise RecordAccessError("state", key, verb)
+
+    def allows(self, verb: str, key: str) -> bool:
+        return all(_fits(key, allow.get(verb, ("*",))) for allow in self.allow)
+
+    def clean(self, key: str, value: Any) -> Any:
+        """The value, sanitised and validated.
+
+        Raises:
+            InvalidRecordError: a validator refuses it, or a sanitiser cannot make sense of it.
+        """
+        try:
+            for pattern, sanitise in self.sanitisers.items():
+                if _fits(key, [pattern]):
+                    value = sanitise(value)
+            for pattern, validate in self.validators.items():
+                if _fits(key, [pattern]) and validate(value) is False:
+                    name = getattr(validate, "__name__", type(validate).__name__)
+                    raise InvalidRecordError("state", key, f"{name} refuses it")
+        except (AttributeError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidRecordError):
+                raise
+            raise InvalidRecordError("state", key, str(error) or type(error).__name__) from error
+        return value
+
+    def check_transition(self, key: str, old: Any, new: Any) -> None:
+        """Raise TransitionError if the value may not follow the old one."""
+        for pattern, table in self.transitions.items():
+            if _fits(key, [pattern]) and old != new and old in table and new not in table[old]:
+                raise TransitionError("state", key, str(old), str(new), tuple(map(str, table[old])))
+
+
+class State:
+    """Values by key, of what JSON can hold. Safe from several threads, coroutines and processes.
+
+    >>> import agent_kernel as ak
+    >>> state = ak.open("memory:").state("ada")
+    >>> state.set("city", "London")
+    >>> state.update("profile", {"age": 36})
+    {'age': 36}
+    >>> state.save()
+    1
+    >>> state.get("city"), state.get("country", "unknown"), state.load()
+    ('London', 'unknown', {'city': 'London', 'profile': {'age': 36}})
+    """
+
+    def __init__(
+        self,
+        repo: Repository,
+        user: str,
+        session: str = "default",
+        *,
+        plane: Plane = "branch",
+        branch: str | None = None,
+        rules: Rules | None = None,
+        secret: bytes | str | Seal | None = None,
+        cache_s: float = 0.0,
+        ttl_s: float | None = None,
+        alert_bytes: int | None = None,
+        on_alert: Callable[[int], object] | None = None,
+        actor: str = "",
+        scope: tuple[Scope, str] = ("conversation", ""),
+    ) -> None:
+        from agent_kernel.records.sealing import Seal
+
+        self.repo = repo
+        self.user = user
+        self.session = session
+        self.rules = rules or Rules()
+        self._scope = scope
+        kind, name = scope
+        parts = {"conversation": (session,), "task": (session, name), "user": ()}[kind]
+        self.place = place_of(user, _SCOPES[kind], *parts) + "/"
+        self._options: dict[str, Any] = {
+            "plane": plane,
+            "branch": branch,
+            "rules": self.rules,
+            "secret": Seal(secret) if isinstance(secret, bytes | str) else secret,
+            "cache_s": cache_s,
+            "ttl_s": ttl_s,
+            "alert_bytes": alert_bytes,
+            "on_alert": on_alert,
+            "actor": actor,
+        }
+        self.where: dict[str, Any] = {"plane": plane, "branch": branch, "actor": actor}  # its records lie
+        self.seal: Seal | None = self._options["secret"]
+        self._entries = Records(repo, _Entry, secret=self.seal, **self.where)
+        self._open_entries = Records(repo, _Entry, **self.where)
+        self._saved = Records(repo, _Saved, secret=self.seal, **self.where)
+        self._counts = Records(repo, _Counts, **self.where)
+        self._cache_s = cache_s
+        self._cached: dict[str, tuple[float, Any]] = {}
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        kind, name = self._scope
+        what = {"conversation": f"session {self.session!r}", "task": f"task {name!r}", "user": "all sessions"}[kind]
+        return f"<State of {self.user!r}, {what}>"
+
+    def scope(self, scope: Scope, name: str = "") -> State:
+        """The state of another scope with the same rules: `user` (of all sessions), `conversation` (this session), `task` (by name)."""
+        if scope not in _SCOPES:
+            raise ValueError(f"a scope is {', '.join(_SCOPES)}, not {scope!r}")
+        return State(self.repo, self.user, self.session, scope=(scope, name), **self._options)
+
+    def restricted(self, *, read: Patterns = ("*",), write: Patterns = ("*",)) -> State:
+        """The same state for somebody who may do less."""
+        rules = replace(self.rules, allow=(*self.rules.allow, {"read": read, "write": write}))
+        options: dict[str, Any] = {**self._options, "rules": rules}
+        return State(self.repo, self.user, self.session, scope=self._scope, **options)
+
+    # -- reading
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, a copy of its own; `default` where there is none.
+
+        Raises:
+            RecordAccessError: the key may not be read. SealedRecordError: it is encrypted with another key.
+        """
+        self.rules.require("read", key)
+        if self._cache_s and not is_in_transaction():
+            return self._get_cached(key, default)
+        found: _Entry | None = self._entries.get(self.place + key)
+        return default if found is None else found.value
+
+    def _get_cached(self, key: str, default: Any) -> Any:
+        now = time.monotonic()
+        with self._lock:
+            until, value = self._cached.get(key, (0.0, None))
+        if until <= now:
+            found: _Entry | None = self._entries.get(self.place + key)
+            value = _ABSENT if found is None else found.value
+            with self._lock:
+                self._cached[key] = (now + self._cache_s, value)
+        return default if value is _ABSENT else copy.deepcopy(value)
+
+    def invalidate(self, key: str | None = None) -> None:
+        """Read a key, or all, from the store the next time, though it was read less than `cache_s` seconds ago."""
+        with self._lock:
+            if key is None:
+                self._cached.clear()
+            else:
+                self._cached.pop(key, None)
+
+    def has(self, key: str) -> bool:
+        """Whether there is a value, also None."""
+        self.rules.require("read", key)
+        return self.place + key in self._entries
+
+    def get_all(self) -> dict[str, Any]:
+        """All values that may be read."""
+        start = len(self.place)
+        found = self._entries.find(exactly(self.place) + "*", where=lambda one: self._may_read(one.id))
+        return {one.id[start:]: one.value for one in found}
+
+    def _may_read(self, id: str) -> bool:
+        return self.rules.allows("read", id[len(self.place) :])
+
+    def keys(self, pattern: str = "*") -> list[str]:
+        """The keys that fit a pattern and may be read."""
+        return [key for key in self._keys(pattern) if self.rules.allows("read", key)]
+
+    def _keys(self, pattern: str = "*") -> list[str]:
+        return [id[len(self.place) :] for id in self._entries.ids(exactly(self.place) + pattern)]
+
+    def version(self, key: str) -> int:
+        """How often a value was changed; 0: it is not there. `expect` takes this number."""
+        return self._entries.version(self.place + key)
+
+    def size_bytes(self) -> int:
+        """How large all values are, as JSON."""
+        found = self._entries.find(exactly(self.place) + "*")
+        return sum(len(one.id) - len(self.place) + len(_json(one.value)) for one in found)
+
+    def as_text(self, pattern: str = "*", *, max_chars: int = 4_000) -> str:
+        """The values as lines for the context of a model. Of encrypted ones the key is named alone."""
+        lines: list[str] = []
+        for key in self.keys(pattern):
+            is_secret = self.seal is not None and _fits(key, self.rules.secret_keys)
+            lines.append(f"{key}: {'(secret)' if is_secret else _json(self.get(key)).decode()}")
+        text = "\n".join(lines)
+        return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+    # -- changing
+
+    def set(self, key: str, value: Any, *, expect: int | None = None, ttl_s: float | None = None) -> None:
+        """Store a value.
+
+        Args:
+            expect: the version that must be there (0: none).
+            ttl_s: seconds after which it is gone; by default as the state says.
+
+        Raises:
+            InvalidRecordError: JSON cannot hold it, or a validator refuses it. TransitionError: it may not follow the present one.
+            StaleRecordError: another version is there. RecordAccessError: the key may not be written. Nothing was stored.
+        """
+        self._change(f"set {key}", lambda: self._put(key, value, expect=expect, ttl_s=ttl_s))
+
+    def set_many(self, values: Mapping[str, Any]) -> None:
+        """Store several values together, or none of them. It raises what `set` raises."""
+
+        def act() -> None:
+            for key, value in values.items():
+                self._put(key, value)
+
+        self._change(f"set {len(values)} keys", act)
+
+    def init(self, values: Mapping[str, Any]) -> list[str]:
+        """Set the keys that have no value yet, and return them. So it may be called each time that an agent starts."""
+
+        def act() -> list[str]:
+            absent = [key for key in values if self.place + key not in self._entries]
+            for key in absent:
+                self._put(key, values[key])
+            return absent
+
+        return self._change("init", act)
+
+    def update(self, key: str, change: Mapping[str, Any] | Callable[[Any], Any]) -> Any:
+        """Merge a mapping into the one that is there (or begin one), or set what a function makes of the value; the new value.
+
+        The function is called again where somebody else changed the value meanwhile.
+        """
+
+        def act() -> Any:
+            self.rules.require("read", key)
+            found: _Entry | None = self._entries.get(self.place + key)
+            before = None if found is None else found.value
+            if callable(change):
+                after = change(before)
+            elif before is None or isinstance(before, dict):
+                after = {**(before or {}), **change}
+            else:
+                raise InvalidRecordError("state", key, f"a {type(before).__name__} takes no keys")
+            return self._put(key, after)
+
+        return copy.deepcopy(self._change(f"update {key}", act))
+
+    def count(self, key: str, by: int = 1) -> int:
+        """Add to a counter, which begins at 0; what it is then. No two callers get the same number."""
+        return cast(int, self.update(key, lambda before: (before or 0) + by))
+
+    def delete(self, key: str) -> bool:
+        """Delete a value; whether it was there."""
+        self.rules.require("write", key)
+        return self._change(f"delete {key}", lambda: self._entries.delete(self.place + key))
+
+    def clear(self) -> None:
+        """Delete all values, or none where one of them may not be written."""
+        self._change("clear", lambda: self._replace({}))
+
+    def _put(self, key: str, value: Any, *, expect: int | None = None, ttl_s: float | None = None) -> Any:
+        self.rules.require("write", key)
+        value = self.rules.clean(key, value)
+        id = self.place + key
+        if self.rules.transitions:
+            before: _Entry | None = self._entries.get(id)
+            if before is not None:
+                self.rules.check_transition(key, before.value, value)
+        return self._store(key, value, expect=expect, ttl_s=ttl_s)
+
+    def _store(self, key: str, value: Any, *, expect: int | None = None, ttl_s: float | None = None) -> Any:
+        entries = self._entries if _fits(key, self.rules.secret_keys) else self._open_entries
+        entry = _Entry.model_construct(id=self.place + key, value=value)
+        ttl_s = self._options["ttl_s"] if ttl_s is None else ttl_s
+        return entries.put(entry, expect=expect, ttl_s=ttl_s, user=self.user).value
+
+    def _replace(self, values: Mapping[str, Any]) -> None:
+        """Have these values and no others."""
+        for key in self._keys():
+            if key not in values:
+                self.rules.require("write", key)
+                self._entries.delete(self.place + key)
+        for key, value in values.items():
+            found: _Entry | None = self._entries.get(self.place + key)
+            if found is None or found.value != value:
+                self.rules.require("write", key)
+                self._store(key, value)
+
+    def _change(self, what: str, act: Callable[[], T]) -> T:
+        try:
+            result = together(self._entries, act, f"state of {self.user}: {what}")
+        finally:
+            self.invalidate()
+        self._watch_size()
+        return result
+
+    def _watch_size(self) -> None:
+        limit, tell = self._options["alert_bytes"], self._options["on_alert"]
+        if limit is None:
+            return
+        size = self.size_bytes()
+        was_over, self._is_over = self._is_over, size >= limit
+        if self._is_over and not was_over:
+            if tell is not None:
+                tell(size)
+            else:
+                warnings.warn(f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=4)
+
+    # -- rounds
+
+    def save(self, state: object = None, round: int | None = None, *, merge: bool = False) -> int:
+        """Save all values as a round, and return its number: one more than the largest, or 1.
+
+        Args:
+            state: what is saved; by default the values that are there. A mapping, or an object that has `state_dict()`.
+            round: the number; a round that has it is overwritten.
+            merge: only add to the round that has the number, or without a number to the newest one.
+
+        Raises:
+            InvalidRecordError: JSON cannot hold it. Nothing was stored.
+        """
+        if round is not None and (isinstance(round, bool) or round < 0):
+            raise ValueError(f"the number of a round is 0 or more, not {round!r}")
+
+        def act() -> int:
+            values = self._values_of(state)
+            for key in values:
+                self.rules.require("write", key)
+            number = (self._largest_round() or 0) + 1 if round is None else round
+            if merge:
+                values = (self.load(round) or {}) | values
+            self._keep("round", number, values)
+            counts = self._counts_now()
+            counts.round = number if counts.round is None else max(number, counts.round)
+            self._counts.put(counts, user=self.user)
+            return number
+
+        return together(self._saved, act, f"state of {self.user}: save a round")
+
+    def load(self, round: int | None = None) -> dict[str, Any] | None:
+        """The values of a round, by default of the newest one, as a copy of their own; None where there is none."""
+        number = self._largest_round() if round is None else round
+        found = None if number is None else self._saved_as("round", number)
+        return None if found is None else self._readable(found.values)
+
+    def load_into(self, agent: Any, round: int | None = None) -> bool:
+        """Hand a round to an agent's `load_state_dict()`; whether there was one."""
+        values = self.load(round)
+        if values is not None:
+            agent.load_state_dict(values)
+        return values is not None
+
+    def rounds(self) -> list[int]:
+        """The numbers of the saved rounds."""
+        return self._numbers("round")
+
+    def _values_of(self, state: object) -> dict[str, Any]:
+        if state is None:
+            self._require_all_readable()
+            return self.get_all()
+        given: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
+        if not isinstance(given, Mapping):
+            raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(given).__name__}")
+        return {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", given).items()}
+
+    def _readable(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if self.rules.allows("read", key)}
+
+    def _largest_round(self) -> int | None:
+        number = self._counts_now().round
+        if number is not None and self._saved_as("round", number) is None:  # it was cleaned up
+            return max(self._numbers("round"), default=None)
+        return number
+
+    def _counts_now(self) -> _Counts:
+        found: _Counts | None = self._counts.get(self.place)
+        return found or _Counts(id=self.place)
+
+    def _keep(self, kind: str, number: int, values: dict[str, Any], label: str = "", parent: int = 0) -> None:
+        id = f"{self.place}{kind}/{number:012d}"
+        self._saved.put(
+            _Saved.model_construct(id=id, values=values, label=label, parent=parent),
+            user=self.user,
+        )
+
+    def _saved_as(self, kind: str, number: int) -> _Saved | None:
+        found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
+        return found
+
+    def _numbers(self, kind: str) -> list[int]:
+        return [int(id.rpartition("/")[2]) for id in self._saved.ids(exactly(f"{self.place}{kind}/") + "*")]
+
+    # -- checkpoints
+
+    def checkpoint(self, label: str = "") -> int:
+        """Remember all values, to go back to; the number of the checkpoint."""
+
+        def act() -> int:
+            self._require_all_readable()
+            counts = self._counts_now()
+            number = counts.checkpoint + 1
+            self._keep("checkpoint", number, self.get_all(), label, counts.at)
+            self._counts.put(counts.model_copy(update={"checkpoint": number, "at": number}), user=self.user)
+            return number
+
+        return together(self._saved, act, f"state of {self.user}: checkpoint")
+
+    def rollback(self, steps: int = 1) -> int:
+        """Go back so many checkpoints; the number of the one that the values come from then.
+
+        One step goes to the newest checkpoint that differs from what is there. What came after it stays stored, and can be had by
+        its number.
+
+        Raises:
+            IndexError: there are not so many checkpoints.
+        """
+        if steps < 1:
+            raise ValueError(f"steps is 1 or more, not {steps}")
+
+        def act() -> int:
+            self._require_all_readable()
+            counts, left = self._counts_now(), steps
+            number, found = counts.at, self._saved_as("checkpoint", counts.at)
+            if found is not None and found.values == self.get_all():
+                left += 1
+            while found is not None and left > 1:
+                number, left = found.parent, left - 1
+                found = self._saved_as("checkpoint", number)
+            if found is None:
+                raise IndexError(f"there is no checkpoint {steps} step{'s' if steps > 1 else ''} back")
+            self._replace(found.values)
+            self._counts.put(counts.model_copy(update={"at": number}), user=self.user)
+            return number
+
+        return self._change(f"rollback by {steps}", act)
+
+    def checkpoints(self) -> dict[int, str]:
+        """The labels of the checkpoints by their numbers."""
+        found = ((number, self._saved_as("checkpoint", number)) for number in self._numbers("checkpoint"))
+        return {number: saved.label for number, saved in found if saved is not None}
+
+    def values_at(self, checkpoint: int) -> dict[str, Any] | None:
+        """The values of a checkpoint; None where there is none."""
+        found = self._saved_as("checkpoint", checkpoint)
+        return None if found is None else self._readable(found.values)
+
+    def _require_all_readable(self) -> None:
+        for key in self._keys():
+            self.rules.require("read", key)
+
+    # -- out of the store, and back
+
+    def export_state(self) -> dict[str, Any]:
+        """All values, with whose they are, how many and how large."""
+        values = self.get_all()
+        return {
+            "user": self.user,
+            "session": self.session,
+            "scope": self._scope[0],
+            "values": values,
+            "keys": len(values),
+            "bytes": self.size_bytes(),
+            "rounds": self.rounds(),
+        }
+
+    def backup(self) -> str:
+        """All values as a text that `restore` takes, with a checksum; encrypted, where the state has a secret."""
+        self._require_all_readable()
+        values = _json(self.get_all())
+        if self.seal is None:
+            content = values.decode()
+        else:
+            content = base64.b64encode(self.seal.close(values, "state backup")).decode()
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        return json.dumps({"format": _FORMAT, "is_sealed": self.seal is not None, "sha256": digest, "content": content})
+
+    def restore(self, backup: str) -> None:
+        """Have the values of a backup, and no others.
+
+        Raises:
+            InvalidRecordError: it is damaged, or a validator refuses one of its values. Nothing was changed.
+            SealedRecordError: it is encrypted with another key.
+        """
+        values = self._unpacked(backup)
+        cleaned = {key: self.rules.clean(key, value) for key, value in values.items()}
+
+        def act() -> None:
+            self._require_all_readable()
+            self._replace(cleaned)
+
+        self._change("restore a backup", act)
+
+    def _unpacked(self, backup: str) -> dict[str, Any]:
+        def refuse(reason: str) -> InvalidRecordError:
+            return InvalidRecordError("state backup", self.session, reason)
+
+        try:
+            read = msgspec.json.decode(backup, type=_Backup)
+        except msgspec.DecodeError as error:
+            raise refuse(str(error)) from error
+        if read.format > _FORMAT:
+            raise refuse(f"it has format {read.format}, and this program knows {_FORMAT}")
+        if hashlib.sha256(read.content.encode()).hexdigest() != read.sha256:
+            raise refuse("its checksum is wrong: it is damaged, or somebody changed it")
+        found: object = from_json(self._opened(read.content) if read.is_sealed else read.content)
+        if not isinstance(found, dict):
+            raise refuse("it holds no values")
+        return cast("dict[str, Any]", found)
+
+    def _opened(self, content: str) -> bytes:
+        if self.seal is None:
+            raise SealedRecordError("state backup", self.session, has_key=False)
+        opened = self.seal.open(base64.b64decode(content), "state backup")
+        if opened is None:
+            raise SealedRecordError("state backup", self.session)
+        return opened
+
+    def cleanup(self, days: float) -> int:
+        """Delete the values, rounds and checkpoints that did not change for so many days; how many."""
+        before = time.time_ns() - int(days * _DAY_NS)
+        pattern = exactly(self.place) + "*"
+
+        def act() -> int:
+            count = 0
+            records: tuple[Records[Any], ...] = (self._entries, self._saved)
+            for one in records:
+                for id in one.ids(pattern, unchanged_since_ns=before):
+                    self.rules.require("write", id[len(self.place) :])
+                    count += one.delete(id)
+            return count
+
+        return self._change(f"clean up what is older than {days:g} days", act)
+
+    # -- past and present
+
+    def at(self, ref: str | float) -> State:
+        """The state as it was at a commit, or (on the plane `store`) at a time in seconds since 1970. It is only read."""
+        options: dict[str, Any] = {**self._options, "cache_s": 0.0}
+        past = State(self.repo, self.user, self.session, scope=self._scope, **options)
+        past._entries, past._open_entries = self._entries.at(ref), self._open_entries.at(ref)
+        past._saved, past._counts = self._saved.at(ref), self._counts.at(ref)
+        return past
+
+    def history(self, key: str) -> Iterator[Change[Any]]:
+        """What a value was, the newest change first."""
+        self.rules.require("read", key)
+        return map(self._value_change, self._entries.history(self.place + key))
+
+    def watch(self, pattern: str, call: Callable[[Change[Any]], object]) -> Subscription:
+        """Call a function for each change of a key that fits, here at once, of other processes within a second."""
+
+        def tell(change: Change[_Entry]) -> None:
+            if self._may_read(change.id):
+                call(self._value_change(change))
+
+        return self._entries.watch(exactly(self.place) + pattern, tell)
+
+    def _value_change(self, change: Change[_Entry]) -> Change[Any]:
+        old, new = (None if one is None else one.value for one in (change.old, change.new))
+        key = change.id[len(self.place) :]
+        return Change(key, old, new, change.version, change.time_ns, change.actor, change.commit)
+
+    # -- what is built on it
+
+    def bind(self, function: Callable[..., T]) -> Callable[..., T]:
+        """The function without its parameter `agent_state`, which is this state each time: to be a tool of a model.
+
+        Raises:
+            TypeError: it has no such parameter.
+        """
+        signature = inspect.signature(function)
+        if "agent_state" not in signature.parameters:
+            raise TypeError(f"{function.__name__} has no parameter agent_state")
+        shown = signature.replace(
+            parameters=[one for name, one in signature.parameters.items() if name != "agent_state"]
+        )
+
+        def call(*args: Any, **more: Any) -> Any:
+            given = shown.bind(*args, **more)  # a model may not hand in another state
+            bound = signature.bind_partial(agent_state=self)
+            bound.arguments.update(given.arguments)
+            return function(*bound.args, **bound.kwargs)
+
+        async def call_async(*args: Any, **more: Any) -> Any:
+            return await call(*args, **more)
+
+        wrapper: Any = functools.wraps(function)(call_async if inspect.iscoroutinefunction(function) else call)
+        wrapper.__signature__ = shown
+        wrapper.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != "agent_state"}
+        return wrapper  # type: ignore[no-any-return]  # what `wraps` returns has no type
+
+    def events(self, name: str = "events") -> RecordList:
+        """A list of this state's: its events, to be folded into a state, or the turns of its conversation."""
+        return RecordList(
+            self.repo,
+            self.place + name,
+            user=self.user,
+            secret=self.seal,
+            **self.where,
+        )
+
+    def memory(
+        self,
+        max_tokens: int,
+        *,
+        name: str = "memory",
+        count_tokens: Callable[[str], int] | None = None,
+        summarise: Callable[[str, list[dict[str, Any]]], str] | None = None,
+    ) -> Memory:
+        """The conversation, of which a model is sent no more than so many tokens. See `Memory`."""
+        from agent_kernel.records.memory import Memory
+
+        return Memory(self, max_tokens, name=name, count_tokens=count_tokens, summarise=summarise)
+
+    def tiers(self, *, hot: int = 16, warm: int = 256) -> Tiers:
+        """Values of which the most used are at hand and the least used lie in the cold. See `Tiers`."""
+        from agent_kernel.records.memory import Tiers
+
+        return Tiers(self, hot=hot, warm=warm)
+
+
+class _Backup(msgspec.Struct):
+    format: int
+    is_sealed: bool
+    sha256: str
+    content: str
+
+
+_ABSENT: Final = object()
+
+
+def _fits(key: str, patterns: Patterns) -> bool:
+    return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _json(value: Any) -> bytes:
+    return to_json(value, inf_nan_mode="constants")
