@@ -303,6 +303,10 @@ class Tracking:
                 found[id(group)] = group
         return found.values()
 
+    def may_be_held(self, reach: Reach) -> bool:
+        """Whether `find_sharing` has to be asked: of most of what is new nobody holds anything."""
+        return bool(reach.memory or self._wide) or not self._owners.keys().isdisjoint(reach.ids)
+
     def may_share(self, group: Group, fresh: Reach) -> bool:
         """Whether another group may hold an object or memory in common with what a group has come to reach."""
         if any(other is not group for other in self.find_sharing(fresh)):
