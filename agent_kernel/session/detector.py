@@ -356,7 +356,8 @@ class Watching:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         self._adopt_reruns(moved)
-        done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
+        # First the names as the namespace has them: what is remembered holds no second copy of each.
+        done = {*rebound.new, *rebound.rebound, *filter(self._is_saved, touched.names)}
         staging.leave_out(rebound.removed)
         follow = staging.add(sorted(done), moved, touched.grouped)
         done -= staging.left_alone
@@ -476,8 +477,9 @@ class Watching:
         left = self._credit_s
         self._dearest_s = 0.0
         for group in self._order_checks():
-            cost = max(group.cost_s, LEAST_COST_S)
-            self._dearest_s = max(self._dearest_s, cost)
+            cost = group.cost_s if group.cost_s > LEAST_COST_S else LEAST_COST_S
+            if cost > self._dearest_s:
+                self._dearest_s = cost
             if cost > left:
                 # It waits until enough was saved; younger ones may use half of what each cell adds.
                 left = min(left, earned / 2)

@@ -54,7 +54,7 @@ class Unloaded(msgspec.Struct, frozen=True):
     told: dict[str, Unsaved]
 
 
-class Group(msgspec.Struct):
+class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that they hold leads back to one
     """Names saved together, and what their last dump was. `unloaded`: there was none, their entries stay as they are."""
 
     members: tuple[str, ...]
