@@ -477,9 +477,8 @@ class Watching:
         left = self._credit_s
         self._dearest_s = 0.0
         for group in self._order_checks():
-            cost = group.cost_s if group.cost_s > LEAST_COST_S else LEAST_COST_S
-            if cost > self._dearest_s:
-                self._dearest_s = cost
+            cost = max(group.cost_s, LEAST_COST_S)
+            self._dearest_s = max(self._dearest_s, cost)
             if cost > left:
                 # It waits until enough was saved; younger ones may use half of what each cell adds.
                 left = min(left, earned / 2)

@@ -425,9 +425,11 @@ class Dumps:
         Then no more than this has to be looked at. What others of the group changed meanwhile is found as it is for
         names that no code mentions.
         """
+        if len(group.members) == 1 or self._everything:
+            return {}
         named = [name for name in group.members if name not in grouped]
         members = self.values(named)
-        if not members or len(named) == len(group.members) or self._everything:
+        if not members or len(named) == len(group.members):
             return {}
         known = (group.data.get(name) != b"" and _is_table_or_array(value) for name, value in members.items())
         if not all(known) or all(map(_is_table_or_array, (self.values(group.members) or {}).values())):
