@@ -316,6 +316,7 @@ class Objects:
         self._young: dict[bytes, object] = {}
         self._old: dict[bytes, object] = {}
         self._young_bytes = 0
+        # How many bases an object has. The complement of that where it was read: it may not be what it is encoded to here.
         self._depths: dict[bytes, int] = {}
 
     def get(self, kind: bytes, id: ObjectId) -> bytes:
@@ -345,10 +346,11 @@ class Objects:
         found: dict[bytes, Fetched] = {}
         for key, body in stored.items():
             if key not in bases:
-                self._depths[key] = 0
+                self._note_read(key, 0)
                 found[key] = Fetched(unwrap(key, body), None)
                 continue
-            base, self._depths[key] = bases[key]
+            base, depth = bases[key]
+            self._note_read(key, depth)
             if base not in below:
                 raise make_damaged_error(key, "what it is stored as a difference from is missing")
             found[key] = Fetched(unwrap(key, body, below[base].payload), base)
@@ -357,7 +359,12 @@ class Objects:
     def base_for(self, kind: bytes, id: ObjectId, payload: bytes) -> Base | None:
         """The object as something to store a difference from, if it was seen lately and this is its payload."""
         depth = self._depths.get(kind + id)
-        return Base(id, payload, depth) if depth is not None and address(payload) == id else None
+        if depth is None or (depth < 0 and address(payload) != id):
+            return None
+        return Base(id, payload, depth if depth >= 0 else ~depth)
+
+    def _note_read(self, key: bytes, depth: int) -> None:
+        self._depths[key] = depth if self._depths.get(key, -1) >= 0 else ~depth
 
     def note_depth(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:
         """Remember how an object is stored, given its header and body."""

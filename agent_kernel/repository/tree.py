@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -59,7 +59,11 @@ class Inner(msgspec.Struct, frozen=True, array_like=True, tag=1):
         return list(map(Ref._make, zip(self.names, ids, self.counts, strict=True)))
 
     def child(self, place: int) -> ObjectId:
-        return ObjectId(self.ids[place * ID_SIZE : (place + 1) * ID_SIZE])
+        return _id_in(self.ids, place)
+
+
+def _id_in(ids: bytes, place: int) -> ObjectId:
+    return ObjectId(ids[place * ID_SIZE : (place + 1) * ID_SIZE])
 
 
 Node: TypeAlias = Leaf | Inner
@@ -166,7 +170,8 @@ class TreeEditor:
         refs = self._rewrite(level, Run([Ref("", root, 0)], at_end=True), [node], 0, len(self._names))
         while len(refs) > 1:
             level += 1
-            refs = self._store_inner(level, refs, cut([ref.name for ref in refs], level, at_end=True), {})
+            pieces = cut([ref.name for ref in refs], level, at_end=True)
+            refs = [store_node(self._writer, inner_of(level, refs[start:end])) for start, end in pieces]
         if not refs:
             return store_node(self._writer, Leaf([], [])).id
         return self._without_lone_parents(refs[0].id)
@@ -186,36 +191,39 @@ class TreeEditor:
         if not level:
             return self._rewrite_leaves(run, [node for node in nodes if isinstance(node, Leaf)], low, high)
         inners = [node for node in nodes if isinstance(node, Inner)]
-        children = [ref for node in inners for ref in node.refs()]
-        names = [name for node in inners for name in node.names]
-        fresh: list[Ref] = []
-        done = 0
+        # As they stand in the nodes, for most of the children stay: a reference for each would take longer than all else.
+        names = list(chain.from_iterable(node.names for node in inners))
+        ids = b"".join([node.ids for node in inners])
+        counts = list(chain.from_iterable(node.counts for node in inners))
         parts = self._parts(names, low, high)
-        loaded = dict(self._load_children(children, parts))
+        places = [place for start, end, _, _ in parts for place in range(start, end)]
+        children = [Ref(names[place], _id_in(ids, place), counts[place]) for place in places]
+        below = self._load([child.id for child in children])
+        fresh_names: list[str] = []
+        fresh_ids: list[bytes] = []
+        fresh_counts: list[int] = []
+        done = used = 0
         for start, end, first, last in parts:
-            part = Run(children[start:end], run.at_end and end == len(children))
-            below = [loaded[ref.id] for ref in part.refs]
-            fresh += children[done:start]
-            fresh += self._rewrite(level - 1, part, below, first, last)
+            there, used = used, used + end - start
+            part = Run(children[there:used], run.at_end and end == len(names))
+            made = self._rewrite(level - 1, part, below[there:used], first, last)
+            fresh_names += [*names[done:start], *(ref.name for ref in made)]
+            fresh_ids += [ids[done * ID_SIZE : start * ID_SIZE], *(ref.id for ref in made)]
+            fresh_counts += [*counts[done:start], *(ref.size for ref in made)]
             done = end
-        fresh += children[done:]
-        fresh_names = [ref.name for ref in fresh]
-        if fresh_names == names:
-            return [
-                before
-                if fresh[start:end] == children[start:end]
-                else self._store_changed(inner_of(level, fresh[start:end]), (before, node))
-                for (start, end), before, node in zip(_same_cuts(inners), run.refs, inners, strict=True)
-            ]
-        pieces = cut(fresh_names, level, at_end=run.at_end)
+        fresh_names += names[done:]
+        fresh = b"".join([*fresh_ids, ids[done * ID_SIZE :]])
+        fresh_counts += counts[done:]
         known = {node.names[0]: (ref, node) for ref, node in zip(run.refs, inners, strict=True)}
-        return self._store_inner(level, fresh, pieces, known)
-
-    def _load_children(
-        self, children: Sequence[Ref], parts: Sequence[tuple[int, int, int, int]]
-    ) -> list[tuple[ObjectId, Node]]:
-        ids = [ref.id for start, end, _, _ in parts for ref in children[start:end]]
-        return list(zip(ids, self._load(ids), strict=True))
+        pieces = _same_cuts(inners) if fresh_names == names else cut(fresh_names, level, at_end=run.at_end)
+        return [
+            self._store_changed(
+                Inner(level, fresh_names[start:end], fresh[start * ID_SIZE : end * ID_SIZE], fresh_counts[start:end]),
+                known.get(fresh_names[start]),
+            )
+            for start, end in pieces
+            if start < end
+        ]
 
     def _parts(self, names: Sequence[str], low: int, high: int) -> list[tuple[int, int, int, int]]:
         """Which children to rewrite: (start, end) of each run of them and (first, last) of its changes."""
@@ -241,7 +249,7 @@ class TreeEditor:
         return place < len(self._moving) and self._moving[place] <= self._names[high - 1]
 
     def _rewrite_leaves(self, run: Run, leaves: Sequence[Leaf], low: int, high: int) -> list[Ref]:
-        rows = {name: row for leaf in leaves for name, row in zip(leaf.names, leaf.rows, strict=True)}
+        rows = dict(chain.from_iterable(zip(leaf.names, leaf.rows, strict=True) for leaf in leaves))
         before = list(rows)
         for name in self._names[low:high]:
             row = self._changes[name]
@@ -260,19 +268,6 @@ class TreeEditor:
             piece = Leaf(names[start:end], [rows[name] for name in names[start:end]])
             found.append(self._store_changed(piece, known.get(piece.names[0])))
         return found
-
-    def _store_inner(
-        self,
-        level: int,
-        refs: Sequence[Ref],
-        pieces: Sequence[tuple[int, int]],
-        known: Mapping[str, tuple[Ref, Inner]],
-    ) -> list[Ref]:
-        return [
-            self._store_changed(inner_of(level, refs[start:end]), known.get(refs[start].name))
-            for start, end in pieces
-            if start < end
-        ]
 
     def _store_changed(self, node: Node, known: tuple[Ref, Node] | None) -> Ref:
         if known is None or known[1] != node:

@@ -168,7 +168,8 @@ class Bindings:
         watched = watch() if watch is not None else None
         if (name in self._held and self._held[name] is value) or (watched is not None and watched is value):
             return
-        self._let_go(name)
+        if name in self._bound:
+            self._let_go(name)
         self._bound[name] = id(value)
         if id(type(value)) in BUILTIN_IDS:
             self.containers[name] = None

@@ -356,7 +356,8 @@ class Watching:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         self._adopt_reruns(moved)
-        done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
+        # First the names as the namespace has them: what is remembered holds no second copy of each.
+        done = {*rebound.new, *rebound.rebound, *filter(self._is_saved, touched.names)}
         staging.leave_out(rebound.removed)
         follow = staging.add(sorted(done), moved, touched.grouped)
         done -= staging.left_alone

@@ -84,7 +84,8 @@ def _environment(folders: list[str]) -> Environment:
 def _folders(path: list[str]) -> list[str]:
     """Where Python imports from, less its own library and the working directory, which nothing is installed into."""
     library = os.path.dirname(os.__file__)  # noqa: PTH120 - to compare with sys.path as it is spelled there
-    own = {library, f"{library}{os.sep}lib-dynload", "", os.curdir}
+    archive = "{}{}python{}{}.zip".format(library.rpartition(os.sep)[0], os.sep, *sys.version_info[:2])
+    own = {library, f"{library}{os.sep}lib-dynload", archive, "", os.curdir}
     folders = [entry for entry in dict.fromkeys(path) if type(entry) is str and entry not in own]
     try:
         here = str(Path.cwd())

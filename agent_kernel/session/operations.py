@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Talk", "last_talk", "line_to"]
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, gc=False):
     """Where a session was: on a branch (or none) at a commit (or before the first), and what was not in memory there."""
 
     branch: str | None
@@ -36,7 +36,7 @@ class Position(msgspec.Struct, frozen=True):
         return self.absent.names()
 
 
-class Operation(msgspec.Struct, frozen=True):
+class Operation(msgspec.Struct, frozen=True, gc=False):
     """One thing that undo can reverse.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import pickle
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -30,6 +29,7 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
+from agent_kernel.repository.blobs import INLINE
 from agent_kernel.session.tracking import (
     NO_CUTS,
     NO_IDS,
@@ -43,11 +43,9 @@ from agent_kernel.session.tracking import (
     Roots,
 )
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, summaries
-from agent_kernel.values.aliases import Reach
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
-from agent_kernel.values.pickler import PROTOCOL
 from agent_kernel.values.references import is_library, name_in
 from agent_kernel.values.summaries.reading import derives_from, module_dict
 
@@ -71,6 +69,7 @@ class Compared(msgspec.Struct):
     cuts: list[Sequence[int]]
     digests: list[Sequence[bytes]]
     signature: bytes
+    is_plain: bool = False  # one short stream of numbers and texts, of which nothing else is to be noted
 
     @property
     def size(self) -> int:
@@ -136,6 +135,15 @@ def compare(dumped: Dumped, read: Mapping[int, Pieces] = _NOTHING_READ) -> Compa
     for definition in dumped.dump.definitions:
         whole.update(definition)
     return Compared(dumped, cuts, digests, whole.digest())
+
+
+def compare_plain(dumped: Dumped) -> Compared:
+    """The same of what `dump_plain` gave, which is one stream."""
+    (stream,) = cast("list[bytes]", dumped.blobs)
+    if len(stream) > INLINE:
+        return compare(dumped)
+    digest = xxh3_128_digest(stream)
+    return Compared(dumped, [(len(stream),)], [(digest,)], signature_of(stream), is_plain=True)
 
 
 def signature_of(stream: bytes) -> bytes:
@@ -210,21 +218,17 @@ def save(
     return made
 
 
-def save_atom(writer: Writer, name: str, value: object) -> Group:
-    """Store a short immutable value and return what to remember of it, as `save` does for a dump of it.
-
-    It can lead to nothing and share nothing, so that of a dump only the stream would say anything.
-    """
-    stream = pickle.dumps(value, PROTOCOL)
+def save_plain(writer: Writer, name: str, value: object, compared: Compared) -> Group:
+    """Store a value of which a short stream is all that there is to say; returns what to remember of it, as `save` does."""
+    (stream,) = cast("list[bytes]", compared.dumped.blobs)
     manifest = Manifest(blobs=(Blob(len(stream), inline=stream),), size=len(stream))
-    signature = signature_of(stream)
     return Group(
         members=(name,),
-        signature=signature,
+        signature=compared.signature,
         own=NO_OWN,
-        stored=_entries(writer, manifest, {name: value}, {}, {name: signature})[name],
+        stored=_entries(writer, manifest, {name: value}, {}, {name: compared.signature})[name],
         pieces=NO_PIECES,
-        reach=Reach(),
+        reach=compared.dumped.reach,
         globals_used=NO_NAMES,
         classes=NO_NAMES,
         losses=(),

@@ -22,7 +22,7 @@ from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches
 from agent_kernel.values.dump import Dump, LiveNames
-from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
+from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of
 from agent_kernel.values.segments import Parts, is_long
@@ -425,9 +425,11 @@ class Dumps:
         Then no more than this has to be looked at. What others of the group changed meanwhile is found as it is for
         names that no code mentions.
         """
+        if len(group.members) == 1 or self._everything:
+            return {}
         named = [name for name in group.members if name not in grouped]
         members = self.values(named)
-        if not members or len(named) == len(group.members) or self._everything:
+        if not members or len(named) == len(group.members):
             return {}
         known = (group.data.get(name) != b"" and _is_table_or_array(value) for name, value in members.items())
         if not all(known) or all(map(_is_table_or_array, (self.values(group.members) or {}).values())):
@@ -574,6 +576,8 @@ class Dumps:
             self.living.interrupted.discard(name)
             self.atoms[name] = members[name]
             return []
+        if self._keep_plain(name, members):
+            return []
         # First, so that what of it is found there does not depend on which names were dumped before.
         self.components.is_led(members)
         compared = self.dump(members, self.tracking.groups.get(name), alone=True)
@@ -594,6 +598,24 @@ class Dumps:
             return False
         group = self.tracking.groups.get(name)
         return group is None or len(group.members) == 1
+
+    def _keep_plain(self, name: str, members: Mapping[str, object]) -> bool:
+        """Keep the dump of a short container of numbers and texts, as thousands of names often are: it leads to nothing."""
+        began, busy = time.perf_counter(), time.thread_time()
+        try:
+            references.look()
+            dumped = dump_plain(members[name], self.namespace)
+            if dumped is None:
+                return False
+            self.alone[name] = saving.compare_plain(dumped)
+        except KeyboardInterrupt:
+            self.interrupt(members, self.tracking.groups.get(name))
+            return True
+        if time.perf_counter() - began > LEAST_COST_S:
+            dumped.seconds = time.thread_time() - busy
+        self.living.dumps(members, self.rebound)
+        self.living.interrupted.discard(name)
+        return True
 
     def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
         """Remember what a name was dumped as by itself; others may hold parts of it."""

@@ -17,8 +17,7 @@ from agent_kernel.session.serialization import Dumps, Staged, roots_of
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
 from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
 from agent_kernel.values.aliases import common_item, find_held_elsewhere, join_reaches, memory_pairs, share
-from agent_kernel.values.dump import Dump
-from agent_kernel.values.groups import Dumped, Layout, dump_group, reach_of
+from agent_kernel.values.groups import Dumped, dump_group, dump_plain, reach_of
 from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ class Sharing:
 
     def _groups_sharing(self, name: str) -> list[Group]:
         sharing, reach = self._dumps.tracking.find_sharing, self._dumps.alone[name].dumped.reach
+        if not self._dumps.tracking.may_be_held(reach):
+            return []
         self._leave_constants(name, lambda: any(name not in group.members for group in sharing(reach)))
         return list(sharing(reach))
 
@@ -323,7 +324,9 @@ class Staging:
         for names in sharing.clusters():
             self._stage(sorted(names), held)
         for name, value in self._dumps.atoms.items():
-            self._stage_atom(name, value)
+            dumped = dump_plain(value, self.namespace)
+            assert dumped is not None  # of an atom there is always a stream
+            self._stage_plain(name, value, saving.compare_plain(dumped))
         for name in sorted(gone):
             self._remove(name)
         self._keep_unloaded()
@@ -348,6 +351,9 @@ class Staging:
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
             compared.dumped.reach = join_reaches([self._dumps.alone[name].dumped.reach for name in names])
         shared = held.find_shared(compared.dumped.reach) if held else NO_IDS
+        if compared.is_plain and not shared:
+            self._stage_plain(names[0], members[names[0]], compared)
+            return
         same = same_members and group is not None and compared.signature == group.signature and group.pins == shared
         if same and group is not None and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))
@@ -378,17 +384,20 @@ class Staging:
                     made.marks |= dumped.segments.marks
         self._record(names, before, made)
 
-    def _stage_atom(self, name: str, value: object) -> None:
+    def _stage_plain(self, name: str, value: object, compared: saving.Compared) -> None:
+        """Stage what leads to nothing, and shares nothing: its stream is all that is to be stored."""
         group = self.tracking.groups.get(name)
+        alone = group is not None and len(group.members) == 1 and not (group.stale or group.pins)
+        if group is not None and alone and group.signature == compared.signature:
+            self.staged.unchanged.append((group, compared.dumped))
+            return
         try:
-            made = saving.save_atom(self.writer, name, value)
+            made = saving.save_plain(self.writer, name, value, compared)
         except KeyboardInterrupt:
             self._dumps.interrupt({name: value}, group)
             return
-        if group is not None and group.signature == made.signature and not group.stale:
-            self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach)))
-        else:
-            self._record([name], {name: group}, made)
+        made.cost_s = compared.dumped.seconds
+        self._record([name], {name: group}, made)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
@@ -408,13 +417,13 @@ class Staging:
 
     def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group) -> None:
         self.staged.groups.append(made)
+        self.staged.entries |= made.entries
         for group in before.values():
             if group is not None:
                 self.staged.drop(group)
         regrouped = any(group is None or set(group.members) != set(names) for group in before.values())
         moved: list[str] = []
         for name in names:
-            self.staged.entries[name] = made.entries[name]
             group = before[name]
             if group is None:
                 self._note_change(name, "+", made)
@@ -422,7 +431,7 @@ class Staging:
                 name in self._dumps.rebound and len(group.members) != len(names)
             ):
                 moved.append(name)  # another content, or bound to an object that is shared in another way
-        stored = next(iter(before.values()))
+        stored = before[names[0]]
         again = stored is not None and stored.stale and stored.signature == made.signature
         again = again or (stored is not None and stored.pins != made.pins)
         if not moved and not regrouped and not again:  # same contents, but shared in another way

@@ -54,7 +54,7 @@ class Unloaded(msgspec.Struct, frozen=True):
     told: dict[str, Unsaved]
 
 
-class Group(msgspec.Struct):
+class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that they hold leads back to one
     """Names saved together, and what their last dump was. `unloaded`: there was none, their entries stay as they are."""
 
     members: tuple[str, ...]
@@ -302,6 +302,10 @@ class Tracking:
             for group in self._memory.find_overlapping(reach):
                 found[id(group)] = group
         return found.values()
+
+    def may_be_held(self, reach: Reach) -> bool:
+        """Whether `find_sharing` has to be asked: of most of what is new nobody holds anything."""
+        return bool(reach.memory or self._wide) or not self._owners.keys().isdisjoint(reach.ids)
 
     def may_share(self, group: Group, fresh: Reach) -> bool:
         """Whether another group may hold an object or memory in common with what a group has come to reach."""

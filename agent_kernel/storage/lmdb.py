@@ -271,19 +271,20 @@ class LmdbStore:
     ) -> bool:
         """Move all keys to `new`, and put `items`, in one transaction. Items over 16 MB in all are put before it."""
         env = self._writable_environment()
-        nbytes = sum(map(size_of, items.values()))
+        sizes = list(map(size_of, items.values()))
+        nbytes = sum(sizes)
         if nbytes > _SWAP_BYTES:
             if self.get_many(expected) != {key: value for key, value in expected.items() if value is not None}:
                 return False
             self.put_many(items)
-            items, nbytes = NO_ITEMS, 0
+            items, sizes, nbytes = NO_ITEMS, [], 0
 
         def move(txn: lmdb.Transaction[bytes]) -> bool:
             if any(txn.get(key) != value for key, value in expected.items()):
                 return False
             join = _Joiner()
-            for key, value in items.items():
-                txn.put(key, value if isinstance(value, bytes) else join(value), overwrite=False)
+            for (key, value), size in zip(items.items(), sizes, strict=True):
+                txn.put(key, join(value, size), overwrite=False)
             for key, moved in new.items():
                 if moved is None:
                     txn.delete(key)
@@ -387,7 +388,7 @@ def _put(env: Environment, batch: list[Item], nbytes: int) -> None:
     def put(txn: lmdb.Transaction[bytes]) -> None:
         join = _Joiner()
         for key, value in batch:
-            txn.put(key, join(value), overwrite=False)
+            txn.put(key, join(value, size_of(value)), overwrite=False)
 
     env.write(put, nbytes)
 
@@ -414,10 +415,9 @@ class _Joiner:
     def __init__(self) -> None:
         self._scratch = memoryview(bytearray())
 
-    def __call__(self, value: Sequence[Buffer] | Buffer) -> Buffer:
+    def __call__(self, value: Sequence[Buffer] | Buffer, nbytes: int) -> Buffer:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return cast("Buffer", value)
-        nbytes = size_of(value)
         if nbytes <= _SMALL_BYTES:
             return b"".join(value)
         if nbytes > len(self._scratch):

@@ -233,12 +233,9 @@ def _dump_naming(
 ) -> Dumped:
     if len(members) == 1 and not pins:
         (value,) = members.values()
-        if id(type(value)) in ATOM_IDS:
-            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
-        stream = plain_stream(value, namespace)
-        if stream is not None:
-            reached = set[int]() if type(value) is tuple else {id(value)}
-            return Dumped(_PLAIN, [stream], [], Dump(), Reach(reached))
+        plain = dump_plain(value, namespace)
+        if plain is not None:
+            return plain
         if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts, dumped)
@@ -404,6 +401,16 @@ def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
     if not _holds_only_atoms(value) or references.may_be_container(value, namespace):
         return None
     return pickle.dumps(value, PROTOCOL)
+
+
+def dump_plain(value: object, namespace: dict[str, object]) -> Dumped | None:
+    """The dump of an atom, or of a short container of atoms; None of anything else."""
+    if id(type(value)) in ATOM_IDS:
+        return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
+    stream = plain_stream(value, namespace)
+    if stream is None:
+        return None
+    return Dumped(_PLAIN, [stream], [], Dump(), Reach(set() if type(value) is tuple else {id(value)}))
 
 
 def is_same(name: str, value: object, digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:

@@ -85,7 +85,8 @@ _decoder = msgspec.msgpack.Decoder(Summary)
 
 def encode(summary: Summary) -> bytes:
     """The stored bytes: at most `MOST_BYTES`, and equal summaries give equal bytes."""
-    return _encoder.encode(fit(summary))
+    stored = _encoder.encode(summary)
+    return stored if len(stored) <= MOST_BYTES else _encoder.encode(fit(summary))
 
 
 def decode(stored: bytes) -> Summary:

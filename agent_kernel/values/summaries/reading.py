@@ -276,7 +276,9 @@ class ExactTypes(Generic[Found]):
 
     def of(self, value: object) -> Found | None:
         """What belongs to exactly the type of this value."""
-        return self.find(type(value))
+        kind = type(value)
+        known = self._known.get(id(kind))
+        return known[1] if known is not None else self._from_library(kind)
 
     def _from_library(self, kind: type) -> Found | None:
         name = qualified_name(kind)
