@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
+import random
 import re
 import threading
 import time
@@ -32,7 +33,7 @@ from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["Change", "Records", "Subscription", "transaction"]
+__all__ = ["Change", "Records", "Subscription", "atomically", "transaction"]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -40,6 +41,8 @@ Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"
 Order: TypeAlias = "str | Callable[[Any], Any]"
 
 _POLL_S: Final = 0.2
+_ATTEMPTS: Final = 200
+_PATIENCE_S: Final = 0.004
 _MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 
@@ -140,6 +143,10 @@ class Records(Mapping[str, M]):
     def __iter__(self) -> Iterator[str]:
         return (id for id, _ in self._rows())
 
+    def ids(self, prefix: str = "") -> Iterator[str]:
+        """The ids that begin so, in their order. Others are not read, so the first of many costs no more than the first of few."""
+        return (id for id, _ in self._rows(prefix))
+
     def __len__(self) -> int:
         return sum(1 for _ in self._rows())
 
@@ -162,7 +169,7 @@ class Records(Mapping[str, M]):
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         found: list[M] = []
         enough = limit if order is None else None
-        for id, row in self._rows():
+        for id, row in self._rows(re.split(r"[*?\[]", pattern, maxsplit=1)[0]):
             if (fits is None or fits(id)) and _is_of(row, user):
                 record = self.load(row, id)
                 if wanted(record):
@@ -442,10 +449,10 @@ class Records(Mapping[str, M]):
         key = self._key(id)
         if self._time_ns is not None and self._past is None:
             return self._row_then(key, self._time_ns)
-        edit = _EDIT.get()
+        within = _EDIT.get()
         line = self.line()
-        if edit is not None and edit.line is line:
-            return _living(edit.edit.get(key))
+        if within is not None and not line.is_readonly:
+            return _living(within.edit_of(line).get(key))
         raw = line.read([key]).get(key)
         return None if raw is None else _living(decode_row(raw))
 
@@ -455,15 +462,15 @@ class Records(Mapping[str, M]):
                 return version.row
         return None
 
-    def _rows(self) -> Iterator[tuple[str, Row]]:
+    def _rows(self, prefix: str = "") -> Iterator[tuple[str, Row]]:
         now, start = time.time_ns(), len(self.prefix)
         if self._time_ns is not None and self._past is None:
             for id in self._ids_ever():
-                row = self._row_then(self.prefix + id, self._time_ns)
+                row = self._row_then(self.prefix + id, self._time_ns) if id.startswith(prefix) else None
                 if row is not None:
                     yield id, row
             return
-        for key, raw in _overlaid(self.line(), self.prefix):
+        for key, raw in _overlaid(self.line(), self.prefix + prefix):
             row = decode_row(raw)
             if not row.is_gone(now):
                 yield key[start:], row
@@ -532,14 +539,23 @@ def _store_line(repo: Repository) -> StoreLine:
 
 class _Transaction:
     def __init__(self, message: str) -> None:
-        self.line: Line | None = None
+        self.line: Line | None = None  # the one that is changed
         self.edit = Edit(lambda keys: {})
         self.message = message
+        self._edits: list[tuple[Line, Edit]] = []
+
+    def edit_of(self, line: Line) -> Edit:
+        """What was read of a line in this transaction, also before anything was changed."""
+        for known, edit in self._edits:
+            if _is_same_line(known, line):
+                return edit
+        self._edits.append((line, Edit(line.read)))
+        return self._edits[-1][1]
 
     def take(self, line: Line, build: Callable[[Edit], T], message: str) -> T:
         if self.line is None:
-            self.line, self.edit = line, Edit(line.read)
-        elif self.line is not line and not _is_same_line(self.line, line):
+            self.line, self.edit = line, self.edit_of(line)
+        elif not _is_same_line(self.line, line):
             raise ValueError(
                 "one transaction changes records of the branch, or those beside all branches, and not both"
             )
@@ -548,7 +564,7 @@ class _Transaction:
 
 
 def _is_same_line(one: Line, other: Line) -> bool:
-    return (
+    return one is other or (
         type(one) is type(other) and one.repo is other.repo and getattr(one, "branch", 0) == getattr(other, "branch", 0)
     )
 
@@ -580,7 +596,7 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     def build(now: Edit) -> None:
         now.fetch(list(edit.seen))
         if any(now.seen[key] != raw for key, raw in edit.seen.items()):
-            raise StoreUnavailableError(
+            raise _OvertakenError(
                 repo.store.url, "records that the transaction read were changed meanwhile: do it again"
             )
         now.new.update(edit.new)
@@ -588,6 +604,29 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
 
     mine.line.change(build, mine.message)
     _tell(repo)
+
+
+def atomically(repo: Repository, change: Callable[[], T], message: str = "") -> T:
+    """Call a function in a transaction, again where somebody else changed what it read before its changes were stored.
+
+    Within another transaction it is a part of that one, and called once.
+
+    Raises:
+        StoreUnavailableError: others were faster each time. Nothing was stored.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            with transaction(repo, message):
+                return change()
+        except _OvertakenError:
+            if _EDIT.get() is not None or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(random.random() * _PATIENCE_S)
+    raise AssertionError("unreachable")
+
+
+class _OvertakenError(StoreUnavailableError):
+    """Somebody else changed what a transaction read, before it was stored."""
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
