@@ -40,6 +40,8 @@ Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"
 Order: TypeAlias = "str | Callable[[Any], Any]"
 
 _POLL_S: Final = 0.2
+_ATTEMPTS: Final = 200
+_PATIENCE_S: Final = 0.004
 _MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 
@@ -146,7 +148,7 @@ class Records(Mapping[str, M]):
         return isinstance(id, str) and self._row(id) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.ids())
+        return self.ids()
 
     def __len__(self) -> int:
         return sum(1 for _ in self._rows())
@@ -184,18 +186,16 @@ class Records(Mapping[str, M]):
             found.sort(key=order)
         return found[:limit]
 
-    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> list[str]:
-        """The ids that fit a pattern. No record is read for it, so none needs its key.
+    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> Iterator[str]:
+        """The ids that fit a pattern, in order, each read when it is asked for. No record is decrypted for it.
 
         Args:
             unchanged_since_ns: only those of records that were not changed after that time.
         """
         fits = re.compile(fnmatch.translate(pattern)).match
-        return [
-            id
-            for id, row in self._rows(_literal(pattern))
-            if fits(id) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns)
-        ]
+        for id, row in self._rows(_literal(pattern)):
+            if fits(id) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
+                yield id
 
     def history(self, id: str) -> Iterator[Change[M]]:
         """What happened to a record, the newest change first."""
@@ -603,7 +603,9 @@ class _Transaction:
         self.message = self.message or message
         with self._all_or_nothing(edit):
             result = build(edit)
-            if sum(bool(one.new) for _, one in self.edits) > 1 or (self._of is not None and edit.new and edit is not self._of):
+            if sum(bool(one.new) for _, one in self.edits) > 1 or (
+                self._of is not None and edit.new and edit is not self._of
+            ):
                 raise ValueError(
                     "one transaction changes records of the branch, or those beside all branches, and not both"
                 )

@@ -20,6 +20,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -576,13 +577,9 @@ class Pending(Line):
         return found
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        found = {key: read_entry(self.repo, row) for key, row in self.tree().rows(prefix)}
-        for key, row in self.rows.items():
-            if key.startswith(prefix):
-                found.pop(key, None)
-                if row is not None:
-                    found[key] = encode(row)
-        return iter(sorted(found.items()))
+        stored = ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
+        pending = sorted((one for one in self.rows.items() if one[0].startswith(prefix)), key=itemgetter(0))
+        return _merged(stored, pending) if pending else stored
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
         edit = Edit(self._stored)
@@ -615,6 +612,26 @@ class Pending(Line):
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
             self._going = {}
+
+
+def _merged(
+    stored: Iterator[tuple[str, bytes]], changed: Sequence[tuple[str, Row | None]]
+) -> Iterator[tuple[str, bytes]]:
+    """Stored rows with those that are changed, in order of the keys. Each is read when it is asked for."""
+    instead = dict(changed)
+    new = iter(changed)
+    next_new = next(new, None)
+    for key, raw in stored:
+        while next_new is not None and next_new[0] <= key:
+            if next_new[1] is not None:
+                yield next_new[0], encode(next_new[1])
+            next_new = next(new, None)
+        if key not in instead:
+            yield key, raw
+    while next_new is not None:
+        if next_new[1] is not None:
+            yield next_new[0], encode(next_new[1])
+        next_new = next(new, None)
 
 
 def line_of(repo: Repository, branch: str | None, author: Author) -> Line:

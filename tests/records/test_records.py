@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 import agent_kernel as ak
 from agent_kernel.records import Change
+from agent_kernel.records.collection import atomically
 
 
 class Note(ak.Record):
@@ -171,6 +172,47 @@ def test_a_transaction_is_one_commit_or_none(repo: ak.Repository) -> None:
     with pytest.raises(ak.RecordNotFoundError):
         fail_half_way()
     assert sorted(notes) == ["a", "b"]
+
+
+@BOTH
+def test_ids_that_begin_so_are_those_of_a_transaction_and_of_a_session_too(
+    repo: ak.Repository, model: type[ak.Record]
+) -> None:
+    records = repo.records(model)
+    for id in ("a1", "a3", "b1"):
+        records.put(model(id=id))
+    with ak.Versioned(repo) as state:
+        state.session.begin_cell("put")
+        records.delete("a3")
+        for id in ("a2", "a0", "a9"):
+            records.put(model(id=id))
+        assert list(records.ids("a")) == ["a0", "a1", "a2", "a9"]
+        state.session.end_cell()
+    with repo.transaction():
+        records.put(model(id="a4"))
+        assert list(records.ids("a")) == ["a0", "a1", "a2", "a4", "a9"]
+        assert next(records.ids("b")) == "b1"
+
+
+@BOTH
+def test_what_is_done_atomically_is_done_again_where_somebody_was_faster(repo: ak.Repository, model: type[Any]) -> None:
+    field = "stars" if model is Note else "done"
+    records: Any = repo.records(model)
+    records.put(model(id="a"))
+    tries: list[int] = []
+
+    def add() -> int:
+        value = getattr(records["a"], field)
+        if not tries:
+            other = threading.Thread(target=records.update, args=("a",), kwargs={field: 10})
+            other.start()
+            other.join()
+        tries.append(value)
+        records.put(model(id="a", **{field: value + 1}))
+        return value + 1
+
+    assert atomically(repo, add) == 11
+    assert tries == [0, 10]
 
 
 @BOTH

@@ -1,0 +1,308 @@
+"""LangGraph on our records: its own suites pass, time travel is right, and a thread rewinds together with the variables."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import agent_kernel as ak
+from tests.integrations.foreign import needs, run_suite
+
+needs("langgraph.checkpoint.conformance", "langgraph.graph")
+
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
+
+from agent_kernel.integrations.langgraph import AgentKernelSaver, AgentKernelStore
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[ak.Repository]:
+    with ak.open(tmp_path / "store") as opened:
+        yield opened
+
+
+# -- its own suites
+
+
+def test_the_conformance_suite_passes_whole() -> None:
+    @checkpointer_test(name="AgentKernelSaver")
+    async def saver() -> AsyncIterator[AgentKernelSaver]:
+        with ak.open("memory:") as repo:
+            yield AgentKernelSaver(repo)
+
+    results = asyncio.run(validate(saver)).results
+    assert [failure for result in results.values() for failure in result.failures or ()] == []
+    assert all(result.detected for result in results.values())
+    assert sum(result.tests_passed for result in results.values()) == 81
+
+
+VECTORS = "semantic search is not offered"
+STORE_LEFT_OUT = {
+    f"tests/test_store.py::{name}": VECTORS
+    for name in (
+        "test_vector_search_scores_every_item",
+        "test_vector_store_initialization",
+        "test_vector_insert_with_auto_embedding",
+        "test_async_vector_insert_with_auto_embedding",
+        "test_vector_update_with_embedding",
+        "test_async_vector_update_with_embedding",
+        "test_vector_search_with_filters",
+        "test_async_vector_search_with_filters",
+        "test_async_batched_vector_search_concurrent",
+        "test_vector_search_pagination",
+        "test_async_vector_search_pagination",
+        "test_embed_with_path",
+        "test_non_ascii",
+    )
+}
+
+
+def test_its_tests_of_stores_pass_with_ours() -> None:
+    passed, failed = run_suite(
+        "langgraph_checkpoint-4.3.2",
+        ["tests/test_store.py"],
+        plugin="replace_langgraph_store",
+        left_out=STORE_LEFT_OUT,
+    )
+    assert failed == []
+    assert passed == 104
+
+
+# -- time travel
+
+
+class Steps(TypedDict, total=False):
+    foo: str
+    bar: Annotated[list[str], operator.add]
+
+
+def two_steps(saver: AgentKernelSaver) -> Any:
+    graph = StateGraph(Steps)
+    graph.add_node("a", lambda state: {"foo": "a", "bar": ["a"]})
+    graph.add_node("b", lambda state: {"foo": "b", "bar": ["b"]})
+    graph.add_edge(START, "a")
+    graph.add_edge("a", "b")
+    graph.add_edge("b", END)
+    return graph.compile(checkpointer=saver)
+
+
+def test_after_time_travel_each_run_is_the_newest_checkpoint(repo: ak.Repository) -> None:
+    """langgraph#4987: it stayed at the one that was travelled to."""
+    graph = two_steps(AgentKernelSaver(repo))
+    graph.invoke({"foo": ""}, THREAD)
+    before_b = next(one for one in graph.get_state_history(THREAD) if one.next == ("b",))
+    newest = [graph.get_state(THREAD).config["configurable"]["checkpoint_id"]]
+    for given in (None, {"foo": "x"}, None):
+        graph.invoke(given, before_b.config)
+        newest.append(graph.get_state(THREAD).config["configurable"]["checkpoint_id"])
+    assert newest == sorted(set(newest))
+    assert graph.get_state(THREAD).values["bar"] == ["a", "b"]
+    graph.invoke({"foo": ""}, THREAD)
+    assert graph.get_state(THREAD).values["bar"] == ["a", "b", "a", "b"]
+
+
+def nested(saver: AgentKernelSaver, ran: list[str]) -> Any:
+    def step(name: str) -> Callable[[Any], Any]:
+        return lambda state: ran.append(name) or {"bar": [name]}  # type: ignore[func-returns-value]
+
+    def review(state: Any) -> Any:
+        ran.append("review")
+        return {"foo": interrupt("approve?")}
+
+    inner = StateGraph(Steps)
+    for name in ("a", "b", "c"):
+        inner.add_node(name, step(name))
+    inner.add_node("review", review)
+    for one, other in zip((START, "a", "b", "c", "review"), ("a", "b", "c", "review", END), strict=True):
+        inner.add_edge(one, other)
+    outer = StateGraph(Steps)
+    outer.add_node("inner", inner.compile())
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", END)
+    return outer.compile(checkpointer=saver)
+
+
+def inside(graph: Any, next_node: str) -> Any:
+    """The config of the checkpoint of the subgraph before a node."""
+    config = graph.get_state(THREAD, subgraphs=True).tasks[0].state.config["configurable"]
+    place: Any = {"configurable": {name: config[name] for name in ("thread_id", "checkpoint_ns")}}
+    return next(one.config for one in graph.get_state_history(place) if one.next == (next_node,))
+
+
+def test_a_run_goes_on_inside_a_subgraph_where_it_was_asked_to(repo: ak.Repository) -> None:
+    """langgraph#8458: the whole subgraph ran again."""
+    ran: list[str] = []
+    graph = nested(AgentKernelSaver(repo), ran)
+    graph.invoke({"foo": ""}, THREAD)
+    assert ran == ["a", "b", "c", "review"]
+    before_c = inside(graph, "c")
+    ran.clear()
+    graph.invoke(None, before_c)
+    assert ran == ["c", "review"]
+    ran.clear()
+    assert graph.invoke(Command(resume="yes"), THREAD) == {"foo": "yes", "bar": ["a", "b", "c"]}
+    assert ran == ["review"]
+
+
+def test_a_replay_asks_again_and_the_subgraph_is_as_it_was_then(repo: ak.Repository) -> None:
+    """langgraph#7038: it took the earlier answer, and the subgraph's newest state."""
+    ran: list[str] = []
+    graph = nested(AgentKernelSaver(repo), ran)
+    graph.invoke({"foo": ""}, THREAD)
+    graph.invoke(Command(resume="first"), THREAD)
+    before = next(one for one in graph.get_state_history(THREAD) if one.next == ("inner",))
+    ran.clear()
+    asked = graph.invoke(None, before.config)
+    assert ran == ["a", "b", "c", "review"]
+    assert [one.value for one in asked["__interrupt__"]] == ["approve?"]
+    assert graph.invoke(Command(resume="second"), THREAD)["foo"] == "second"
+    fork = graph.update_state(before.config, {"bar": ["forked"]})
+    graph.invoke(None, fork)
+    assert ran == ["a", "b", "c", "review", "review", "a", "b", "c", "review"]
+    assert graph.invoke(Command(resume="third"), THREAD)["foo"] == "third"
+
+
+# -- with the variables
+
+
+def test_a_checkout_rewinds_the_thread_and_the_variables_as_one(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        graph = two_steps(AgentKernelSaver(repo))
+        graph.invoke({"foo": ""}, THREAD)
+        state["total"] = 1
+        state.commit("first")
+        repo.create_tag("first", repo.resolve("HEAD"))
+        graph.invoke({"foo": ""}, THREAD)
+        state["total"] = 2
+        state.commit("second")
+        assert len(graph.get_state(THREAD).values["bar"]) == 4
+        state.rollback("first")
+        assert (state["total"], graph.get_state(THREAD).values["bar"]) == (1, ["a", "b"])
+        state.undo()
+        assert (state["total"], len(graph.get_state(THREAD).values["bar"])) == (2, 4)
+
+
+def test_what_a_cell_did_to_a_thread_is_in_the_commit_of_the_cell(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        graph = two_steps(AgentKernelSaver(repo))
+        state.session.begin_cell("graph.invoke(...)")
+        graph.invoke({"foo": ""}, THREAD)
+        state.session.end_cell()
+        assert [commit.kind for _, commit in repo.log()] == ["cell"]
+        state.undo()
+        assert graph.get_state(THREAD).values == {}
+
+
+def test_another_process_goes_on_where_this_one_stopped(repo: ak.Repository, tmp_path: Path) -> None:
+    two_steps(AgentKernelSaver(repo)).invoke({"foo": ""}, THREAD)
+    with ak.open(tmp_path / "store") as other:
+        graph = two_steps(AgentKernelSaver(other))
+        assert graph.invoke({"foo": ""}, THREAD)["bar"] == ["a", "b", "a", "b"]
+
+
+# -- what it costs
+
+
+class Chat(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+def test_a_long_list_comes_back_and_each_step_costs_what_is_new(repo: ak.Repository) -> None:
+    graph = StateGraph(Chat)
+    graph.add_node("reply", lambda state: {"messages": [AIMessage(f"{len(state['messages'])} " + "reply " * 300)]})
+    graph.add_edge(START, "reply")
+    graph.add_edge("reply", END)
+    saver = AgentKernelSaver(repo)
+    chat = graph.compile(checkpointer=saver)
+
+    def grow(turns: int) -> int:
+        before = sum(repo.stats().stored.values())
+        for _ in range(turns):
+            chat.invoke({"messages": [HumanMessage("question " * 200, id=None)]}, THREAD)
+        return sum(repo.stats().stored.values()) - before
+
+    early, _, late = grow(10), grow(20), grow(10)
+    assert late < 2.0 * early
+    messages = chat.get_state(THREAD).values["messages"]
+    assert [message.type for message in messages] == ["human", "ai"] * 40
+    assert messages[-1].content.startswith("79 ")
+    chat.update_state(THREAD, {"messages": [RemoveMessage(id=messages[5].id)]})
+    assert chat.get_state(THREAD).values["messages"] == messages[:5] + messages[6:]
+    saver.prune(["1"])
+    assert chat.get_state(THREAD).values["messages"] == messages[:5] + messages[6:]
+    assert len(list(saver.list(THREAD))) == 1
+    saver.delete_thread("1")
+    assert list(repo.records(_Any)) == []
+
+
+class _Any(ak.Record):
+    collection = "langgraph"
+
+
+def test_values_that_survivors_share_outlive_the_runs_that_made_them(repo: ak.Repository) -> None:
+    graph = two_steps(AgentKernelSaver(repo))
+    long = [f"{number} " + "x" * 300 for number in range(50)]
+    graph.invoke({"foo": "", "bar": long}, {"configurable": {"thread_id": "1"}, "metadata": {"run_id": "one"}})
+    graph.update_state(THREAD, {"foo": "later"})
+    saver = AgentKernelSaver(repo)
+    saver.delete_for_runs(["one"])
+    left = list(saver.list(THREAD))
+    assert [one.metadata.get("run_id") for one in left] == [None]
+    assert graph.get_state(THREAD).values == {"foo": "later", "bar": [*long, "a", "b"]}
+    saver.copy_thread("1", "copy of it")
+    saver.delete_thread("1")
+    assert graph.get_state({"configurable": {"thread_id": "copy of it"}}).values["bar"] == [*long, "a", "b"]
+
+
+def test_many_threads_write_at_once_and_nothing_is_lost(repo: ak.Repository) -> None:
+    graph = two_steps(AgentKernelSaver(repo))
+
+    def work(number: int) -> list[str]:
+        config: Any = {"configurable": {"thread_id": str(number)}}
+        for _ in range(3):
+            graph.invoke({"foo": ""}, config)
+        found: list[str] = graph.get_state(config).values["bar"]
+        return found
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(work, range(6))) == [["a", "b"] * 3] * 6
+
+
+# -- the store
+
+
+def test_memory_outlives_a_checkout_unless_it_belongs_to_the_branch(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        kept, rewound = AgentKernelStore(repo), AgentKernelStore(repo, plane="branch")
+        state["x"] = 1
+        state.commit("before")
+        repo.create_tag("before", repo.resolve("HEAD"))
+        for store in (kept, rewound):
+            store.put(("users", "ada"), "likes", {"food": "figs"})
+        state.rollback("before")
+        assert kept.get(("users", "ada"), "likes") is not None
+        assert rewound.get(("users", "ada"), "likes") is None
+
+
+def test_memory_is_found_by_what_it_holds_and_goes_when_its_time_is_over(repo: ak.Repository) -> None:
+    store = AgentKernelStore(repo)
+    store.put(("a",), "1", {"n": 1, "by": {"name": "ada"}})
+    store.put(("a", "b"), "2" * 500, {"n": 2})
+    store.put(("a",), "3", {"n": 3}, ttl=0.0001)
+    assert {item.value["n"] for item in store.search(("a",), filter={"n": {"$lte": 2}})} == {1, 2}
+    assert [item.key for item in store.search(("a",), filter={"by": {"name": "ada"}})] == ["1"]
+    asyncio.run(asyncio.sleep(0.01))
+    assert store.get(("a",), "3") is None
