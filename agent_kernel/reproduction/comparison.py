@@ -33,7 +33,7 @@ from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.storage.overlay import OverlayStore
-from agent_kernel.values import summaries
+from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class StateComparison:
         found: dict[tuple[ObjectId, ObjectId], dict[str, Verdict]] = {}
         left: dict[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]] = {}
         keys: list[tuple[tuple[ObjectId, ObjectId], str, tuple[object, ...]]] = []
+        repos = self.recorded.repo, self.fresh.repo
         for pair in dict.fromkeys(pairs):
             trees = self.recorded.repo.tree_at(pair[0]), self.fresh.repo.tree_at(pair[1])
             of_pair = found.setdefault(pair, {})
@@ -144,6 +145,7 @@ class StateComparison:
                     of_pair[name] = self._one_sided(name, old, new)
                     continue
                 key: tuple[object, ...] = (name, old.value, old.manifest, old.slot, new.value, new.manifest, new.slot)
+                key += tuple(self._classes(*side) for side in zip(repos, trees, (old, new), strict=True))
                 keys.append((pair, name, key))
                 if key not in self._known and key not in left:
                     verdict = self._without_loading(name, old, new)
@@ -157,6 +159,12 @@ class StateComparison:
         for pair, of_pair in found.items():
             self._compare_sharing(pair, of_pair)
         return found
+
+    def _classes(self, repo: Repository, tree: Tree, entry: Entry) -> object:
+        """What a value is besides its entry: the classes of the notebook, which are stored by themselves."""
+        if not repo.read_manifest(entry).classes:
+            return None
+        return tuple((name, one.value, one.manifest, one.own) for name, one in tree.items() if name.startswith(CLASS_PREFIX))
 
     def _compare_sharing(self, pair: tuple[ObjectId, ObjectId], verdicts: dict[str, Verdict]) -> None:
         """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
@@ -193,7 +201,9 @@ class StateComparison:
             if missing is not None:
                 return Verdict("not comparable", reason=missing.said)
         manifests = self.recorded.repo.read_manifest(old), self.fresh.repo.read_manifest(new)
-        if manifests[0] == manifests[1] and old.slot == new.slot and not manifests[0].classes:
+        if manifests[0].classes or manifests[1].classes:
+            return None  # what a class is made of may have changed since, and is stored by itself
+        if manifests[0] == manifests[1] and old.slot == new.slot:
             return _SAME
         described = self._described(old, new)
         if described is not None and described.is_equal:
@@ -366,7 +376,7 @@ class _Description:
     def __init__(self, before: Stored, after: Stored, tolerance: Tolerance) -> None:
         self._before, self._after = before, after
         self._tolerance = tolerance
-        self._seen: set[tuple[int, int]] = set()
+        self._partners: dict[tuple[bool, int], int] = {}  # by side and id: what stands in its place
         self._is_exact = True
 
     def compare(self) -> Equality | None:
@@ -383,10 +393,9 @@ class _Description:
     def _are_equal(self, old: object, new: object) -> bool:
         both: tuple[object, object] = (old, new)
         if isinstance(old, (Call, tuple, list)):
-            pair = id(cast("object", old)), id(new)
-            if pair in self._seen:
-                return True
-            self._seen.add(pair)
+            known = self._known(id(cast("object", old)), id(new))
+            if known is not None:
+                return known
         if isinstance(old, Buffer) and isinstance(new, Buffer):
             return self._before.blobs[old.position] == self._after.blobs[new.position]
         if isinstance(old, Call) and isinstance(new, Call):
@@ -404,6 +413,14 @@ class _Description:
             self._is_exact = False
             return self._tolerance.is_close(old, new)
         return _is_same_plain(*both)
+
+    def _known(self, old: int, new: int) -> bool | None:
+        """Whether they stand in each other's place, so that both sides share alike; None: not met yet."""
+        partner = self._partners.get((False, old)), self._partners.get((True, new))
+        if partner == (None, None):
+            self._partners |= {(False, old): new, (True, new): old}
+            return None
+        return partner == (new, old)
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))
@@ -436,7 +453,7 @@ def _are_close(old: bytes, new: bytes, code: str, tolerance: Tolerance) -> bool:
         one, other = (memoryview(side).cast("d") if code == "d" else memoryview(side).cast("f") for side in (old, new))
         return all(map(tolerance.is_close, one, other))
     arrays = [np.frombuffer(side, dtype=f"<{'f8' if code == 'd' else 'f4'}") for side in (old, new)]
-    return bool(np.isclose(arrays[1], arrays[0], rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True).all())
+    return tolerance.compare_arrays(arrays[0], arrays[1])[0]
 
 
 def _kind(found: object) -> object:
