@@ -85,6 +85,7 @@ class _Assessment:
         self._settings, self._line, self._again, self._first = settings, line, again, first
         self._recorded = recorded
         fresh = Side(again.repo, again.secret)
+        self._folder = str(cwd)
         self._states = StateComparison(recorded, fresh, settings.tolerance, settings.python, cwd)
         self._tracer = Tracer(cwd)
         self._set_by = _names_set_by(line)
@@ -99,8 +100,9 @@ class _Assessment:
     def report(self, what: str) -> Reproduction:
         verdicts, last = self._compare_states()
         cells = tuple(self._cell(cell, verdicts.get(cell.position, {})) for cell in self._line.cells)
+        variables, notes = self._variables(last), tuple(self._notes())
         return Reproduction(
-            "", what, self._python(), cells, self._variables(last), self._environment, tuple(self._notes())
+            "", what, self._python(), cells, variables, self._environment, notes, folder=self._folder
         )
 
     def _python(self) -> str:

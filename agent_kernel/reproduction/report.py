@@ -126,6 +126,7 @@ class Reproduction(Result):
         place: what was reproduced, as it was named.
         what: where its cells come from, in words.
         python: what ran them.
+        folder: where they ran.
         environment: what is another version now: sign, name, before, after.
         notes: what a reader should know before they trust the rest.
         badge: a line for a README, if one was wanted.
@@ -140,6 +141,7 @@ class Reproduction(Result):
     notes: tuple[str, ...] = ()
     took_s: float = 0.0
     badge: str = ""
+    folder: str = ""
 
     @property
     def ok(self) -> bool:
@@ -189,6 +191,7 @@ class Reproduction(Result):
             "place": self.place,
             "of": self.what,
             "python": self.python,
+            "folder": self.folder or None,
             "reproduced": self.ok,
             "cells": [cell.to_json() for cell in self.cells],
             "variables": [one.to_json() for one in self.variables],
@@ -202,7 +205,7 @@ class Reproduction(Result):
         head = f"{clean(self.place)}: {self.headline}"
         found: list[Block] = [
             Line(head, strong=True),
-            Line(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
+            Line(self._ran),
         ]
         found += [Line(note) for note in self.all_notes]
         found += [*self._environment_blocks(), Line(""), self._table()]
@@ -211,6 +214,11 @@ class Reproduction(Result):
         found += self._variable_blocks()
         found += [Line(""), *(Line(count, style="quiet") for count in self.counts if count)]
         return [*found, *([Line(""), Line(self.badge)] if self.badge else [])]
+
+    @property
+    def _ran(self) -> str:
+        where = f", in the folder {clean(self.folder)}" if self.folder else ""
+        return f"{self.what}, in {duration(self.took_s)} with {self.python}{where}"
 
     def _environment_blocks(self) -> list[Block]:
         if not self.environment:
@@ -257,7 +265,7 @@ class Reproduction(Result):
             place=escape(self.place),
             state=state,
             headline=escape(self.headline),
-            what=escape(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
+            what=escape(self._ran),
             notes=notes,
             counts=counts,
             environment=self._environment_html(),

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.bundle.opening import open_bundle
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Commit, ObjectId
 from agent_kernel.reproduction.comparison import shown_by
 from agent_kernel.reproduction.line import LineCell
 from agent_kernel.reproduction.runner import rerun
+from tests.bundle.bundles import bundle_of
 from tests.reproduction.histories import make_history, write_notebook
 
 Run = Callable[..., tuple[int, Any]]
@@ -192,3 +194,23 @@ def test_a_step_of_an_agent_ends_as_it_did(tmp_path: Path) -> None:
         assert again.head is not None
         assert again.repo.at(again.head[:-1].hex())["x"] == 1
         assert shown_by(again.repo, again.commits[1][1]) == []
+
+
+def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    make_history(tmp_path / "s", "import pathlib; _ = pathlib.Path('kept.txt').write_text('theirs'); x = 1")
+    bundle = bundle_of(tmp_path / "s", tmp_path / "b.agentnb")
+    (own / "kept.txt").write_text("mine")
+    status, found = run(bundle)
+    assert (status, (own / "kept.txt").read_text()) == (0, "mine")
+    assert not Path(found["folder"]).exists()
+    opened = open_bundle(bundle, tmp_path / "opened", trusts=True)
+    run(opened.store)
+    assert (own / "kept.txt").read_text() == "mine"
+    status, found = run(bundle, "--in", own)
+    assert (found["folder"], (own / "kept.txt").read_text()) == (str(own), "theirs")
+    (own / "kept.txt").write_text("mine")
+    status, found = run(tmp_path / "s")
+    assert (found["folder"], (own / "kept.txt").read_text()) == (str(own), "theirs")
