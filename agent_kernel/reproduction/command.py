@@ -241,7 +241,7 @@ def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Rep
         whole, document = read_line(repo, ref), read_document(notebook)
         line = read_changed(whole, document)
         if not line.cells:
-            return Reproduction("", "no cell of the file was edited since it ran", "no kernel", (), ())
+            return Reproduction("", "all cells of the file are as they ran", "no kernel", (), (), is_edited=False)
         trust.require(repo)
         what = f"{len(line.cells)} of {plural(len(document.cells), 'cell')}, whose code or inputs changed, run again"
         with (

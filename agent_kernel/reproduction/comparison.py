@@ -256,7 +256,7 @@ class StateComparison:
         self, equality: Equality, name: str, _old: ObjectId, _new: ObjectId, old: Entry, new: Entry
     ) -> Verdict:
         if equality.is_equal is None:
-            return Verdict("not comparable", self._details(name, old, new), clean(equality.reason))
+            return Verdict("not comparable", reason=clean(equality.reason))  # nobody knows what differs
         if not equality.is_equal:
             return self._different(name, old, new)
         return _SAME if equality.is_exact else self._within(old, new)

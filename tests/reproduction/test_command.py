@@ -214,3 +214,17 @@ def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypa
     (own / "kept.txt").write_text("mine")
     status, found = run(tmp_path / "s")
     assert (found["folder"], (own / "kept.txt").read_text()) == (str(own), "theirs")
+
+
+def test_a_notebook_whose_cells_all_fail_as_before_is_not_reproduced(tmp_path: Path, run: Run) -> None:
+    saved = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
+    status, found = run(write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2))
+    assert (status, found["reproduced"], outcomes(found)) == (1, False, ["failed as before"] * 2)
+    assert found["headline"] == "0 of 2 cells reproduced, 2 failed as before"
+    assert found["notes"][0] == "Nothing is reproduced: every cell fails, as it did before."
+
+
+def test_a_cell_that_ends_the_kernel_fails(tmp_path: Path, run: Run) -> None:
+    status, found = run(write_notebook(tmp_path / "n.ipynb", "x = 1", "quit()", "y = 2"))
+    assert (status, outcomes(found)) == (1, ["same", "failed", "skipped"])
+    assert found["cells"][1]["failure"]["text"] == "it ended the kernel"
