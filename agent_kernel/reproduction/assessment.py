@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from agent_kernel.cells.cell_code import read_code
 from agent_kernel.commands.diff import environment_changes, environment_of
 from agent_kernel.commands.text import list_names
 from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure
-from agent_kernel.reproduction.code import Code, names_set
+from agent_kernel.reproduction.code import Code, imports, names_set
 from agent_kernel.reproduction.comparison import (
     Side,
     StateComparison,
@@ -85,6 +86,7 @@ class _Assessment:
         self._settings, self._line, self._again, self._first = settings, line, again, first
         self._recorded = recorded
         fresh = Side(again.repo, again.secret)
+        self._folder = str(cwd)
         self._states = StateComparison(recorded, fresh, settings.tolerance, settings.python, cwd)
         self._tracer = Tracer(cwd)
         self._set_by = _names_set_by(line)
@@ -95,12 +97,14 @@ class _Assessment:
         self._environment = self._find_environment()
         self._silent = said_by_bundle(recorded.repo.store, "silent")
         self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
+        self._skipped: dict[str, int] = {}  # by name, the cell that would set it and is not run
 
     def report(self, what: str) -> Reproduction:
         verdicts, last = self._compare_states()
         cells = tuple(self._cell(cell, verdicts.get(cell.position, {})) for cell in self._line.cells)
+        variables, notes = self._variables(last), tuple(self._notes())
         return Reproduction(
-            "", what, self._python(), cells, self._variables(last), self._environment, tuple(self._notes())
+            "", what, self._python(), cells, variables, self._environment, notes, folder=self._folder
         )
 
     def _python(self) -> str:
@@ -129,7 +133,12 @@ class _Assessment:
             return ()
         commits = self._recorded.repo.commit_at(self._line.tip), self._again.repo.commit_at(self._again.head)
         before, after = environment_of(self._recorded.repo, commits[0]), environment_of(self._again.repo, commits[1])
-        return tuple(environment_changes(before, after)) if before is not None and after is not None else ()
+        if before is None or after is None:
+            return ()
+        # What the notebook imports comes first.
+        imported = {_distribution(name) for cell in self._line.cells for name in imports(Code(cell.source).tree)}
+        found = environment_changes(before, after)
+        return tuple(sorted(found, key=lambda one: (one[1] != "python", _distribution(one[1]) not in imported)))
 
     def _compare_states(self) -> tuple[dict[int, dict[str, Verdict]], dict[str, Verdict]]:
         """The variables that each cell changed on either side, and all of them at the end."""
@@ -160,6 +169,7 @@ class _Assessment:
     def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
         told = CellReport(cell.position, cell.number, summaries.mask_code(cell.source)[0])
         if cell.skipped:
+            self._skipped |= dict.fromkeys(read_code(cell.source).bound, cell.position)
             return replace(told, note=f"not run: {cell.skipped}", is_run=False)
         ran = self._again.ran.get(cell.position)
         causes = self._tracer.look_at(cell)
@@ -180,8 +190,10 @@ class _Assessment:
             self._variable(cell, name, verdict, causes, failed=failure is not None)
             for name, verdict in verdicts.items()
         )
-        if failure is not None and cell.record is not None:
-            self._tracer.differs((change.name for change in cell.record.changed), cell.position)
+        if failure is not None:
+            changed = {change.name for change in cell.record.changed} if cell.record is not None else set[str]()
+            self._tracer.differs(changed | read_code(cell.source).bound, cell.position)
+        as_before = f"failed as before: {ran.error}" if failure is None and ran.status == "error" else ""
         shown, shown_causes = self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
         saved, saved_causes = self._saved(cell, causes) if self._settings.outputs and failure is None else (None, ())
         if saved_causes == _UNKNOWN and (shown is None or shown.outcome == "same"):
@@ -189,6 +201,7 @@ class _Assessment:
         return replace(
             told,
             failure=failure,
+            as_before=as_before,
             variables=variables,
             shown=shown,
             saved=saved,
@@ -221,11 +234,17 @@ class _Assessment:
                 return Cause(
                     "follows", f"reads {name}, which cell {self._tracer.differing[name]} did not set this time"
                 )
+            if name in self._skipped:
+                return Cause("follows", f"reads {name}, which cell {self._skipped[name]} would set, which is not run")
         return cause
 
     def _variable(
         self, cell: LineCell, name: str, verdict: Verdict, causes: CellCauses, *, failed: bool
     ) -> VariableReport:
+        # A clock's time is close to that of the last run, however exactly it is looked at.
+        of_name = causes.of_names.get(name, ()) if verdict.outcome != "same" else ()
+        if self._tracer.is_of_clock(name, of_name) and verdict.outcome == "equal within tolerance":
+            verdict = replace(verdict, outcome="different")
         if verdict.outcome == "same":
             self._tracer.is_same([name])
             self._causes.pop(name, None)
@@ -248,7 +267,7 @@ class _Assessment:
         """Where the code that set it says nothing: the rest of the cell, or what it ran on."""
         if causes.of_outputs:
             return causes.of_outputs
-        modules = {_DISTRIBUTIONS.get(one, one).lower().replace("_", "-") for one in self._tracer.modules_of(cell)}
+        modules = set(map(_distribution, self._tracer.modules_of(cell)))
         changed = [(name, old, new) for _, name, old, new in self._environment if name in modules or name == "python"]
         if changed:
             return tuple(
@@ -267,6 +286,8 @@ class _Assessment:
         if not old and not new:
             return None, ()
         verdict = compare_outputs(old or [], new or [], self._settings.tolerance, cell.source)
+        if verdict.outcome == "equal within tolerance" and causes.shows_clock:
+            verdict = replace(verdict, outcome="different")
         return verdict, self._causes_of_outputs(cell, verdict, causes)
 
     def _causes_of_outputs(self, cell: LineCell, verdict: Verdict, causes: CellCauses) -> tuple[Cause, ...]:
@@ -286,6 +307,8 @@ class _Assessment:
         if not old and not new:
             return None, ()
         verdict = compare_outputs(old, new or [], self._settings.tolerance, cell.source)
+        if verdict.outcome == "equal within tolerance" and causes.shows_clock:
+            verdict = replace(verdict, outcome="different")
         if verdict.outcome != "different":
             return verdict, ()
         order = _order_of(self._line, cell)
@@ -295,6 +318,8 @@ class _Assessment:
         found: list[VariableReport] = []
         for name, verdict in last.items():
             causes = self._causes.get(name, ()) if verdict.outcome != "same" else ()
+            if verdict.outcome == "equal within tolerance" and name in self._tracer.clocked:
+                verdict = replace(verdict, outcome="different")
             if verdict.outcome == "different" and name in self._line.brought:
                 verdict = Verdict("not comparable", (), "no cell of the line makes it")
                 causes = (Cause("brought", f"it came from {self._line.brought[name]}, and from no cell"),)
@@ -304,6 +329,10 @@ class _Assessment:
                 )
             )
         return tuple(found)
+
+
+def _distribution(module: str) -> str:
+    return _DISTRIBUTIONS.get(module, module).lower().replace("_", "-")
 
 
 def _changed(old: Commit, new: Commit) -> list[str]:
@@ -317,7 +346,7 @@ def _changed(old: Commit, new: Commit) -> list[str]:
 def _names_set_by(line: Line) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for cell in line.cells:
-        names = names_set(Code(cell.source).tree)
+        names = set(read_code(cell.source).bound)
         if cell.record is not None:
             names |= {change.name for change in cell.record.changed if change.how != "-"}
         for name in names:

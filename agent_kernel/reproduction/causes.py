@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -54,6 +54,7 @@ _PROCESS: Final = (
     "os.cpu_count", "socket.gethostname", "platform.", "tempfile.", "getpass.", "subprocess.", "os.system", "os.popen", "psutil.",
     "threading.get_ident",
 )  # fmt: skip
+_THREADS: Final = ("threading.Thread", "threading.Timer", "concurrent.futures.", "multiprocessing.", "asyncio.as_completed", "joblib.Parallel")
 _ENTROPY: Final = ("uuid.uuid1", "uuid.uuid4", "os.urandom", "secrets.", "random.SystemRandom")
 _GENERATORS: Final = (
     "random.",
@@ -92,6 +93,9 @@ _TAKE_A_STATE: Final = frozenset({
 _READERS: Final = frozenset({"open", "read_csv", "read_parquet", "read_excel", "read_json", "read_feather", "read_pickle", "read_table",
     "read_sql", "read_html", "read_xml", "read_hdf", "loadtxt", "genfromtxt", "imread", "fromfile", "scan_csv", "scan_parquet", "read_text", "read_bytes",
 })  # fmt: skip
+_ORDERED: Final = frozenset({"list", "tuple", "enumerate", "next", "iter", "join", "pop", "print", "str", "repr", "format", "display",
+    "dict", "fromkeys", "deque", "array", "Series", "zip", "map", "filter", "extend", "reduce", "chain", "islice", "OrderedDict", "dumps",
+})  # fmt: skip
 _NUMPY_LOADS: Final = ("numpy.load", "joblib.load", "pickle.load")
 _MISSING_NAME: Final = re.compile(r"name '(?P<name>\w+)' is not defined")
 _MISSING_MODULE: Final = re.compile(r"No module named '(?P<name>[\w.]+)'")
@@ -104,6 +108,7 @@ class CellCauses:
 
     of_names: dict[str, tuple[Cause, ...]]
     of_outputs: tuple[Cause, ...]
+    shows_clock: bool = False
 
 
 @dataclass
@@ -113,12 +118,14 @@ class Tracer:
     Attributes:
         cwd: where their files are.
         differing: by name, the position of the cell from which on it differs.
+        clocked: those that differ because a clock does.
     """
 
     cwd: Path
     differing: dict[str, int] = field(default_factory=dict[str, int])
+    clocked: set[str] = field(default_factory=set[str])
     _modules: dict[str, str] = field(default_factory=dict[str, str])  # by name, what it was imported as
-    _seeded: set[str] = field(default_factory=set[str])
+    _seeded: dict[str, Causes] = field(default_factory=dict[str, Causes])  # by generator: why its seed is another one
     _latent: dict[str, Causes] = field(default_factory=dict[str, Causes])  # of functions: when they are called
     _of: dict[str, Causes] = field(default_factory=dict[str, Causes])  # of variables
     _sets: set[str] = field(
@@ -130,6 +137,7 @@ class Tracer:
         code = Code(cell.source)
         found: dict[str, Causes] = {}
         shown: Causes = {}
+        rest: Causes = {}
         for magic in code.magics:
             if (cause := _cause_of_magic(magic)) is not None:
                 shown[cause] = None
@@ -149,13 +157,28 @@ class Tracer:
                 found.pop(statement.name, None)
                 continue
             for name in targets(statement):
+                if name in self._modules and not _is_import(statement):
+                    continue  # `np.random.seed(1)` makes nothing of `np`
                 found[name] = (
                     {**found.get(name, {}), **causes} if name in read or not _binds(statement) else dict(causes)
                 )
-            self._note_sets(statement)
-            shown |= causes
+            self._note_values(statement)
+            if _shows(statement, is_last=statement is code.tree.body[-1]):
+                shown |= causes
+            rest |= causes
         self._of |= found
-        return CellCauses({name: _ordered(causes) for name, causes in found.items()}, _ordered(shown))
+        is_clock = any(cause.kind == "clock" for cause in self._roots(shown))
+        return CellCauses({name: _ordered(causes) for name, causes in found.items()}, _ordered(shown or rest), is_clock)
+
+    def is_of_clock(self, name: str, own: Iterable[Cause]) -> bool:
+        """Whether these causes of a variable lead back to a clock; remembered, for what follows from it."""
+        found = any(cause.kind == "clock" for cause in self._roots(own))
+        (self.clocked.add if found else self.clocked.discard)(name)
+        return found
+
+    def _roots(self, causes: Iterable[Cause]) -> Iterator[Cause]:
+        for cause in causes:
+            yield _CLOCKED if cause.kind == "follows" and cause.text.split()[2:3] and cause.text.split()[2] in self.clocked else cause
 
     def differs(self, names: Iterable[str], position: int) -> None:
         """These variables differ from this cell on."""
@@ -173,15 +196,35 @@ class Tracer:
         names = reads(Code(cell.source).tree) | names_set(Code(cell.source).tree)
         return {self._modules[name].partition(".")[0] for name in names if name in self._modules}
 
-    def _note_sets(self, statement: ast.stmt) -> None:
+    def _note_values(self, statement: ast.stmt) -> None:
+        """Which names stand for sets, and for modules."""
         if isinstance(statement, ast.Assign):
             names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
             self._sets = self._sets | names if self._is_set(statement.value) else self._sets - names
+            module = self._dotted(statement.value)
+            for name in names:
+                self._modules.pop(name, None)
+                if module and not isinstance(statement.value, ast.Call):
+                    self._modules[name] = module
+                elif _imported(statement.value):
+                    self._modules[name] = _imported(statement.value)
 
     def _is_set(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return node.func.id in ("set", "frozenset")
-        return isinstance(node, (ast.Set, ast.SetComp)) or (isinstance(node, ast.Name) and node.id in self._sets)
+        match node:
+            case ast.Set() | ast.SetComp():
+                return True
+            case ast.Name():
+                return node.id in self._sets
+            case ast.BinOp(op=ast.Sub() | ast.BitOr() | ast.BitAnd() | ast.BitXor()):
+                return self._is_set(node.left) or self._is_set(node.right)
+            case ast.NamedExpr() | ast.Starred():
+                return self._is_set(node.value)
+            case ast.Call(func=ast.Name(id="set" | "frozenset")):
+                return True
+            case ast.Call(func=ast.Attribute(attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy")):
+                return self._is_set(node.func.value)
+            case _:
+                return False
 
     def _causes_of(self, statement: ast.stmt, cell: LineCell, own: Collection[str]) -> Causes:
         """Those of what a statement calls and reads by the names of modules, in the order of the source."""
@@ -195,6 +238,8 @@ class Tracer:
             elif isinstance(node, ast.Attribute) and self._dotted(node).startswith("os.environ"):
                 cause = Cause("process", "reads the environment of the process: os.environ")
             elif isinstance(node, (ast.For, ast.comprehension)) and self._is_set(node.iter):
+                cause = _UNORDERED
+            elif isinstance(node, (ast.Starred, ast.FormattedValue, ast.YieldFrom)) and self._is_set(node.value):
                 cause = _UNORDERED
             if cause is not None:
                 found[cause] = None
@@ -216,21 +261,14 @@ class Tracer:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._modules:
-            return ""
-        return ".".join([self._modules[node.id], *reversed(parts)])
+        root = self._modules.get(node.id, "") if isinstance(node, ast.Name) else _imported(node)
+        return ".".join([root, *reversed(parts)]) if root else ""
 
     def _cause_of_call(self, call: ast.Call, cell: LineCell) -> Cause | None:
         name = self._dotted(call.func)
-        last = (
-            call.func.attr
-            if isinstance(call.func, ast.Attribute)
-            else call.func.id
-            if isinstance(call.func, ast.Name)
-            else ""
-        )
+        last = _last(call.func)
         if name in _SEEDS and (call.args or call.keywords):
-            self._seeded.add(_SEEDS[name])
+            self._seeded[_SEEDS[name]] = self._causes_of_seed(call, cell)
             return None
         if _begins(name, _CLOCK):
             return Cause("clock", f"reads the clock: {name}()")
@@ -241,17 +279,26 @@ class Tracer:
             return random
         if _begins(name, _NETWORK):
             return Cause("network", f"reads the network: {name}()")
+        if _begins(name, _THREADS):
+            return Cause("order", f"runs things side by side, in another order each time: {name}()")
         if last in _READERS or name in _NUMPY_LOADS:
             return self._cause_of_reading(call, last, cell)
         if _begins(name, _PROCESS):
             return Cause("process", f"reads what this machine or process is: {name}()")
         if not name and last in ("id", "hash") and isinstance(call.func, ast.Name):
             return Cause("process", f"{last}() is another number in each process")
-        if last in ("list", "tuple", "enumerate", "next", "iter", "join", "pop") and any(
-            map(self._is_set, [*call.args, *_receiver(call)])
-        ):
+        is_key = last in ("sorted", "max", "min", "nlargest", "nsmallest") and any(word.arg == "key" for word in call.keywords)
+        if (last in _ORDERED or is_key) and any(map(self._is_set, [*call.args, *_receiver(call)])):
             return _UNORDERED
         return None
+
+    def _causes_of_seed(self, call: ast.Call, cell: LineCell) -> Causes:
+        given = [node for arg in (*call.args, *(word.value for word in call.keywords)) for node in ast.walk(arg)]
+        found = [self._cause_of_call(node, cell) for node in given if isinstance(node, ast.Call)]
+        names = [node.id for node in given if isinstance(node, ast.Name)]
+        found += [_follows(name, self.differing[name]) for name in names if name in self.differing]
+        found += [cause for name in names for cause in self._of.get(name, ())]
+        return {Cause(one.kind, f"draws random numbers with a seed that {one.text}"): None for one in found if one}
 
     def _cause_of_random(self, call: ast.Call, name: str, last: str) -> Cause | None:
         given = {word.arg for word in call.keywords}
@@ -264,18 +311,18 @@ class Tracer:
                 for kind in ("random", "numpy.random", "torch", "tensorflow.random", "jax.random")
                 if name.startswith(kind)
             )
-            if library in self._seeded or library == "jax.random" or "generator" in given:
+            if library in self._seeded:
+                return next(iter(self._seeded[library]), None)
+            if library == "jax.random" or "generator" in given:
                 return None
             return Cause("random", f"draws random numbers without a seed: {name}()")
-        takes_a_state = (
-            last in _TAKE_A_STATE and (name.startswith("sklearn.") or not name) and isinstance(call.func, ast.Name)
-        )
-        if (
-            (takes_a_state or (last == "sample" and not name))
-            and "random_state" not in given
-            and "numpy.random" not in self._seeded
-        ):
-            return Cause("random", f"draws random numbers without a seed: {last}() without random_state")
+        is_sklearn = name.startswith("sklearn.")
+        called = name.rpartition(".")[2] if is_sklearn else last
+        takes_a_state = called in _TAKE_A_STATE and (is_sklearn or (not name and isinstance(call.func, ast.Name)))
+        if (takes_a_state or (last == "sample" and not name)) and "random_state" not in given:
+            if "numpy.random" in self._seeded:
+                return next(iter(self._seeded["numpy.random"]), None)
+            return Cause("random", f"draws random numbers without a seed: {called}() without random_state")
         return None
 
     def _cause_of_reading(self, call: ast.Call, last: str, cell: LineCell) -> Cause | None:
@@ -291,6 +338,8 @@ class Tracer:
             return Cause("network", f"reads the network: {path}")
         if not path or (last == "open" and _writes(call)):
             return None
+        if path.startswith(("/proc/", "/dev/", "/sys/")):
+            return Cause("process", f"reads what this machine or process is: {path}")
         file = self.cwd / Path(path).expanduser()
         try:
             changed_ns = file.stat().st_mtime_ns
@@ -301,11 +350,37 @@ class Tracer:
         return None
 
 
+_CLOCKED: Final = Cause("clock", "follows from what a clock gave")
 _UNORDERED: Final = Cause("order", "goes through a set, whose order is another one in each process")
 
 
 def _place(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _last(called: ast.expr) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+
+
+def _imported(node: ast.expr) -> str:
+    """The module that `__import__("random")` or `import_module("random")` gives; "": it is something else."""
+    match node:
+        case ast.Call(func=ast.Name() | ast.Attribute() as called, args=[ast.Constant(value=str(name)), *_]):
+            return name if _last(called) in ("__import__", "import_module") else ""
+        case _:
+            return ""
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Import, ast.ImportFrom))
+
+
+def _shows(statement: ast.stmt, *, is_last: bool) -> bool:
+    """Whether it may show something: what a method does to a variable does not, but at the end of a cell."""
+    called = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    if any(_last(one) in ("print", "display", "pprint") for one in called):
+        return True
+    return isinstance(statement, ast.Expr) and (is_last or any(isinstance(one, ast.Name) for one in called))
 
 
 def _begins(name: str, known: Iterable[str]) -> bool:
@@ -334,7 +409,7 @@ def _receiver_args(call: ast.Call) -> list[ast.expr]:
 def _writes(call: ast.Call) -> bool:
     modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
     return any(
-        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")
+        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax") and "+" not in mode.value
         for mode in modes
     )
 
@@ -378,6 +453,8 @@ def cause_of_failure(
         return Cause("limit", f"took longer than {timeout_s:g} s, so it was stopped (--timeout)")
     if ran.status == "died":
         return Cause("error", "the kernel died")
+    if ran.status == "exit":
+        return Cause("error", "it ended the kernel")
     missing = _MISSING_NAME.search(ran.text) if ran.error in ("NameError", "UnboundLocalError") else None
     if missing is not None:
         name = missing["name"]

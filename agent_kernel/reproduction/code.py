@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["TIMED", "Code", "names_read", "names_set", "reads", "statements", "targets"]
+__all__ = ["TIMED", "Code", "imports", "names_read", "names_set", "reads", "statements", "targets"]
 
 _MAGIC: Final = re.compile(r"^(?P<indent>\s*)(?P<target>[\w, ]+=\s*)?(?P<sign>%%?|!!?|\?)(?P<rest>.*)$")
 TIMED: Final = re.compile(r"^\s*%%?(?:time|timeit|prun)\b")
@@ -66,6 +66,17 @@ def names_read(tree: ast.AST) -> set[str]:
         found |= reads(statement) - known
         known |= targets(statement)
     return found - set(dir(builtins))
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """The top-level modules that code imports anywhere."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 def statements(tree: ast.AST) -> Sequence[ast.stmt]:

@@ -6,10 +6,11 @@ import shutil
 import sys
 import time
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.commands import describe
@@ -66,14 +67,21 @@ def parser() -> Parser:
         "--atol", metavar="NUMBER", convert=_tolerance, default=0.0, help="absolute tolerance of numbers (default: 0)"
     )
     parser.value("--python", metavar="PATH", kind="place", help="run the cells with this interpreter")
-    parser.value("--cwd", metavar="PATH", kind="place", help="run the cells in this folder")
+    parser.value(
+        "--in",
+        "--cwd",
+        metavar="FOLDER",
+        kind="place",
+        help="run the cells in this folder (default: that of the notebook, or where the history was made on this machine; else a new one)",
+    )
     parser.flag("--only-state", "--no-outputs", help="compare variables, and not what cells showed")
     parser.value("--html", metavar="FILE", kind="place", help="write the report as a page, too")
     parser.value("--badge", metavar="FILE", kind="place", help="write an SVG badge, and print the line for a README")
     parser.flag("--json", help="print the report as JSON")
     parser.explains(
-        "The cells run, with all that they do outside the notebook: files that they write are written again.\n"
-        "The status is 0 if something is reproduced, nothing differs and nothing failed, else 1."
+        "The cells run, with all that they do outside the notebook: files that they write are written again, and a bundle\n"
+        "writes them into a new folder, which is deleted at the end. The status is 0 if something is reproduced, nothing\n"
+        "differs and nothing failed, else 1."
     )
     return parser
 
@@ -150,8 +158,24 @@ def _write_file(path: Path, text: str) -> None:
 @dataclass(frozen=True)
 class _Plan:
     settings: Settings
-    cwd: str | None
+    folder: Path | None
     progress: Progress | None
+
+    @contextmanager
+    def choose_folder(self, notebook: Path | None, repo: Repository | None = None, line: Line | None = None) -> Generator[Path]:
+        """Where the cells run; one that is made for them is gone afterwards.
+
+        The folder of somebody else's history is none of theirs here: you may have one of the same name.
+        """
+        if self.folder is not None:
+            yield self.folder
+        elif notebook is not None:
+            yield notebook.absolute().parent
+        elif repo is not None and line is not None and Path(line.cwd or "?").is_dir() and _was_made_here(repo, line):
+            yield Path(line.cwd)
+        else:
+            with TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True) as made:
+                yield Path(made).resolve()
 
     def rerun(
         self,
@@ -181,20 +205,19 @@ def _plan(options: Namespace, progress: Progress | None) -> _Plan:
     python = sys.executable if options.python is None else shutil.which(str(Path(options.python).expanduser()))
     if python is None:
         raise UsageProblem(f"{options.python} is no interpreter that can be run")
-    if options.cwd is not None and not Path(options.cwd).expanduser().is_dir():
-        raise UsageProblem(f"{options.cwd} is not a folder")
+    named = vars(options)["in"]
+    folder = None if named is None else Path(named).expanduser().absolute()
+    if folder is not None and not folder.is_dir():
+        raise UsageProblem(f"{named} is not a folder")
     tolerance = Tolerance(options.rtol, options.atol)
     settings = Settings(tolerance, not options.only_state, options.timeout, python)
-    return _Plan(settings, options.cwd, progress)
+    return _Plan(settings, folder, progress)
 
 
-def _folder(plan: _Plan, recorded: str, notebook: Path | None) -> Path:
-    """Where the cells run: where they did if that is there, else in the notebook's folder."""
-    if plan.cwd is not None:
-        return Path(plan.cwd).expanduser().absolute()
-    if recorded and Path(recorded).is_dir():
-        return Path(recorded)
-    return notebook.absolute().parent if notebook is not None else Path.cwd()
+def _was_made_here(repo: Repository, line: Line) -> bool:
+    """Whether you trust the store, and its own sessions made the cells: those of a bundle that was opened were made elsewhere."""
+    sessions = repo.heads()
+    return trust.is_trusted(repo) and all(cell.record is None or cell.record.session in sessions for cell in line.cells)
 
 
 def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None) -> Reproduction:
@@ -204,9 +227,12 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
         run = list(line.run)
         on = f" on {clean(line.branch)}" if line.branch else ""
         what = f"{plural(len(run), 'cell')}{on} run again, up to {describe.label(line.tip, repo.commit_at(line.tip))}"
-        cwd = _folder(plan, line.cwd, notebook)
         is_trusted = trust.is_trusted(repo)
-        with plan.rerun(run, cwd, history=repo.store.url, brought=line.all_brought if is_trusted else ()) as again:
+        brought = line.all_brought if is_trusted else ()
+        with (
+            plan.choose_folder(notebook, repo, line) as cwd,
+            plan.rerun(run, cwd, history=repo.store.url, brought=brought) as again,
+        ):
             return assess(line, Side(repo, loads=is_trusted), again, cwd, plan.settings, what)
 
 
@@ -215,11 +241,13 @@ def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Rep
         whole, document = read_line(repo, ref), read_document(notebook)
         line = read_changed(whole, document)
         if not line.cells:
-            return Reproduction("", "no cell of the file was edited since it ran", "no kernel", (), ())
+            return Reproduction("", "all cells of the file are as they ran", "no kernel", (), (), is_edited=False)
         trust.require(repo)
         what = f"{len(line.cells)} of {plural(len(document.cells), 'cell')}, whose code or inputs changed, run again"
-        cwd = _folder(plan, line.cwd, notebook)
-        with plan.rerun(line.cells, cwd, origin=repo, commands=_commands_to_start(repo, line)) as again:
+        with (
+            plan.choose_folder(notebook) as cwd,
+            plan.rerun(line.cells, cwd, origin=repo, commands=_commands_to_start(repo, line)) as again,
+        ):
             return assess(line, Side(repo), again, cwd, plan.settings, what)
 
 
@@ -237,8 +265,7 @@ def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
     line = read_document(notebook)
     if not line.cells:
         raise UsageProblem(f"{notebook} has no code to run")
-    cwd = _folder(plan, line.cwd, notebook)
-    with plan.rerun(line.cells, cwd) as first, plan.rerun(line.cells, cwd, "running cells again") as second:
+    with plan.choose_folder(notebook) as cwd, plan.rerun(line.cells, cwd) as first, plan.rerun(line.cells, cwd, "running cells again") as second:
         cells = tuple(_as_recorded(cell, first) for cell in line.cells)
         recorded = replace(line, cells=cells, tip=first.head)
         what = f"{plural(len(cells), 'cell')} of the notebook's file, run twice"

@@ -33,7 +33,7 @@ from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.storage.overlay import OverlayStore
-from agent_kernel.values import summaries
+from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class StateComparison:
         found: dict[tuple[ObjectId, ObjectId], dict[str, Verdict]] = {}
         left: dict[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]] = {}
         keys: list[tuple[tuple[ObjectId, ObjectId], str, tuple[object, ...]]] = []
+        repos = self.recorded.repo, self.fresh.repo
         for pair in dict.fromkeys(pairs):
             trees = self.recorded.repo.tree_at(pair[0]), self.fresh.repo.tree_at(pair[1])
             of_pair = found.setdefault(pair, {})
@@ -144,6 +145,7 @@ class StateComparison:
                     of_pair[name] = self._one_sided(name, old, new)
                     continue
                 key: tuple[object, ...] = (name, old.value, old.manifest, old.slot, new.value, new.manifest, new.slot)
+                key += tuple(self._classes(*side) for side in zip(repos, trees, (old, new), strict=True))
                 keys.append((pair, name, key))
                 if key not in self._known and key not in left:
                     verdict = self._without_loading(name, old, new)
@@ -157,6 +159,12 @@ class StateComparison:
         for pair, of_pair in found.items():
             self._compare_sharing(pair, of_pair)
         return found
+
+    def _classes(self, repo: Repository, tree: Tree, entry: Entry) -> object:
+        """What a value is besides its entry: the classes of the notebook, which are stored by themselves."""
+        if not repo.read_manifest(entry).classes:
+            return None
+        return tuple((name, one.value, one.manifest, one.own) for name, one in tree.items() if name.startswith(CLASS_PREFIX))
 
     def _compare_sharing(self, pair: tuple[ObjectId, ObjectId], verdicts: dict[str, Verdict]) -> None:
         """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
@@ -193,7 +201,9 @@ class StateComparison:
             if missing is not None:
                 return Verdict("not comparable", reason=missing.said)
         manifests = self.recorded.repo.read_manifest(old), self.fresh.repo.read_manifest(new)
-        if manifests[0] == manifests[1] and old.slot == new.slot and not manifests[0].classes:
+        if manifests[0].classes or manifests[1].classes:
+            return None  # what a class is made of may have changed since, and is stored by itself
+        if manifests[0] == manifests[1] and old.slot == new.slot:
             return _SAME
         described = self._described(old, new)
         if described is not None and described.is_equal:
@@ -246,7 +256,7 @@ class StateComparison:
         self, equality: Equality, name: str, _old: ObjectId, _new: ObjectId, old: Entry, new: Entry
     ) -> Verdict:
         if equality.is_equal is None:
-            return Verdict("not comparable", self._details(name, old, new), clean(equality.reason))
+            return Verdict("not comparable", reason=clean(equality.reason))  # nobody knows what differs
         if not equality.is_equal:
             return self._different(name, old, new)
         return _SAME if equality.is_exact else self._within(old, new)
@@ -366,7 +376,7 @@ class _Description:
     def __init__(self, before: Stored, after: Stored, tolerance: Tolerance) -> None:
         self._before, self._after = before, after
         self._tolerance = tolerance
-        self._seen: set[tuple[int, int]] = set()
+        self._partners: dict[tuple[bool, int], int] = {}  # by side and id: what stands in its place
         self._is_exact = True
 
     def compare(self) -> Equality | None:
@@ -383,10 +393,9 @@ class _Description:
     def _are_equal(self, old: object, new: object) -> bool:
         both: tuple[object, object] = (old, new)
         if isinstance(old, (Call, tuple, list)):
-            pair = id(cast("object", old)), id(new)
-            if pair in self._seen:
-                return True
-            self._seen.add(pair)
+            known = self._known(id(cast("object", old)), id(new))
+            if known is not None:
+                return known
         if isinstance(old, Buffer) and isinstance(new, Buffer):
             return self._before.blobs[old.position] == self._after.blobs[new.position]
         if isinstance(old, Call) and isinstance(new, Call):
@@ -404,6 +413,14 @@ class _Description:
             self._is_exact = False
             return self._tolerance.is_close(old, new)
         return _is_same_plain(*both)
+
+    def _known(self, old: int, new: int) -> bool | None:
+        """Whether they stand in each other's place, so that both sides share alike; None: not met yet."""
+        partner = self._partners.get((False, old)), self._partners.get((True, new))
+        if partner == (None, None):
+            self._partners |= {(False, old): new, (True, new): old}
+            return None
+        return partner == (new, old)
 
     def _items(self, old: Sequence[object], new: Sequence[object]) -> bool:
         return len(old) == len(new) and all(map(self._are_equal, old, new))
@@ -436,7 +453,7 @@ def _are_close(old: bytes, new: bytes, code: str, tolerance: Tolerance) -> bool:
         one, other = (memoryview(side).cast("d") if code == "d" else memoryview(side).cast("f") for side in (old, new))
         return all(map(tolerance.is_close, one, other))
     arrays = [np.frombuffer(side, dtype=f"<{'f8' if code == 'd' else 'f4'}") for side in (old, new)]
-    return bool(np.isclose(arrays[1], arrays[0], rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True).all())
+    return tolerance.compare_arrays(arrays[0], arrays[1])[0]
 
 
 def _kind(found: object) -> object:
@@ -454,22 +471,25 @@ def _is_array(found: object) -> bool:
 # -- what cells showed
 #
 # Either side becomes a list of what was shown, in order: what printed text comes to on a screen, and of each display its
-# forms. Addresses in memory, ids that front ends make up and the numbers of prompts are no content.
+# forms. Ids that a library makes up are no content where it puts them; in any other text they are.
 
-# As `repr` writes it: `<f at 0x7f…>`, `<code object f at 0x7f…, line 1>`. Any other number in hexadecimal is content.
-_ADDRESS: Final = re.compile(
-    r"(?<=\bobject at )0x[0-9a-fA-F]{6,16}\b|(?<= at )0x[0-9a-fA-F]{6,16}\b(?=[^\n]*(?:>|&gt;))"
-)
-_OPENING: Final = re.compile(r"<|&lt;")
+# As `repr` writes it: `<f at 0x7f…>`, `<code object f at 0x7f…, line 1>`; "..." where pandas cuts it off.
+_ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,16}(?=(?:[>;,:) ]|&gt;)[^\n]*(?:>|&gt;|\.\.\.)|(?:>|&gt;|\.\.\.))")
+_BRACKET: Final = re.compile(r"(?:<|&lt;)(?=[A-Za-z_])|(?<![-=])(?:>|&gt;)")
 # The line that tqdm writes: how long it took and how fast it was are others in each run.
 _PROGRESS: Final = re.compile(r"(\d{1,3}%\|[^|\n]*\| *[^|\s\[]+/[^|\s\[]+ )\[[^\]\n]*(?:<|&lt;)[^\]\n]*\]")
-_UUID: Final = re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b")
-_COUNTED: Final = re.compile(r"\b(sk-(?:container|estimator)-id-|T_)[0-9a-f]+\b")
 _INPUT: Final = re.compile(r"ipython-input-\d+-[0-9a-f]+|/tmp/ipykernel_\d+/\d+\.py")
 _ANSI: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+# Ids that libraries give elements of a page: pandas a styled table, scikit-learn an estimator, others a UUID.
+_MADE_UP: Final = re.compile(
+    r"\b(?:T_[0-9a-f]{5}(?![0-9a-f])|sk-(?:container|estimator)-id-\d+|[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})"
+)
+_MARKUP: Final = re.compile(r"<(style|script)\b.*?</\1\s*>|<[a-zA-Z/][^<>]*>", re.DOTALL | re.IGNORECASE)
+_ID: Final = re.compile(r"""\bid\s*=\s*["']?([^"'\s>]+)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.])")
-_WIDGETS: Final = "application/vnd.jupyter.widget-view+json"
 _OURS: Final = "application/vnd.agent-kernel."
+_VIEW: Final = "application/vnd.jupyter.widget-view+json"  # of a widget: it names a model, whose state nobody kept
+_SAYS_ALL: Final = re.compile(r"(?!.*\bOutput\()[\w.]+\(.*\)$| *\d+%\|")  # the text of a widget that has its state
 _PICTURES: Final = ("image/", "application/pdf")
 
 
@@ -534,13 +554,11 @@ def _content(mime: str, held: object) -> str | bytes:
 
 
 def _joined(shown: Iterable[Shown]) -> list[Shown]:
-    """Text of the same stream in one piece, as it stands on a screen; what is shown of this package and of widgets is left out."""
+    """Text of the same stream in one piece, as it stands on a screen; what this package shows of the history is left out."""
     found: list[Shown] = []
     for one in shown:
-        forms = {
-            mime: content for mime, content in one.forms.items() if mime != _WIDGETS and not mime.startswith(_OURS)
-        }
-        if len(forms) < len(one.forms) or (one.kind == "display" and not forms):
+        forms = one.forms
+        if any(mime.startswith(_OURS) for mime in forms) or (one.kind == "display" and not forms):
             continue
         if found and one.kind in ("stdout", "stderr") and found[-1].kind == one.kind:
             text = cast("str", found[-1].forms["text/plain"]) + cast("str", forms["text/plain"])
@@ -560,14 +578,29 @@ def normalise(mime: str, content: str | bytes) -> str | bytes:
         with suppress(ValueError):
             content = json.dumps(json.loads(content), sort_keys=True)
     text = "\n".join(_on_screen(line) for line in _ANSI.sub("", content.replace("\r\n", "\n")).split("\n"))
-    text = _INPUT.sub("<cell>", _UUID.sub("<id>", _ADDRESS.sub(_without_address, text)))
+    text = _INPUT.sub("<cell>", _ADDRESS.sub(_without_address, text))
     text = _PROGRESS.sub(r"\1[…]", text)
-    return _COUNTED.sub(r"\1…", text).rstrip("\n")
+    return (_without_ids(text) if mime == "text/html" else text).rstrip("\n")
 
 
 def _without_address(found: re.Match[str]) -> str:
+    """Within the brackets of a `repr` alone, which stand on one line."""
     before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
-    return "0x…" if _OPENING.search(before) or before.endswith("object at ") else found[0]
+    open_now = 0
+    for bracket in _BRACKET.finditer(before):
+        open_now = open_now + 1 if bracket[0] in ("<", "&lt;") else max(open_now - 1, 0)
+    return "0x…" if open_now else found[0]
+
+
+def _without_ids(page: str) -> str:
+    """Numbered in their order, in tags, styles and scripts: the text between them is content."""
+    declared = (found for tag in _MARKUP.finditer(page) for id in _ID.findall(tag[0]) for found in _MADE_UP.findall(id))
+    names = {id: f"id-{number}" for number, id in enumerate(dict.fromkeys(declared))}
+
+    def rename(found: re.Match[str]) -> str:
+        return names.get(found[0], found[0])
+
+    return _MARKUP.sub(lambda tag: _MADE_UP.sub(rename, tag[0]), page) if names else page
 
 
 def _on_screen(line: str) -> str:
@@ -610,6 +643,8 @@ def _compare_one(old: Shown | None, new: Shown | None, tolerance: Tolerance) -> 
     outcomes: list[Outcome] = []
     lines: list[str] = []
     for mime in dict.fromkeys((*old.forms, *new.forms)):
+        if mime == _VIEW and mime in old.forms and mime in new.forms and _SAYS_ALL.match(_lines(old)[0]):
+            continue
         outcome, said = _compare_form(mime, old.forms.get(mime), new.forms.get(mime), tolerance)
         outcomes.append(outcome)
         if outcome != "same" and not lines:
@@ -624,13 +659,20 @@ def _compare_form(
         return "same", []
     if old is None or new is None:
         return "different", [f"{'+' if old is None else '−'} {mime}"]
+    if mime == _VIEW:
+        return "not comparable", ["the state of a widget is not kept"]
     if mime.startswith(_PICTURES) or isinstance(old, bytes) or isinstance(new, bytes):
         return "different", [f"different picture ({mime}, {len(old):,} → {len(new):,} bytes)"]
     if _NUMBER.sub("#", old) == _NUMBER.sub("#", new):
         numbers = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
-        if all(tolerance.is_close(float(one), float(other)) for one, other in numbers):
+        if all(one == other or _are_close_texts(one, other, tolerance) for one, other in numbers):
             return "equal within tolerance", []
     return "different", list(_first_difference(old, new)) if mime != "text/html" else [f"different {mime}"]
+
+
+def _are_close_texts(old: str, new: str, tolerance: Tolerance) -> bool:
+    """Integers are exact."""
+    return not old.lstrip("+-").isdigit() and not new.lstrip("+-").isdigit() and tolerance.is_close(float(old), float(new))
 
 
 def _first_difference(old: str, new: str) -> Iterator[str]:

@@ -1,30 +1,37 @@
 """Whether two loaded values are equal, within a tolerance; and the child process that loads and compares them.
 
 Values are somebody's: loading them, and each `==`, may run their code, take for ever or end the process. So they are compared
-in a process of their own, one after another, and each answer is written as soon as it is known. Objects whose class says
-nothing about equality are compared by what pickle would save of them.
+in a process of their own, one after another, and each answer is written as soon as it is known. They are the same where pickle
+would save the same of them: `==` is asked only where the content of a library's object differs or cannot be read.
 """
 
 from __future__ import annotations
 
+import copyreg
 import json
 import math
+import re
 import sys
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final, NamedTuple
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = ["Equality", "Tolerance", "compare_values", "main"]
 
+_LARGEST_COUNT: Final = 2.0**53  # above it not every whole number is a float
 _MOST_STEPS: Final = 2_000_000
 _DEEPEST: Final = 200
-_EXACT: Final = (int, str, bytes, bytearray, bool, type(None), range, slice, type(...), type(NotImplemented))
+_MOST_ARRAYS: Final = 300  # whose overlaps are compared
+_ATOMS: Final = frozenset({int, str, bytes, bool, type(None), type(...), type(NotImplemented)})
+_FLOATS: Final = frozenset({float, complex})
+# Whose content decides, whatever `==` says.
+_BY_CONTENT_ALONE: Final = frozenset({"__main__", "builtins", "collections", "types", "functools"})
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
 _KIND_FLAGS: Final = 0xFFFF  # a generator, a coroutine …; above are the `from __future__` that it was compiled with
 _OWN_OF_CLASS: Final = frozenset(
-    {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
+    {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "_abc_impl"}
 )
 
 
@@ -38,7 +45,28 @@ class Tolerance:
     def is_close(self, old: float, new: float) -> bool:
         if old == new or (math.isnan(old) and math.isnan(new)):
             return True
-        return math.isfinite(old) and math.isfinite(new) and abs(old - new) <= self.atol + self.rtol * abs(old)
+        if not (math.isfinite(old) and math.isfinite(new)):
+            return False
+        # Whole numbers count something, and rounding makes none of another.
+        counts = old.is_integer() and new.is_integer() and max(abs(old), abs(new)) < _LARGEST_COUNT
+        return abs(old - new) <= self.atol + (0.0 if counts else self.rtol * abs(old))
+
+    def compare_arrays(self, old: Any, new: Any) -> tuple[bool, bool]:
+        """Whether two arrays of floating-point numbers are equal, and whether they are so to the last bit."""
+        import numpy as np
+
+        if old.dtype.kind == "c":
+            parts = [self.compare_arrays(getattr(old, part), getattr(new, part)) for part in ("real", "imag")]
+            return parts[0][0] and parts[1][0], parts[0][1] and parts[1][1]
+        same = ((old == new) & (np.signbit(old) == np.signbit(new))) | (np.isnan(old) & np.isnan(new))
+        if same.all():
+            return True, True
+        was, now = np.asarray(old[~same], dtype="f8"), np.asarray(new[~same], dtype="f8")
+        counts = (was == np.floor(was)) & (now == np.floor(now)) & (np.maximum(abs(was), abs(now)) < _LARGEST_COUNT)
+        rtol = np.where(counts, 0.0, self.rtol)
+        with np.errstate(invalid="ignore", over="ignore"):
+            close = np.isfinite(was) & np.isfinite(now) & (abs(was - now) <= self.atol + rtol * abs(was))
+        return bool((close | (was == now)).all()), False
 
 
 class Equality(NamedTuple):
@@ -57,7 +85,9 @@ def compare_values(old: object, new: object, tolerance: Tolerance) -> Equality:
     """Whether two values are equal. Code of theirs may run."""
     comparison = _Comparison(tolerance)
     try:
-        is_equal = comparison.are_equal(old, new, 0)
+        is_equal = comparison.are_equal(old, new) and (
+            len(comparison.pairs_of_arrays) < 2 or comparison.share_memory_alike()
+        )
     except _Unknown as unknown:
         return Equality(None, reason=str(unknown))
     except RecursionError:
@@ -73,66 +103,116 @@ def _name(value: object) -> str:
 
 
 class _Comparison:
+    """Compares what pickle would save of two values. Only floats within the tolerance, and the order of sets, may differ."""
+
     def __init__(self, tolerance: Tolerance) -> None:
         self._tolerance = tolerance
-        self._seen: set[tuple[int, int]] = set()
+        self._partners: dict[tuple[int, int], int] = {}  # by side and id: the object that stands in its place
+        self._trail: list[tuple[int, int]] = []  # the keys of that, so that an attempt can be taken back
         self._alive: list[object] = []  # what was made on the way: no id may be given again
+        self.pairs_of_arrays: list[tuple[Any, Any]] = []
         self._steps = 0
         self.is_exact = True
 
-    def are_equal(self, old: Any, new: Any, depth: int) -> bool:
-        if old is new:
-            return True
+    def are_equal(self, old: Any, new: Any, depth: int = 0) -> bool:
         self._steps += 1
         if self._steps > _MOST_STEPS or depth > _DEEPEST:
             raise _Unknown("it is too large to compare")
         if not _same_type(old, new):
             return False
-        if _is(old, float):
-            return self._floats(float(old), float(new))  # numpy's are floats, too, and compare to booleans of its own
-        if _is(old, complex):
-            old, new = complex(old), complex(new)
-            # Both parts, so that it is known whether one of them is only close.
-            parts = [self._floats(old.real, new.real), self._floats(old.imag, new.imag)]
-            return all(parts)
-        if type(old) in _EXACT:
+        if type(old) in _ATOMS:
             return bool(old == new)
-        pair = id(old), id(new)
-        if pair in self._seen:
-            return True  # if all else is
-        self._seen.add(pair)
-        self._alive += [old, new]
-        for kind, compare in _BY_LIBRARY.items():
-            if type(old).__module__.partition(".")[0] == kind:
-                found = compare(self, old, new, depth)
-                if found is not None:
-                    return found
-        return self._by_kind(old, new, depth + 1)
+        if type(old) in _FLOATS or _is_numpy_float(old):
+            # Both parts, so that it is known whether one of them is only close.
+            parts = [self._floats(float(old.real), float(new.real)), self._floats(float(old.imag), float(new.imag))]
+            return all(parts)
+        known = self._known(old, new)
+        if known is not None:
+            return known
+        if old is new:
+            return True
+        if type(old).__module__ not in _BY_CONTENT_ALONE:
+            return self._of_library(old, new, depth + 1)
+        return self._content(old, new, depth + 1)
 
-    def _by_kind(self, old: Any, new: Any, depth: int) -> bool:
-        equality = _equality_of(type(old))
-        if _is(old, list, tuple, deque) and equality in _SEQUENCES:
-            return self.sequences(old, new, depth) and self._attributes(old, new, depth)
-        if _is(old, Mapping) and equality in _MAPPINGS:
-            return self._mappings(old, new, depth) and self._attributes(old, new, depth)
-        if _is(old, AbstractSet) and equality in _SETS:
-            return self._sets(old, new, depth)
-        if _is(old, ModuleType):
-            return bool(old.__name__ == new.__name__)
-        if _is(old, FunctionType):
-            return self._functions(old, new, depth)
-        if _is(old, CodeType):
-            return self._codes(old, new, depth)
-        if _is(old, type):
-            return self._classes(old, new, depth)
-        if _is(old, BuiltinFunctionType):
-            return bool(old.__qualname__ == new.__qualname__ and old.__module__ == new.__module__)
-        if equality is not _equality_of(object):
-            return self._by_equality(old, new, depth)
-        return self._by_content(old, new, depth)
+    def _known(self, old: Any, new: Any) -> bool | None:
+        """Whether they stand in each other's place, so that all that one shares the other shares, too; None: not met yet."""
+        if not _has_identity(type(old)):
+            keys = ((2, id(old)), (3, id(new)))
+            if self._partners.get(keys[0]) == id(new):
+                return True
+        else:
+            keys = ((0, id(old)), (1, id(new)))
+            if keys[0] in self._partners or keys[1] in self._partners:
+                return self._partners.get(keys[0]) == id(new)
+        self._partners |= {keys[0]: id(new), keys[1]: id(old)}
+        self._trail += keys
+        self._alive += [old, new]
+        return None
+
+    def _try(self, compare: Callable[[Any, Any, int], bool], old: Any, new: Any, depth: int) -> bool:
+        """Compare, and forget what was found on the way where they are not equal."""
+        before = len(self._trail), len(self.pairs_of_arrays), self.is_exact
+        found = False
+        try:
+            found = compare(old, new, depth)
+        finally:
+            if not found:
+                for key in self._trail[before[0] :]:
+                    self._partners.pop(key, None)
+                del self._trail[before[0] :], self.pairs_of_arrays[before[1] :]
+                self.is_exact = before[2]
+        return found
+
+    def share_memory_alike(self) -> bool:
+        """Whether arrays that overlap on one side do so on the other."""
+        import numpy as np
+
+        pairs = self.pairs_of_arrays[:_MOST_ARRAYS]
+        return all(
+            np.may_share_memory(old, other_old) == np.may_share_memory(new, other_new)
+            for at, (old, new) in enumerate(pairs)
+            for other_old, other_new in pairs[:at]
+        )
+
+    def _of_library(self, old: Any, new: Any, depth: int) -> bool:
+        """By content, and where that differs or cannot be read, by what a library's `==` says."""
+        try:
+            if self._try(self._content, old, new, depth):
+                return True
+            unknown = None
+        except _Unknown as raised:
+            unknown = raised
+        says = _equality_of(type(old)) is not _equality_of(object)
+        try:
+            found: object = old == new if says else None
+        except Exception as error:  # noqa: BLE001 - anyone's code
+            found = None
+            unknown = unknown and _Unknown(f"{unknown}, and its == raised {type(error).__name__}")
+        if found is True:
+            self.is_exact = False
+            return True
+        if unknown is not None and found is not False:
+            raise unknown
+        return False
+
+    def _content(self, old: Any, new: Any, depth: int) -> bool:
+        if type(old) in (list, tuple):
+            return self.sequences(old, new, depth)
+        if type(old) is dict:
+            return self._mappings(old, new, depth)
+        for base in type(old).__mro__:
+            compare = _BY_LIBRARY.get(base.__module__.partition(".")[0])
+            found = compare(self, old, new, depth) if compare is not None else None
+            if found is not None:
+                return bool(found)
+        for kinds, compare in _BY_KIND:
+            if isinstance(old, kinds):
+                return compare(self, old, new, depth)
+        return self._as_pickled(old, new, depth)
 
     def _floats(self, old: float, new: float) -> bool:
-        if old == new or (math.isnan(old) and math.isnan(new)):
+        if (old == new and math.copysign(1, old) == math.copysign(1, new)) or (math.isnan(old) and math.isnan(new)):
             return True
         self.is_exact = False
         return self._tolerance.is_close(old, new)
@@ -143,43 +223,52 @@ class _Comparison:
         )
 
     def _mappings(self, old: Mapping[Any, Any], new: Mapping[Any, Any], depth: int) -> bool:
-        if len(old) != len(new):
-            return False
-        if all(key in new for key in old):
-            return all(self.are_equal(held, new[key], depth) for key, held in old.items())
-        # Keys that are objects of the notebook's own classes are equal to nothing else: then their order tells.
-        return self.sequences(list(old.items()), list(new.items()), depth)
+        return self.sequences(list(old), list(new), depth) and self.sequences(
+            list(old.values()), list(new.values()), depth
+        )
 
     def _sets(self, old: AbstractSet[Any], new: AbstractSet[Any], depth: int) -> bool:
         if len(old) != len(new):
             return False
-        if all(one in new for one in old):
-            return True
-        left, right = (
-            sorted((one for one in side if one not in other), key=repr) for side, other in ((old, new), (new, old))
-        )
-        return self.sequences(left, right, depth)
+        left = {one: one for one in new}
+        rest: list[Any] = []
+        for one in old:
+            if type(one) in _ATOMS and one in left:
+                if type(left.pop(one)) is not type(one):
+                    return False
+            else:
+                rest.append(one)
+        others = sorted(left, key=_order_of)
+        for one in sorted(rest, key=_order_of):
+            at = next((at for at, other in enumerate(others) if self._try(self.are_equal, one, other, depth)), None)
+            if at is None:
+                return False
+            del others[at]
+        return self._attributes(old, new, depth)
 
     def _attributes(self, old: Any, new: Any, depth: int) -> bool:
-        own, other = getattr(old, "__dict__", None), getattr(new, "__dict__", None)
-        return self.are_equal(own, other, depth)
+        return self.are_equal(getattr(old, "__dict__", None), getattr(new, "__dict__", None), depth)
+
+    def _parts(self, names: Iterable[str], old: Any, new: Any, depth: int) -> bool:
+        """These attributes of both."""
+        return all(self.are_equal(getattr(old, name, None), getattr(new, name, None), depth) for name in names)
+
+    def _modules(self, old: ModuleType, new: ModuleType, _depth: int) -> bool:
+        return old.__name__ == new.__name__
+
+    def _builtins(self, old: Any, new: Any, depth: int) -> bool:
+        owners = [None if _is(one.__self__, ModuleType) else one.__self__ for one in (old, new)]
+        return self._parts(("__qualname__", "__module__"), old, new, depth) and self.are_equal(*owners, depth)
 
     def _functions(self, old: FunctionType, new: FunctionType, depth: int) -> bool:
-        closures = [[_content(cell) for cell in function.__closure__ or ()] for function in (old, new)]
-        return (
-            old.__qualname__ == new.__qualname__
-            and self.are_equal(old.__code__, new.__code__, depth)
-            and self.are_equal(old.__defaults__, new.__defaults__, depth)
-            and self.are_equal(old.__kwdefaults__, new.__kwdefaults__, depth)
-            and self.sequences(closures[0], closures[1], depth)
-            and self._attributes(old, new, depth)
-        )
+        closures = [[_cell_content(cell) for cell in function.__closure__ or ()] for function in (old, new)]
+        names = ("__qualname__", "__code__", "__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__dict__")
+        return self._parts(names, old, new, depth) and self.sequences(closures[0], closures[1], depth)
 
     def _codes(self, old: CodeType, new: CodeType, depth: int) -> bool:
-        names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_argcount", "co_consts")
-        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and all(
-            self.are_equal(getattr(old, name), getattr(new, name), depth) for name in names
-        )
+        names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_consts")
+        names += ("co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable")
+        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and self._parts(names, old, new, depth)
 
     def _classes(self, old: type, new: type, depth: int) -> bool:
         if old.__module__ != "__main__":
@@ -187,31 +276,27 @@ class _Comparison:
         if old.__qualname__ != new.__qualname__ or not self.sequences(old.__bases__, new.__bases__, depth):
             return False
         sides = [{name: held for name, held in vars(one).items() if _is_own(name, held)} for one in (old, new)]
+        self._alive += sides
         return self._mappings(sides[0], sides[1], depth)
 
-    def _by_equality(self, old: Any, new: Any, depth: int) -> bool:
-        try:
-            found = old == new
-            is_equal = bool(found)
-        except Exception as error:  # noqa: BLE001 - anyone's code
-            raise _Unknown(f"== of {_name(old)} raised {type(error).__name__}") from None
-        if is_equal or type(old).__module__ != "__main__":
-            return is_equal
-        # A class of the notebook is another class in each run, and its == may ask for its own instances.
-        state = getattr(old, "__dict__", None)
-        return state is not None and self.are_equal(state, getattr(new, "__dict__", None), depth)
+    def _properties(self, old: property, new: property, depth: int) -> bool:
+        return self._parts(("fget", "fset", "fdel", "__doc__"), old, new, depth)
 
-    def _by_content(self, old: Any, new: Any, depth: int) -> bool:
+    def _wrapped(self, old: Any, new: Any, depth: int) -> bool:
+        return self.are_equal(old.__func__, new.__func__, depth)
+
+    def _as_pickled(self, old: Any, new: Any, depth: int) -> bool:
         if type(old) is object:
             return True
         try:
-            sides = [one.__reduce_ex__(4) for one in (old, new)]
+            reduce = copyreg.dispatch_table.get(type(old))
+            sides = [one.__reduce_ex__(4) if reduce is None else reduce(one) for one in (old, new)]
         except Exception:  # noqa: BLE001 - anyone's code
-            raise _Unknown(f"{_name(old)} defines no equality, and its content cannot be read") from None
+            raise _Unknown(f"the content of {_name(old)} cannot be read") from None
         if any(_is(side, str) for side in sides):
             return bool(sides[0] == sides[1])
         parts = [[list(part) if hasattr(part, "__next__") else part for part in side] for side in sides]
-        self._alive += parts
+        self._alive += [sides, parts]
         return self.sequences(parts[0], parts[1], depth)
 
     # -- libraries
@@ -219,65 +304,74 @@ class _Comparison:
     def of_numpy(self, old: Any, new: Any, depth: int) -> bool | None:
         import numpy as np
 
+        if _is(old, np.ma.MaskedArray):
+            parts = self.are_equal(np.ma.getdata(old), np.ma.getdata(new), depth)
+            masks = self._in_numpy(np.ma.getmaskarray(old), np.ma.getmaskarray(new), depth)
+            return parts and masks and self._parts(("fill_value", "hardmask"), old, new, depth)
         if _is(old, np.ndarray):
-            return self._arrays(np.asarray(old), np.asarray(new), depth)
-        if _is(old, np.inexact):
-            return self._arrays(np.asarray(old), np.asarray(new), depth)
-        return bool(old == new) if _is(old, np.generic, np.dtype) else None
+            self.pairs_of_arrays.append((old, new))
+            return self._in_numpy(np.asarray(old), np.asarray(new), depth) and self._attributes(old, new, depth)
+        if _is(old, np.void):
+            return self._in_numpy(np.asarray(old), np.asarray(new), depth)
+        return bool(old.dtype == new.dtype and old.tobytes() == new.tobytes()) if _is(old, np.generic) else None
 
-    def _arrays(self, old: Any, new: Any, depth: int) -> bool:
-        import numpy as np
-
-        if old.shape != new.shape or old.dtype != new.dtype:
+    def _in_numpy(self, old: Any, new: Any, depth: int) -> bool:
+        if old.shape != new.shape or old.flags.fnc != new.flags.fnc or not self.are_equal(old.dtype, new.dtype, depth):
             return False
         if old.dtype.names:
-            return all(self._arrays(old[name], new[name], depth) for name in old.dtype.names)
-        if old.dtype == object:
+            return all(self._in_numpy(old[name], new[name], depth) for name in old.dtype.names)
+        if old.dtype.hasobject or old.dtype.kind == "T":
             return self.sequences(old.ravel().tolist(), new.ravel().tolist(), depth)
-        if old.dtype.kind not in "fc":
-            return bool(
-                np.array_equal(old, new) if old.dtype.kind not in "mM" else np.array_equal(old, new, equal_nan=True)
-            )
-        if np.array_equal(old, new, equal_nan=True):
+        if old.tobytes() == new.tobytes():
             return True
-        self.is_exact = False
-        rtol, atol = self._tolerance.rtol, self._tolerance.atol
-        return bool(np.isclose(new, old, rtol=rtol, atol=atol, equal_nan=True).all())
+        if old.dtype.kind not in "fc":
+            return False
+        is_equal, is_exact = self._tolerance.compare_arrays(old, new)
+        self.is_exact = self.is_exact and is_exact
+        return is_equal
 
     def of_pandas(self, old: Any, new: Any, depth: int) -> bool | None:
         import pandas as pd
 
-        if isinstance(old, pd.DataFrame):
-            if old.shape != new.shape or list(map(str, old.dtypes)) != list(map(str, new.dtypes)):
+        if isinstance(old, (pd.DataFrame, pd.Series)):
+            axes = ("index", "attrs", "flags", *old._metadata)
+            if old.shape != new.shape or not self._parts(axes, old, new, depth):
                 return False
-            axes = self.are_equal(old.columns, new.columns, depth) and self.are_equal(old.index, new.index, depth)
-            return axes and all(self._columns(old.iloc[:, at], new.iloc[:, at], depth) for at in range(old.shape[1]))
-        if isinstance(old, pd.Series):
-            named = self.are_equal(old.name, new.name, depth) and self.are_equal(old.index, new.index, depth)
-            return named and self._columns(old, new, depth)
+            if isinstance(old, pd.Series):
+                return self.are_equal(old.array, new.array, depth)
+            return self.are_equal(old.columns, new.columns, depth) and all(
+                self.are_equal(old.iloc[:, at].array, new.iloc[:, at].array, depth) for at in range(old.shape[1])
+            )
+        if isinstance(old, pd.Flags):
+            return old.allows_duplicate_labels == new.allows_duplicate_labels
+        if isinstance(old, pd.MultiIndex):
+            sides = [[list(getattr(one, part)) for part in ("names", "levels", "codes")] for one in (old, new)]
+            self._alive += sides
+            return self.sequences(sides[0], sides[1], depth)
+        if isinstance(old, pd.RangeIndex):
+            return self._parts(("name", "start", "stop", "step"), old, new, depth)
         if isinstance(old, pd.Index):
-            return str(old.dtype) == str(new.dtype) and (bool(old.equals(new)) or self._columns(old, new, depth))
+            return self._parts(("name", "freq", "array"), old, new, depth)
+        if isinstance(old, pd.arrays.NumpyExtensionArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return self.are_equal(old.to_numpy(), new.to_numpy(), depth)
+        if isinstance(old, _masked_arrays()):  # what stands under the mask is nobody's
+            known = [~one.isna() for one in (old, new)]
+            data = [one._data[side] for one, side in zip((old, new), known, strict=True)]
+            return self._parts(("dtype", "_mask"), old, new, depth) and self.are_equal(*data, depth)
         return None
-
-    def _columns(self, old: Any, new: Any, depth: int) -> bool:
-        if len(old) != len(new) or str(old.dtype) != str(new.dtype):
-            return False
-        if str(old.dtype) == "category" and not self.are_equal(
-            old.astype(object).to_numpy(), new.astype(object).to_numpy(), depth
-        ):
-            return False
-        return self.are_equal(old.to_numpy(), new.to_numpy(), depth) or bool(old.equals(new))
 
     def of_polars(self, old: Any, new: Any, depth: int) -> bool | None:
         import polars as pl
 
         if isinstance(old, pl.DataFrame):
-            return old.schema == new.schema and all(self.are_equal(old[name], new[name], depth) for name in old.columns)
+            return list(old.schema.items()) == list(new.schema.items()) and all(
+                self.are_equal(old[name], new[name], depth) for name in old.columns
+            )
         if isinstance(old, pl.Series):
             if old.equals(new, check_dtypes=True, check_names=True):
                 return True
-            is_float = old.dtype.is_float() and old.dtype == new.dtype and old.name == new.name
-            return is_float and self.sequences(old.to_list(), new.to_list(), depth)
+            is_alike = old.dtype == new.dtype and old.name == new.name
+            return is_alike and self.sequences(old.to_list(), new.to_list(), depth)
         return None
 
     def of_torch(self, old: Any, new: Any, depth: int) -> bool | None:
@@ -285,37 +379,43 @@ class _Comparison:
 
         if not isinstance(old, torch.Tensor):
             return None
-        if old.shape != new.shape or old.dtype != new.dtype or old.requires_grad != new.requires_grad:
+        if not self._parts(("shape", "dtype", "requires_grad", "device", "layout"), old, new, depth):
             return False
-        if torch.equal(old, new):
-            return True
-        if not (old.dtype.is_floating_point or old.dtype.is_complex):
-            return False
-        self.is_exact = False
-        return torch.allclose(new, old, rtol=self._tolerance.rtol, atol=self._tolerance.atol, equal_nan=True)
+        dense = [one.detach().cpu().resolve_conj().to_dense() for one in (old, new)]
+        if old.dtype in (torch.bfloat16, torch.float16):
+            dense = [one.float() for one in dense]
+        return self._in_numpy(dense[0].numpy(), dense[1].numpy(), depth) and self._attributes(old, new, depth)
 
     def of_scipy(self, old: Any, new: Any, depth: int) -> bool | None:
         if not hasattr(old, "tocoo"):
             return None
         sides = [one.tocoo() for one in (old, new)]
-        return old.shape == new.shape and all(
-            self.are_equal(getattr(sides[0], part), getattr(sides[1], part), depth) for part in ("row", "col", "data")
-        )
+        return old.shape == new.shape and self._parts(("row", "col", "data"), sides[0], sides[1], depth)
 
     def of_ipywidgets(self, old: Any, new: Any, depth: int) -> bool | None:
         """By what a front end shows of them; the ids of their models are others in each run."""
         if not hasattr(old, "get_state"):
             return None
         names = sorted(old.keys)
-        return names == sorted(new.keys) and all(
-            self.are_equal(getattr(old, name), getattr(new, name), depth + 1) for name in names
-        )
+        return names == sorted(new.keys) and self._parts(names, old, new, depth)
 
     def of_pyarrow(self, old: Any, new: Any, depth: int) -> bool | None:
+        import pyarrow as pa
+
+        if isinstance(old, (pa.Schema, pa.Field)):
+            return old.equals(new, check_metadata=True)
+        if isinstance(old, (pa.Table, pa.RecordBatch)):
+            return self.are_equal(old.schema, new.schema, depth) and self.sequences(old.columns, new.columns, depth)
+        if isinstance(old, (pa.Array, pa.ChunkedArray)):
+            alike = old.type == new.type and len(old) == len(new)
+            return alike and (old.equals(new) or self.sequences(old.to_pylist(), new.to_pylist(), depth))
+        if isinstance(old, pa.Scalar):
+            return old.type == new.type and self.are_equal(old.as_py(), new.as_py(), depth)
         return bool(old.equals(new)) if hasattr(old, "equals") else None
 
 
-_BY_LIBRARY: Final[dict[str, Callable[[_Comparison, Any, Any, int], bool | None]]] = {
+_Compare: TypeAlias = Callable[[_Comparison, Any, Any, int], Any]
+_BY_LIBRARY: Final[dict[str, _Compare]] = {
     "numpy": _Comparison.of_numpy,
     "pandas": _Comparison.of_pandas,
     "polars": _Comparison.of_polars,
@@ -324,6 +424,44 @@ _BY_LIBRARY: Final[dict[str, Callable[[_Comparison, Any, Any, int], bool | None]
     "pyarrow": _Comparison.of_pyarrow,
     "ipywidgets": _Comparison.of_ipywidgets,
 }
+_BY_KIND: Final[tuple[tuple[Any, _Compare], ...]] = (
+    ((set, frozenset), _Comparison._sets),
+    (ModuleType, _Comparison._modules),
+    (FunctionType, _Comparison._functions),
+    (CodeType, _Comparison._codes),
+    (type, _Comparison._classes),
+    (BuiltinFunctionType, _Comparison._builtins),
+    (property, _Comparison._properties),
+    ((classmethod, staticmethod), _Comparison._wrapped),
+    (MappingProxyType, _Comparison._mappings),
+)
+
+
+def _masked_arrays() -> tuple[type, ...]:
+    import pandas as pd
+
+    return pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray
+
+
+def _is_numpy_float(value: object) -> bool:
+    np = sys.modules.get("numpy")
+    return np is not None and isinstance(value, np.inexact) and type(value).__module__ == "numpy"
+
+
+def _has_identity(kind: type) -> bool:
+    """Whether it matters that two are one object; of values that never change it does not."""
+    if issubclass(kind, (tuple, frozenset, type, ModuleType)):
+        return False
+    is_frozen = kind.__hash__ is not None and _equality_of(kind) is not _equality_of(object)
+    return not is_frozen or kind.__module__ == "__main__" or kind.__name__ in ("DataFrame", "Series")
+
+
+def _order_of(value: object) -> tuple[str, str]:
+    """So that those that are equal stand at about the same place."""
+    try:
+        return type(value).__qualname__, _ADDRESS.sub("", repr(value))
+    except Exception:  # noqa: BLE001 - anyone's code
+        return type(value).__qualname__, ""
 
 
 def _is(value: object, *kinds: type) -> bool:
@@ -335,18 +473,13 @@ def _equality_of(kind: Any) -> object:
     return kind.__eq__
 
 
-_SEQUENCES: Final = tuple(map(_equality_of, (list, tuple, deque)))
-_MAPPINGS: Final = tuple(map(_equality_of, (dict, Mapping, OrderedDict, Counter)))
-_SETS: Final = tuple(map(_equality_of, (set, frozenset)))
-
-
 def _same_type(old: object, new: object) -> bool:
     one: type = type(old)
     other: type = type(new)
     return one is other or (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
-def _content(cell: Any) -> object:
+def _cell_content(cell: Any) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # not filled

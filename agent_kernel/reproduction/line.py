@@ -17,7 +17,7 @@ from agent_kernel.agents.agent_undo import goes_on_from
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.repository import short
 from agent_kernel.reproduction.code import Code, names_read, names_set
-from agent_kernel.session.history import within_cell
+from agent_kernel.session.history import only_commands, within_cell
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Brought", "Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
 
+# Kernels that are not Python's, by how their names begin, where a file does not say their language.
+_KERNELS: Final = {"julia": "Julia", "ir": "R", "xr": "R", "bash": "Bash", "deno": "TypeScript", "rust": "Rust", "sos": "SoS",
+    "javascript": "JavaScript", "xcpp": "C++", "scala": "Scala", "octave": "Octave", "matlab": "MATLAB", "sql": "SQL",
+    ".net": "C#", "gophernotes": "Go", "ihaskell": "Haskell", "ruby": "Ruby", "sas": "SAS", "stata": "Stata",
+}  # fmt: skip
 _HEADER: Final = re.compile(r"\s*%%agent\b[^\n]*\n?")
 
 
@@ -204,16 +209,20 @@ def read_document(path: Path) -> Line:
         raise UsageProblem(f"there is nothing at {path}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UsageProblem(f"{path} cannot be read as a notebook ({error})") from None
-    document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    document = _object(content)
     found = document.get("cells")
     if not isinstance(found, list):
         raise UsageProblem(f"{path} is not a notebook of format 4")
+    language = _language(document)
+    if not language.lower().startswith("python"):
+        raise UsageProblem(f"{path} is a notebook of {language}, and only Python can be run again")
     cells: list[LineCell] = []
     for one in cast("list[object]", found):
-        cell = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+        cell = _object(one)
         source = _text(cell.get("source"))
-        if cell.get("cell_type") != "code" or not source.strip():
+        if cell.get("cell_type") != "code" or not source.strip() or only_commands(source):
             continue
+        outputs = cell.get("outputs")
         number = cell.get("execution_count")
         cells.append(
             LineCell(
@@ -221,7 +230,7 @@ def read_document(path: Path) -> Line:
                 source,
                 _text(cell.get("id")),
                 number if isinstance(number, int) else None,
-                saved=tuple(_saved(output) for output in cast("list[object]", cell.get("outputs") or [])),
+                saved=tuple(map(_saved, cast("list[object]", outputs))) if isinstance(outputs, list) else (),
             )
         )
     return Line(tuple(cells), cwd=str(path.absolute().parent))
@@ -257,13 +266,24 @@ def read_changed(line: Line, document: Line) -> Line:
 
 
 def _saved(found: object) -> SavedOutput:
-    output = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    output = _object(found)
     kind = _text(output.get("output_type"))
     if kind == "error":
         return SavedOutput(kind, _text(output.get("ename")), _text(output.get("evalue")))
-    faces = output.get("data")
-    held = cast("dict[str, object]", faces) if isinstance(faces, dict) else {}
-    return SavedOutput(kind, _text(output.get("name")), _text(output.get("text")), held)
+    return SavedOutput(kind, _text(output.get("name")), _text(output.get("text")), _object(output.get("data")))
+
+
+def _object(found: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _language(document: dict[str, Any]) -> str:
+    """The language of a notebook's kernel, as far as the file says it."""
+    metadata = _object(document.get("metadata"))
+    kernel = _object(metadata.get("kernelspec"))
+    named = _text(_object(metadata.get("language_info")).get("name")) or _text(kernel.get("language"))
+    name = _text(kernel.get("name")).lower()
+    return named or next((said for begin, said in _KERNELS.items() if name.startswith(begin)), "Python")
 
 
 def _text(found: object) -> str:

@@ -30,6 +30,7 @@ _CLASSES: Final[dict[Outcome, str]] = {
     "failed": "failed",
     "not comparable": "unknown",
 }
+_EQUAL: Final = ("same", "equal within tolerance")
 _IDLE: Final = "changed nothing"  # why a cell was not run
 _SOURCE: Final = 44
 _MOST_CAUSES: Final = 3
@@ -59,7 +60,7 @@ class CellReport:
     """One cell of the line.
 
     Attributes:
-        failure: why it failed; None if it did not.
+        failure: why it failed; None if it did not, or did so before: then `as_before` says it.
         note: why it was not run, or not compared.
         shown: how what it showed came out; `saved`: against what the notebook's file has.
     """
@@ -68,6 +69,7 @@ class CellReport:
     number: int | None
     source: str
     failure: Cause | None = None
+    as_before: str = ""
     note: str = ""
     is_run: bool = True
     variables: tuple[VariableReport, ...] = ()
@@ -85,6 +87,13 @@ class CellReport:
         return worst(one.outcome for one in verdicts) if not self.note else "not comparable"
 
     @property
+    def word(self) -> str:
+        """The outcome, as it is shown."""
+        if not self.is_run:
+            return "not run"
+        return "failed as before" if self.as_before and self.outcome in _EQUAL else self.outcome
+
+    @property
     def label(self) -> str:
         """Its place on the line, by which causes name it, and the prompt that it had."""
         return f"cell {self.position}" + (f" [{self.number}]" if self.number is not None else "")
@@ -94,8 +103,8 @@ class CellReport:
             "cell": self.position,
             "number": self.number,
             "source": self.source,
-            "outcome": self.outcome if self.is_run else "skipped",
-            "note": self.note or None,
+            "outcome": self.word if self.is_run else "skipped",
+            "note": self.note or self.as_before or None,
             "failure": None if self.failure is None else _cause_json(self.failure),
             "variables": [one.to_json() for one in self.variables],
             "outputs": None if self.shown is None else {**_verdict_json(self.shown), "why": _causes_json(self.causes)},
@@ -126,6 +135,8 @@ class Reproduction(Result):
         place: what was reproduced, as it was named.
         what: where its cells come from, in words.
         python: what ran them.
+        folder: where they ran.
+        is_edited: False: only what was edited since it ran was wanted, and nothing was.
         environment: what is another version now: sign, name, before, after.
         notes: what a reader should know before they trust the rest.
         badge: a line for a README, if one was wanted.
@@ -140,6 +151,8 @@ class Reproduction(Result):
     notes: tuple[str, ...] = ()
     took_s: float = 0.0
     badge: str = ""
+    folder: str = ""
+    is_edited: bool = True
 
     @property
     def ok(self) -> bool:
@@ -151,9 +164,24 @@ class Reproduction(Result):
     def nothing(self) -> str:
         """Says that nothing is reproduced though there are cells; "": something is, or what differs says enough."""
         run = [cell for cell in self.cells if cell.is_run]
-        if not self.cells or {cell.outcome for cell in run} - {"not comparable"}:
+        if not self.cells:
+            return "" if not self.is_edited else "Nothing is reproduced: no cell uses what you edited, so none was run."
+        if not run:
+            return "Nothing is reproduced: no cell was run."
+        told = {cell.outcome for cell in run if not cell.as_before} - {"not comparable"}
+        if all(cell.as_before for cell in run):
+            return "Nothing is reproduced: every cell fails, as it did before."
+        outcomes = {one.verdict.outcome for one in self.variables}
+        if told - {"same"} or (told and (self._compared or outcomes != {"not comparable"})):
             return ""
-        return f"Nothing is reproduced: no cell {'can be compared' if run else 'was run'}."
+        return "Nothing is reproduced: no cell can be compared."
+
+    @property
+    def _compared(self) -> list[Outcome]:
+        """What was compared after each cell."""
+        verdicts = [one.verdict for cell in self.cells for one in cell.variables]
+        verdicts += [one for cell in self.cells for one in (cell.shown, cell.saved) if one is not None]
+        return [one.outcome for one in verdicts if one.outcome != "not comparable"]
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -177,8 +205,14 @@ class Reproduction(Result):
     @property
     def headline(self) -> str:
         run = [cell for cell in self.cells if cell.is_run]
-        same = sum(cell.outcome in ("same", "equal within tolerance") for cell in run)
-        return f"{same} of {plural(len(run), 'cell')} reproduced"
+        if not self.cells:
+            return "nothing was run again" if self.is_edited else "no cell was edited, so none was run again"
+        same = sum(cell.outcome in _EQUAL and not cell.as_before for cell in run)
+        failed = sum(cell.word == "failed as before" for cell in run)
+        unknown = sum(one.verdict.outcome == "not comparable" for one in self.variables)
+        more = f", {failed} failed as before" if failed else ""
+        more += f", {unknown} of {plural(len(self.variables), 'variable')} not comparable" if unknown else ""
+        return f"{same} of {plural(len(run), 'cell')} reproduced{more}"
 
     def to_json(self) -> Json:
         environment: list[Json] = [
@@ -189,7 +223,9 @@ class Reproduction(Result):
             "place": self.place,
             "of": self.what,
             "python": self.python,
+            "folder": self.folder or None,
             "reproduced": self.ok,
+            "headline": self.headline,
             "cells": [cell.to_json() for cell in self.cells],
             "variables": [one.to_json() for one in self.variables],
             "environment": environment,
@@ -202,7 +238,7 @@ class Reproduction(Result):
         head = f"{clean(self.place)}: {self.headline}"
         found: list[Block] = [
             Line(head, strong=True),
-            Line(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
+            Line(self._ran),
         ]
         found += [Line(note) for note in self.all_notes]
         found += [*self._environment_blocks(), Line(""), self._table()]
@@ -211,6 +247,11 @@ class Reproduction(Result):
         found += self._variable_blocks()
         found += [Line(""), *(Line(count, style="quiet") for count in self.counts if count)]
         return [*found, *([Line(""), Line(self.badge)] if self.badge else [])]
+
+    @property
+    def _ran(self) -> str:
+        where = f", in the folder {clean(self.folder)}" if self.folder else ""
+        return f"{self.what}, in {duration(self.took_s)} with {self.python}{where}"
 
     def _environment_blocks(self) -> list[Block]:
         if not self.environment:
@@ -221,14 +262,14 @@ class Reproduction(Result):
         )
         more = len(self.environment) - _MOST_PACKAGES
         rest = [Line(f"… and {more} more")] if more > 0 else []
-        return [Line("The environment is another one:"), Table(("", "", ""), rows), *rest]
+        return [Line("The environment differs:"), Table(("", "", ""), rows), *rest]
 
     def _table(self) -> Table:
         rows = tuple(
             (
                 str(cell.position),
                 _first_line(cell.source),
-                cell.outcome if cell.is_run else "not run",
+                cell.word,
                 _changed_names(cell),
             )
             for cell in self.cells
@@ -257,7 +298,7 @@ class Reproduction(Result):
             place=escape(self.place),
             state=state,
             headline=escape(self.headline),
-            what=escape(f"{self.what}, in {duration(self.took_s)} with {self.python}"),
+            what=escape(self._ran),
             notes=notes,
             counts=counts,
             environment=self._environment_html(),
@@ -274,11 +315,11 @@ class Reproduction(Result):
             for _, name, old, new in self.environment
         )
         head = "<tr><th>Package</th><th>Then</th><th>Now</th></tr>"
-        return f"<details><summary>The environment is another one ({len(self.environment)})</summary><table>{head}{rows}</table></details>"
+        return f"<details><summary>The environment differs ({len(self.environment)})</summary><table>{head}{rows}</table></details>"
 
     def to_badge(self) -> str:
         """An SVG with the headline: green where all came out the same."""
-        text = self.headline.removesuffix(" reproduced")
+        text = self.headline.replace(" reproduced", "", 1)
         left, right = 76, 14 + 7 * len(text)
         return _BADGE.format(
             left=left, right=right, width=left + right, at=left / 2, to=left + right / 2,
@@ -299,21 +340,21 @@ def _first_line(source: str) -> str:
 
 
 def _changed_names(cell: CellReport) -> str:
-    names = [one.name for one in cell.variables if one.verdict.outcome not in ("same", "equal within tolerance")]
+    names = [one.name for one in cell.variables if one.verdict.outcome not in _EQUAL]
     outputs = [what for what, verdict in (("output", cell.shown), ("saved output", cell.saved)) if _is_told(verdict)]
     return list_names([*map(clean, names), *outputs], 4) if names or outputs else ""
 
 
 def _is_told(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.outcome not in ("same", "equal within tolerance")
+    return verdict is not None and verdict.outcome not in _EQUAL
 
 
 def _cell_blocks(cell: CellReport) -> list[Block]:
     found: list[Block] = []
     if cell.failure is not None:
         found.append(Line(f"  failed: {clean(cell.failure.text)}"))
-    if cell.note:
-        found.append(Line(f"  {clean(cell.note)}"))
+    if cell.note or cell.as_before:
+        found.append(Line(f"  {clean(cell.note or cell.as_before)}"))
     for one in cell.variables:
         if one.verdict.outcome != "same":
             found += _variable(one)
@@ -340,12 +381,12 @@ def _verdict(what: str, verdict: Verdict, causes: Sequence[Cause]) -> list[Block
 
 def _cell_html(cell: CellReport) -> str:
     outcome = cell.outcome
-    name, word = ("skipped", "not run") if not cell.is_run else (_CLASSES[outcome], outcome)
+    name = _CLASSES[outcome] if cell.is_run else "skipped"
     body = f"<pre class='code'>{escape(cell.source)}</pre>"
     if cell.failure is not None:
         body += f"<p class='why'>failed: {escape(clean(cell.failure.text))}</p>"
-    if cell.note:
-        body += f"<p class='why'>{escape(clean(cell.note))}</p>"
+    if cell.note or cell.as_before:
+        body += f"<p class='why'>{escape(clean(cell.note or cell.as_before))}</p>"
     body += "".join(
         _told_html(one.name, one.verdict, one.causes) for one in cell.variables if one.verdict.outcome != "same"
     )
@@ -358,7 +399,7 @@ def _cell_html(cell: CellReport) -> str:
     is_open = " open" if outcome in ("different", "failed") and cell.is_run else ""
     label, line = escape(cell.label), escape(_first_line(cell.source))
     return (
-        f"<details class='cell'{is_open}><summary><span class='tag {name}'>{escape(word)}</span> "
+        f"<details class='cell'{is_open}><summary><span class='tag {name}'>{escape(cell.word)}</span> "
         f"<span class='number'>{label}</span> <code>{line}</code></summary>{body}</details>"
     )
 

@@ -42,9 +42,9 @@ _TASK_END: Final = "TaskEnd"  # what ends a step of an agent is raised, and is n
 
 @dataclass(frozen=True)
 class Ran:
-    """How one cell ended. `died`: the kernel with it."""
+    """How one cell ended. `died`: the kernel with it; `exit`: it asked the kernel to end."""
 
-    status: Literal["ok", "error", "timeout", "died"]
+    status: Literal["ok", "error", "timeout", "died", "exit"]
     error: str = ""  # the type's name
     text: str = ""
     duration_s: float = 0.0
@@ -107,8 +107,10 @@ def rerun(
                 if one.position == cell.position:
                     kernel.take(history, one)
             found.ran[cell.position] = ran = kernel.run(cell.source, cell.key, timeout_s)
-            if not kernel.is_alive():
+            if ran.status in ("exit", "died") or not kernel.is_alive():
                 found.ended = f"the kernel died in cell {cell.position}"
+                if ran.status == "exit":
+                    found.ended = f"cell {cell.position} ended the kernel"
                 if ran.status == "timeout":
                     found.ended = f"cell {cell.position} did not stop when it was interrupted, so its kernel was killed"
                 break
@@ -232,6 +234,8 @@ class _Kernel:
         took_s = time.monotonic() - began_s
         if reply is None:
             return Ran("died", duration_s=took_s)
+        if any(one.get("source") == "ask_exit" for one in reply.get("payload") or ()):
+            return Ran("exit", duration_s=took_s)
         if reply.get("status") == "ok" or reply.get("ename") == _TASK_END:
             return Ran("ok", duration_s=took_s)
         return Ran("error", str(reply.get("ename", "")), str(reply.get("evalue", "")), took_s)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent_kernel.reproduction.causes import Tracer
-from agent_kernel.reproduction.line import LineCell
-from tests.reproduction.histories import cell, reproduced, variable
+from agent_kernel.reproduction.assessment import Settings, assess
+from agent_kernel.reproduction.causes import Cause, Tracer
+from agent_kernel.reproduction.comparison import Side
+from agent_kernel.reproduction.line import Line, LineCell
+from tests.reproduction.histories import again, cell, reproduced, variable
 
 
 def causes(tmp_path: Path, *cells: str) -> list[str]:
@@ -42,6 +45,28 @@ def causes(tmp_path: Path, *cells: str) -> list[str]:
         ("d = open('gone.txt').read()", "reads a file that is not there: gone.txt"),
         ("h = hash('a')", "hash() is another number in each process"),
         ("names = {'a', 'b'}\nfirst = list(names)[0]", "goes through a set, whose order is another one in each process"),
+        ("a = [*{'a', 'b'}]", "goes through a set, whose order is another one in each process"),
+        ("s = {'a', 'b'} - {'a'}\na = list(s)", "goes through a set, whose order is another one in each process"),
+        ("a = sorted({'aa', 'b'}, key=len)", "goes through a set, whose order is another one in each process"),
+        ("a = max({'aa', 'b'}.union('c'), key=len)", "goes through a set, whose order is another one in each process"),
+        ("print({'a', 'b'})", "goes through a set, whose order is another one in each process"),
+        (
+            "from sklearn.model_selection import train_test_split as tts\na, b = tts(x)",
+            "draws random numbers without a seed: train_test_split() without random_state",
+        ),
+        (
+            "import sklearn.cluster as cl\nm = cl.KMeans(2).fit(x)",
+            "draws random numbers without a seed: KMeans() without random_state",
+        ),
+        ("r = __import__('random').random()", "draws random numbers without a seed: random.random()"),
+        ("import importlib\nrd = importlib.import_module('random')\nr = rd.random()", "draws random numbers without a seed: random.random()"),
+        ("import numpy as np\ng = np.random\nr = g.rand()", "draws random numbers without a seed: numpy.random.rand()"),
+        ("import threading\nt = threading.Thread(target=f)", "runs things side by side, in another order each time: threading.Thread()"),
+        ("u = open('/proc/sys/kernel/random/uuid').read()", "reads what this machine or process is: /proc/sys/kernel/random/uuid"),
+        (
+            "import time, random\nrandom.seed(time.time())\nprint(random.random())",
+            "draws random numbers with a seed that reads the clock: time.time()",
+        ),
         ("!date", "shows what a command of the shell says: !date"),
     ],
 )  # fmt: skip
@@ -64,6 +89,20 @@ def test_a_call_that_differs_in_each_run_is_a_cause(tmp_path: Path, code: str, c
 )
 def test_code_that_is_the_same_each_time_has_no_cause(tmp_path: Path, code: str) -> None:
     assert causes(tmp_path, code) == []
+
+
+def test_a_seed_from_the_clock_makes_nothing_else_of_the_module(tmp_path: Path) -> None:
+    seed = "import numpy as np, time\nnp.random.seed(int(time.time()))"
+    assert causes(tmp_path, seed, "a = np.zeros(3)") == []
+    assert causes(tmp_path, seed, "b = np.random.rand()") == [
+        "draws random numbers with a seed that reads the clock: time.time()"
+    ]
+    assert causes(tmp_path, seed, "np.random.seed(1); b = np.random.rand()") == []
+
+
+@pytest.mark.parametrize("code", ["sorted({'a', 'b'})", "len({'a'})", "max({1, 2})", "{'a'} <= {'b'}", "sum({1, 2})"])
+def test_what_needs_no_order_of_a_set_has_no_cause(tmp_path: Path, code: str) -> None:
+    assert causes(tmp_path, f"x = {code}") == []
 
 
 def test_a_function_brings_its_cause_where_it_is_called(tmp_path: Path) -> None:
@@ -121,6 +160,33 @@ def test_a_cell_that_needs_a_later_one_says_so(tmp_path: Path) -> None:
     failure = cell(found, 1).failure
     assert failure is not None
     assert failure.text == "reads y, which only a later cell sets: the cells ran in another order"
+
+
+def test_a_cell_that_needs_what_a_failed_one_did_not_set_says_so(tmp_path: Path) -> None:
+    failure = _second_run(tmp_path, "1 / 0\nb = 1", "y = b")
+    assert failure.text == "reads b, which cell 1 did not set this time"
+
+
+def _second_run(tmp_path: Path, *cells: str) -> Cause:
+    """Why the last cell of a document fails, whose cells fail in both runs."""
+    line = Line(tuple(LineCell(at, source, saved=()) for at, source in enumerate(cells, 1)))
+    with again(line, tmp_path / "one") as first, again(line, tmp_path / "two") as second:
+        made = tuple(replace(cell, commit=first.commits[cell.position][0], record=first.commits[cell.position][1]) for cell in line.cells)
+        recorded = replace(line, cells=made, tip=first.head)
+        found = assess(recorded, Side(first.repo), second, tmp_path, Settings(), "", first)
+    failure = found.cells[-1].failure
+    assert failure is not None
+    return failure
+
+
+@pytest.mark.parametrize("code", ["t = {}", "t = {}; u = t / 2", "t = {}; print(t)"])
+def test_what_a_clock_changes_is_different_however_little(tmp_path: Path, code: str) -> None:
+    clock = "import time\nreal = time.time\ntime.time = lambda: {} + 0.25\n"
+    first, second = (clock.format(at) + code.format("time.time()") + "\ntime.time = real; del real" for at in (1700000000, 1700000001))
+    found = reproduced(tmp_path, first, others=[second])
+    assert {one.verdict.outcome for one in found.variables if one.name != "time"} == {"different"}
+    shown = cell(found, 1).shown
+    assert shown is None or shown.outcome == "different"
 
 
 def test_a_cell_after_a_failed_one_follows_from_it(tmp_path: Path) -> None:

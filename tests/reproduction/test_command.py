@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.bundle.opening import open_bundle
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Commit, ObjectId
 from agent_kernel.reproduction.comparison import shown_by
 from agent_kernel.reproduction.line import LineCell
 from agent_kernel.reproduction.runner import rerun
+from tests.bundle.bundles import bundle_of
 from tests.reproduction.histories import make_history, write_notebook
 
 Run = Callable[..., tuple[int, Any]]
@@ -192,3 +194,37 @@ def test_a_step_of_an_agent_ends_as_it_did(tmp_path: Path) -> None:
         assert again.head is not None
         assert again.repo.at(again.head[:-1].hex())["x"] == 1
         assert shown_by(again.repo, again.commits[1][1]) == []
+
+
+def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    make_history(tmp_path / "s", "import pathlib; _ = pathlib.Path('kept.txt').write_text('theirs'); x = 1")
+    bundle = bundle_of(tmp_path / "s", tmp_path / "b.agentnb")
+    (own / "kept.txt").write_text("mine")
+    status, found = run(bundle)
+    assert (status, (own / "kept.txt").read_text()) == (0, "mine")
+    assert not Path(found["folder"]).exists()
+    opened = open_bundle(bundle, tmp_path / "opened", trusts=True)
+    run(opened.store)
+    assert (own / "kept.txt").read_text() == "mine"
+    status, found = run(bundle, "--in", own)
+    assert (found["folder"], (own / "kept.txt").read_text()) == (str(own), "theirs")
+    (own / "kept.txt").write_text("mine")
+    status, found = run(tmp_path / "s")
+    assert (found["folder"], (own / "kept.txt").read_text()) == (str(own), "theirs")
+
+
+def test_a_notebook_whose_cells_all_fail_as_before_is_not_reproduced(tmp_path: Path, run: Run) -> None:
+    saved = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
+    status, found = run(write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2))
+    assert (status, found["reproduced"], outcomes(found)) == (1, False, ["failed as before"] * 2)
+    assert found["headline"] == "0 of 2 cells reproduced, 2 failed as before"
+    assert found["notes"][0] == "Nothing is reproduced: every cell fails, as it did before."
+
+
+def test_a_cell_that_ends_the_kernel_fails(tmp_path: Path, run: Run) -> None:
+    status, found = run(write_notebook(tmp_path / "n.ipynb", "x = 1", "quit()", "y = 2"))
+    assert (status, outcomes(found)) == (1, ["same", "failed", "skipped"])
+    assert found["cells"][1]["failure"]["text"] == "it ended the kernel"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -146,6 +147,34 @@ def test_a_file_that_is_no_notebook_is_named(tmp_path: Path, content: str) -> No
     (tmp_path / "n.ipynb").write_text(content)
     with pytest.raises(UsageProblem, match=r"n\.ipynb"):
         read_document(tmp_path / "n.ipynb")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"kernelspec": {"name": "julia-1.9", "language": "julia"}},
+        {"language_info": {"name": "R"}},
+        {"kernelspec": {"name": "ir"}},
+    ],
+)
+def test_a_notebook_of_another_language_is_rejected(tmp_path: Path, metadata: dict[str, object]) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", "x = 1")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"metadata": metadata}))
+    with pytest.raises(UsageProblem, match="only Python can be run again"):
+        read_document(path)
+
+
+@pytest.mark.parametrize("metadata", [{}, 3, {"kernelspec": 5}, {"language_info": {"name": "python"}}, {"language_info": []}])
+@pytest.mark.parametrize("outputs", [5, None, {"a": 1}, [3], [{"data": 4}]])
+def test_a_file_with_odd_parts_is_read_without_them(tmp_path: Path, metadata: object, outputs: object) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", {"source": "x = 1", "outputs": outputs})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"metadata": metadata}))
+    assert sources(read_document(path)) == ["x = 1"]
+
+
+def test_cells_of_commands_alone_are_no_part_of_a_document(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", "%load_ext agent_kernel", "x = 1", "# save\n%agent export a.agentnb")
+    assert sources(read_document(path)) == ["x = 1"]
 
 
 def test_edited_cells_run_with_what_depends_on_them(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ def outcome(old: list[SavedOutput], new: list[SavedOutput]) -> str:
         ("<function <lambda> at 0x7f00aa>", "<function <lambda> at 0x7f11bb>"),
         ("<weakref at 0x7f00aa; to 'A' at 0x7f00ab>", "<weakref at 0x7f11bb; to 'A' at 0x7f11bc>"),
         ("&lt;__main__.A at 0x7f00aa&gt;", "&lt;__main__.A at 0x7f11bb&gt;"),
-        ("__main__.A object at 0x7f00aa...", "__main__.A object at 0x7f11bb..."),
+        ("<__main__.A object at 0x7f00aa...", "<__main__.A object at 0x7f11bb..."),
+        ("<bound method A.f of <__main__.A object at 0x7f00aa>>", "<bound method A.f of <__main__.A object at 0x7f11bb>>"),
         ("100%|██████████| 9/9 [00:01<00:00,  8.9it/s]", "100%|██████████| 9/9 [00:00<00:00, 91.2it/s]"),
         ("10%\r50%\r100% done", "30%\r100% done"),
-        ("id-123e4567-e89b-12d3-a456-426614174000", "id-123e4567-e89b-12d3-a456-426614174999"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("line  \n", "line\n"),
     ],
@@ -46,6 +46,18 @@ def test_addresses_progress_and_colours_are_no_content(old: str, new: str) -> No
         ("0x1234bb0a11", "0x7f00aa0b22"),
         ("wallet 0x1234bb", "wallet 0x7f00aa"),
         ("paid at 0x1234bb", "paid at 0x7f00aa"),
+        ("crc object at 0xdeadbee0", "crc object at 0xdeadbee1"),
+        ("if a < b object at 0xdeadbee0 >", "if a < b object at 0xdeadbee1 >"),
+        ("<b> paid at 0x1234bb >", "<b> paid at 0x7f00aa >"),
+        ("id-123e4567-e89b-12d3-a456-426614174000", "id-123e4567-e89b-12d3-a456-426614174999"),
+        ("cfcd208495d565ef66e7dff9f98764da", "c4ca4238a0b923820dcc509a6f75849b"),
+        ("T_300", "T_310"),
+        ("sk-container-id-1", "sk-container-id-2"),
+        ("12345678901", "12345678902"),
+        (str(2**64), str(2**64 + 1)),
+        ("1" * 400, "1" * 399 + "2"),
+        ("1700000000.0", "1700000001.0"),
+        ("1e12", "1.000000000001e12"),
         ("17%|", "71%|"),
         ("17%| of all", "71%| of all"),
         ("50%|█████     | 5/10 [00:01<00:01, 5.0it/s]", "40%|████      | 4/10 [00:01<00:01, 5.0it/s]"),
@@ -85,11 +97,35 @@ def test_a_picture_is_compared_by_its_bytes() -> None:
     assert verdict.details == ("different picture (image/png, 3 → 3 bytes)",)
 
 
-def test_a_widget_is_left_out() -> None:
-    widget = SavedOutput(
-        "display_data", faces={"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "W"}
-    )
-    assert outcome([widget], []) == "same"
+STYLED = "<style>#T_{0}_row0 {{color: red}}</style><table id='T_{0}'><td id=\"T_{0}_row0\" data-k='{2}'>{1}</td></table>"
+
+
+def page(html: str) -> list[SavedOutput]:
+    return [SavedOutput("display_data", faces={"text/html": html})]
+
+
+def test_ids_of_elements_are_no_content_and_the_text_of_a_page_is() -> None:
+    assert outcome(page(STYLED.format("ab12c", 1, 2)), page(STYLED.format("0fe39", 1, 2))) == "same"
+    for text in ("T_ab12d", "cfcd208495d565ef66e7dff9f98764da", "sk-container-id-2"):
+        assert outcome(page(STYLED.format("ab12c", 1, 2)), page(STYLED.format("0fe39", text, 2))) == "different"
+        assert outcome(page(STYLED.format("ab12c", 1, "T_ab12d")), page(STYLED.format("0fe39", 1, text))) in (
+            "same" if text == "T_ab12d" else "different",
+        )
+    crossed = "<b id='T_ab12c'></b><b id='T_ab12d'></b><i for='{}'></i>"
+    assert outcome(page(crossed.format("T_ab12c")), page(crossed.format("T_ab12d"))) == "different"
+
+
+def widget(text: str, model: str) -> list[SavedOutput]:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
+    return [SavedOutput("display_data", faces=view | ({"text/plain": text} if text else {}))]
+
+
+def test_of_a_widget_the_text_is_compared_and_a_state_that_it_does_not_say_is_not() -> None:
+    assert outcome(widget("HTML(value='acc 1')", "a"), widget("HTML(value='acc 2')", "b")) == "different"
+    assert outcome(widget("HTML(value='acc 1')", "a"), []) == "different"
+    assert outcome(widget("HTML(value='acc 1')", "a"), widget("HTML(value='acc 1')", "b")) == "same"
+    for text in ("", "<my.Widget object>", "VBox(children=(Output(),))"):
+        assert outcome(widget(text, "a"), widget(text, "b")) == "not comparable"
 
 
 def test_a_secret_that_was_printed_stays_hidden() -> None:

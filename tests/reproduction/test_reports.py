@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.reproduction.histories import reproduced
 
 CELLS = ("import time; began = time.time_ns()", "later = began + 1", "label = '<b>&'; fixed = 1")
@@ -42,3 +44,17 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows(tmp_path: Path) -
 def test_the_badge_is_a_picture_of_the_headline(tmp_path: Path) -> None:
     badge = ElementTree.fromstring(reproduced(tmp_path, "x = 1").to_badge())
     assert badge.attrib["aria-label"] == "1 of 1 cell reproduced"
+
+
+def test_the_headline_says_what_could_not_be_compared(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, "x = 1", "a = (n for n in 'a'); b = (n for n in 'b')")
+    assert found.headline == "1 of 2 cells reproduced, 2 of 3 variables not comparable"
+    assert found.ok
+    assert ElementTree.fromstring(found.to_badge()).attrib["aria-label"] == found.headline
+
+
+def test_packages_that_the_notebook_imports_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = [("~", name, "1", "2") for name in ("aiohttp", "numpy", "python", "scikit-learn", "zict")]
+    monkeypatch.setattr("agent_kernel.reproduction.assessment.environment_changes", lambda *_: changes)
+    found = reproduced(tmp_path, "import numpy as np\nx = 1", "def f():\n    from sklearn.svm import SVC")
+    assert [one[1] for one in found.environment] == ["python", "numpy", "scikit-learn", "aiohttp", "zict"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.reproduction.assessment import Settings
-from agent_kernel.reproduction.equality import Tolerance
+from agent_kernel.reproduction.equality import Tolerance, compare_values
 from tests.reproduction.histories import cell, reproduced, variable
 
 
@@ -43,13 +43,118 @@ def test_an_object_without_equality_is_different_where_its_content_is(tmp_path: 
     assert not found.ok
 
 
-def test_the_order_of_a_set_and_of_a_dict_is_no_difference(tmp_path: Path) -> None:
+def test_the_order_of_a_set_is_no_difference(tmp_path: Path) -> None:
     found = reproduced(
         tmp_path,
-        "tags = {'a', 'b', 'c'}; deep = [{'x': {'p', 'q'}}]; d = {'one': 1, 'two': 2}",
-        others=["tags = {'c', 'b', 'a'}; deep = [{'x': {'q', 'p'}}]; d = {'two': 2, 'one': 1}"],
+        "tags = {'a', 'b', 'c'}; deep = [{'x': {'p', 'q'}}]; f = {0.3, 2.5}; n = {float('nan'), 'a'}",
+        others=["tags = {'c', 'b', 'a'}; deep = [{'x': {'q', 'p'}}]; f = {2.5, 0.3}; n = {'a', float('nan')}"],
     )
     assert {one.verdict.outcome for one in found.variables} == {"same"}
+
+
+# By name: the code, and what stands in place of `@@`. All are told apart in one history, for each takes a while to make.
+_APART = {
+    "mask": ("np.ma.array([1.0, 2.0], mask=[@@, 0])", 0, 1),
+    "fill": ("np.ma.array([1.0, 2.0], fill_value=@@)", 7, 8),
+    "index_name": ("pd.DataFrame({'a': [1, 2]}, index=pd.Index([0, 1], name=@@))", "'n'", "'m'"),
+    "columns_name": ("pd.DataFrame([[1]], columns=pd.Index(['a'], name=@@))", "'n'", "'m'"),
+    "levels": ("pd.Series([1], index=pd.MultiIndex.from_tuples([(1, 2)], names=@@))", "['a', 'b']", "['a', 'c']"),
+    "attrs": ("(f := pd.DataFrame({'a': [1]}), f.attrs.update(k=@@))[0]", 1, 2),
+    "freq": ("pd.DatetimeIndex(['2020-01-01', '2020-01-02'], freq=@@)", "'D'", "None"),
+    "categories": ("pd.Series(pd.Categorical(['a'], categories=@@))", "['a', 'y']", "['a', 'z']"),
+    "order": ("pd.Series(pd.Categorical(['a'], categories=@@))", "['a', 'y']", "['y', 'a']"),
+    "ordered": ("pd.Series(pd.Categorical(['a'], ordered=@@))", "True", "False"),
+    "ordered_dict": ("OrderedDict(@@)", "[('a', 1), ('b', 2)]", "[('b', 2), ('a', 1)]"),
+    "plain_dict": ("@@", "{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}"),
+    "counter": ("Counter(@@)", "['a', 'b']", "['b', 'a']"),
+    "factory": ("defaultdict(@@)", "list", "dict"),
+    "maxlen": ("deque([1], @@)", 2, 3),
+    "one": ("@@", "{1}", "{1.0}"),
+    "key": ("@@", "{1: 'a'}", "{True: 'a'}"),
+    "nested_key": ("[@@]", "{(1, 2)}", "{(1, 2.0)}"),
+    "uncompared": ("Uncompared(1, @@)", 1, 2),
+    "by_id": ("ById(@@)", 1, 2),
+    "odd": ("Odd(@@)", 1, 2),
+    "of_float": ("with_unit(Length(1.5), @@)", "'m'", "'km'"),
+    "of_set": ("with_unit(Group({1}), @@)", "'m'", "'km'"),
+    "of_int": ("with_unit(Count(1), @@)", "'m'", "'km'"),
+    "of_str": ("with_unit(Word('a'), @@)", "'m'", "'km'"),
+    "of_array": ("with_unit(np.zeros(2).view(Grid), @@)", "'m'", "'km'"),
+    "of_list": ("with_unit(Row([1]), @@)", "'m'", "'km'"),
+    "annotated": ("annotated(@@)", "int", "str"),
+    "two_lists": ("@@", "[[0], [0]]", "[z := [0], z]"),
+    "in_dict": ("@@", "{'a': [0], 'b': [0]}", "{'a': (z := [0]), 'b': z}"),
+    "two_arrays": ("@@", "[np.zeros(2), np.zeros(2)]", "[z := np.zeros(2), z]"),
+    "view": ("(z := np.zeros(2), [z, @@])[1]", "z[:1]", "z[:1].copy()"),
+    "a_property": ("type('P', (), {'p': property(@@)})", "lambda s: 1", "lambda s: 2"),
+    "clock": ("@@", "1.7e9", "1.7e9 + 1"),
+    "fortran": ("np.array([[1, 2], [3, 4]], order=@@)", "'C'", "'F'"),
+}  # fmt: skip
+_BEFORE = """
+import numpy as np, pandas as pd, dataclasses
+from collections import OrderedDict, Counter, defaultdict, deque
+@dataclasses.dataclass
+class Uncompared:
+    a: int
+    b: int = dataclasses.field(compare=False)
+class ById:
+    def __init__(self, n): self.id, self.n = 1, n
+    def __eq__(self, other): return self.id == other.id
+    def __hash__(self): return self.id
+class Odd:
+    def __init__(self, n): self.n = n
+    def __eq__(self, other): return [True]
+class Length(float): pass
+class Group(set): pass
+class Count(int): pass
+class Word(str): pass
+class Row(list): pass
+class Grid(np.ndarray): pass
+def with_unit(value, unit):
+    value.unit = unit
+    return value
+def annotated(kind):
+    def f(x): return x
+    f.__annotations__ = {'x': kind}
+    return f
+"""
+
+
+def test_what_pickle_would_save_otherwise_is_different_whatever_equality_says(tmp_path: Path) -> None:
+    first, second = (
+        "".join(f"{name} = {code.replace('@@', str(sides[at]))}\n" for name, (code, *sides) in _APART.items())
+        for at in (0, 1)
+    )
+    found = reproduced(tmp_path, _BEFORE, first + "del z, f", others=[_BEFORE, second + "del z, f"])
+    outcomes = {one.name: one.verdict.outcome for one in found.variables}
+    assert {name: outcomes[name] for name in _APART} == dict.fromkeys(_APART, "different")
+    assert {outcome for name, outcome in outcomes.items() if name not in _APART} == {"same"}
+
+
+def test_what_is_the_same_in_each_run_is_the_same(tmp_path: Path) -> None:
+    code = "; ".join([
+        "nat = [np.datetime64('NaT'), {'a', 'b', 'c'}]", "box = Box(); box.nat = np.datetime64('NaT'); box.s = {'a', 'b', 'c'}",
+        "nan = [decimal.Decimal('NaN'), {'a', 'b'}]", "nans = {decimal.Decimal('NaN'), float('nan'), 'b'}",
+        "arrow = Box(); arrow.a = pa.array([float('nan'), 1.5]); arrow.t = pa.table({'x': [float('nan')]}); arrow.s = {'a', 'b'}",
+        "frame = Box(); frame.f = pd.DataFrame({'a': [None, 'x'], 'b': pd.array([1, None])}); frame.c = pd.Categorical(['a'])",
+        "same = Box(); same.z = [1]; same.y = same.z; same.me = same; cats = Box(); cats.i = pd.date_range('2020', periods=2)",
+    ])  # fmt: skip
+    before = "import numpy as np, pandas as pd, pyarrow as pa, decimal\nclass Box: pass"
+    found = reproduced(tmp_path, before, code)
+    assert {one.name: one.verdict.outcome for one in found.variables if one.verdict.outcome != "same"} == {}
+
+
+def test_an_equality_of_a_library_is_asked_where_the_content_differs(tmp_path: Path) -> None:
+    code = "import decimal, pyarrow as pa\nn = decimal.Decimal('{}'); t = pa.table({{'x': [1]}}, metadata={{'k': '{}'}})"
+    found = reproduced(tmp_path, code.format("1.0", "a"), others=[code.format("1.00", "b")])
+    assert {variable(found, name)[0].outcome for name in "nt"} == {"equal within tolerance"}
+
+
+@pytest.mark.parametrize("change", ["C.n = {}", "setattr(C, 'n', {})", "C.m = [{}]"])
+def test_a_class_that_a_later_cell_changes_is_another_one(tmp_path: Path, change: str) -> None:
+    cells = ["class C: n = 1", "c = C()"]
+    found = reproduced(tmp_path, *cells, change.format(5), others=[*cells, change.format(6)])
+    assert variable(found, "C")[0].outcome == "different"
 
 
 @pytest.mark.parametrize(
@@ -83,15 +188,20 @@ def test_a_frame_says_where_it_differs(tmp_path: Path) -> None:
     assert "column a: 1 of 3 rows differs: row 2" in verdict.details
 
 
-def test_a_value_whose_comparison_raises_is_not_comparable(tmp_path: Path) -> None:
-    odd = "class Odd:\n    def __init__(self): self.n = 1\n    def __eq__(self, other): raise ValueError('no')\nodd = [Odd()]"
-    verdict, _ = variable(reproduced(tmp_path, odd), "odd")
-    assert verdict.outcome == "not comparable"
-    assert verdict.reason == "== of Odd raised ValueError"
+def test_a_value_whose_content_cannot_be_read_is_not_comparable(tmp_path: Path) -> None:
+    odd = "class Odd:\n    n = 0\n    def __reduce__(self):\n        Odd.n += 1\n        if Odd.n > 1: raise ValueError('no')\n        return Odd, ()"
+    verdict = compare_values(*(_made(f"{odd}\nOdd.n = 9\nodd = Odd()", "odd") for _ in range(2)), Tolerance())
+    assert verdict == (None, True, "the content of Odd cannot be read")
+
+
+def _made(code: str, name: str) -> object:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    exec(code, namespace)
+    return namespace[name]
 
 
 def test_a_value_whose_comparison_ends_the_process_leaves_the_others_compared(tmp_path: Path) -> None:
-    bad = "import os\nclass Bad:\n    def __eq__(self, other): os._exit(1)\nbad = Bad()"
+    bad = "import os\nclass Bad:\n    def __setstate__(self, state): os._exit(1)\nbad = Bad(); bad.n = 1"
     found = reproduced(tmp_path, bad, "class Good:\n    pass\ngood = Good(); good.x = 1; last = {good.x: good}")
     assert variable(found, "bad")[0].reason == "comparing it ended the process"
     assert variable(found, "good")[0].outcome == variable(found, "last")[0].outcome == "same"
