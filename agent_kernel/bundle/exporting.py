@@ -32,7 +32,7 @@ from agent_kernel.repository import (
     store_outputs,
 )
 from agent_kernel.repository.commits import Unsaved, id_of, kind_of
-from agent_kernel.repository.objects import base_of, check, wrap
+from agent_kernel.repository.objects import base_of, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
     FORMAT_VERSION,
@@ -50,7 +50,17 @@ from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
 from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, SIGNATURE, Packer
+from agent_kernel.storage.archive import (
+    BUNDLE_VERSION,
+    INDEX,
+    MANIFEST,
+    NOTEBOOK,
+    OBJECTS,
+    RECORDS,
+    ROW,
+    SIGNATURE,
+    Packer,
+)
 from agent_kernel.storage.overlay import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
@@ -60,8 +70,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BUNDLE_VERSION", "NOTEBOOK", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
-BUNDLE_VERSION: Final = 1
-NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 _MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
 
@@ -537,7 +545,7 @@ def _standing_alone(repo: Repository, key: bytes, stored: bytes | None) -> bytes
     if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
         payload = repo.objects.get(kind_of(key), id_of(key))
         return b"".join(wrap(id_of(key), payload, compress=False))
-    check(key, stored)
+    repo.objects.check(key, stored)
     return stored
 
 

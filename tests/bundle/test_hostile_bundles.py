@@ -11,6 +11,7 @@ import stat
 import struct
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +25,8 @@ from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError,
 from agent_kernel.repository import Kind, Repository, address
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session import Repository as LoadingRepository
-from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW
+from agent_kernel.storage import archive
+from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW, Archive, ArchiveStore, Member
 from tests.bundle.bundles import changed, make_bundle, members_of, with_members
 
 REFUSED = (BundleError, NewerFormatError)
@@ -74,6 +76,21 @@ def _zip_with(sound: Path, path: Path, *infos: tuple[zipfile.ZipInfo | str, byte
         "a/./b",
         "bad\x1bname",
         "\u202egnp",
+        "data/NUL",
+        "CON",
+        "data/aux.json",
+        "data/x.json ",
+        "data/x.json.",
+        "data/a:b",
+        "data/a b.json",
+        "data/\u0130.json",
+        "data/" + "a" * 300,
+        "data/a/b.json",
+        "data/x.exe",
+        ".git/hooks/post-checkout",
+        "desktop.ini",
+        "setup.py",
+        "-rf",
     ],
 )
 def test_members_that_leave_their_folder_are_refused(sound: Path, tmp_path: Path, name: str) -> None:
@@ -149,6 +166,56 @@ def test_a_member_that_claims_another_size_is_refused(sound: Path, tmp_path: Pat
     struct.pack_into("<L", written_bytes, at + 24, size + 100)
     (tmp_path / "b.agentnb").write_bytes(written_bytes)
     refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: b"#!/bin/sh\nexit\n" + raw,
+        lambda raw: raw + b"more",
+        lambda raw: raw + raw,
+        lambda raw: raw[:-2] + b"\4\0more",
+    ],
+    ids=["before", "behind", "twice", "comment"],
+)
+def test_bytes_that_belong_to_no_member_are_refused(
+    sound: Path, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "b.agentnb").write_bytes(change(sound.read_bytes()))
+    refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+def test_a_byte_between_the_members_and_one_in_any_header_is_covered_too(sound: Path, tmp_path: Path) -> None:
+    raw = sound.read_bytes()
+    with zipfile.ZipFile(sound) as opened:
+        infos = opened.infolist()
+        directory = opened.start_dir
+    heads = [at for info in infos for at in range(info.header_offset, info.header_offset + 50 + len(info.filename))]
+    for at in [*heads[::7], *range(directory, len(raw), 11)]:
+        bad = bytearray(raw)
+        bad[at] ^= 0x40
+        (tmp_path / "b.agentnb").write_bytes(bad)
+        with pytest.raises(REFUSED):
+            ArchiveStore(tmp_path / "b.agentnb")
+
+
+def test_a_file_beyond_4_gb_has_the_directory_that_zipfile_reads(tmp_path: Path) -> None:
+    """Its objects are a hole in the file, so it is quick."""
+    members = [Member("README.txt", 60, 5, 5, False, zlib.crc32(b"hello")), Member(OBJECTS, 0, 0, 5 << 30, False, 7)]
+    first = archive._header_of(members[0]) + b"hello"  # pyright: ignore[reportPrivateUsage]
+    header = archive._header_of(members[1])  # pyright: ignore[reportPrivateUsage]
+    members[1] = msgspec.structs.replace(members[1], start=len(first) + len(header), packed=5 << 30)
+    members.append(Member(RECORDS, members[1].start + (5 << 30) + 63, 1, 1, False, zlib.crc32(b"x")))
+    with (tmp_path / "b.agentnb").open("wb") as file:
+        file.write(first + archive._header_of(members[1]))  # pyright: ignore[reportPrivateUsage]
+        file.seek(5 << 30, io.SEEK_CUR)
+        file.write(archive._header_of(members[2]) + b"x")  # pyright: ignore[reportPrivateUsage]
+        file.write(archive._directory_of(members))  # pyright: ignore[reportPrivateUsage]
+    with zipfile.ZipFile(tmp_path / "b.agentnb") as opened:
+        assert [info.file_size for info in opened.infolist()] == [5, 5 << 30, 1]
+        assert opened.read(RECORDS) == b"x"
+    with closing(Archive(tmp_path / "b.agentnb")) as found:
+        assert found.read(RECORDS) == b"x"
 
 
 # -- the manifest
