@@ -19,6 +19,7 @@ import time
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,7 @@ _FORCED = (
     "--force changes where the next session starts, and nothing in that notebook",
 )
 _FOR_A_NOTEBOOK = re.compile(r"%agent(?! [\w-]+ in (?:the|its) notebook)")  # what is typed here as `agent-kernel`
+_BUNDLES = "bundle://"
 _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
 
@@ -185,28 +187,46 @@ def _parser(verb: Command) -> Parser:
 
 
 def _run(verb: Command, options: Namespace) -> int:
-    from agent_kernel.session import Repository
-
     place = find_store(options.store)
-    if verb.name == "show" and place.startswith("bundle://") and not _asks_for_a_commit(options):
+    if verb.name == "show" and place.startswith(_BUNDLES) and not _asks_for_a_commit(options):
         from agent_kernel.bundle.shown import show_bundle
 
         with progress_bar() as progress:
             shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
         return _print(shown, as_json=options.json)
-    if verb.name == "verify" and place.startswith("bundle://"):
+    if verb.name == "verify" and place.startswith(_BUNDLES):
         from agent_kernel.bundle.commands import verify_bundle
 
         with progress_bar() as progress:
-            return _print(verify_bundle(Path(place.removeprefix("bundle://")), progress), as_json=options.json)
-    repo = Repository.open(place, create=False)
-    with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
+            return _print(verify_bundle(Path(place.removeprefix(_BUNDLES)), progress), as_json=options.json)
+    with (
+        progress_bar() as progress,
+        _opened(place, verb, progress) as only,
+        _with_another_bundle(only, verb, options) as repo,
+    ):
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
+
+
+@contextmanager
+def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[Repository]:
+    """The history there. The signature of a bundle is checked, and before an export all of it: what leaves it looks sound."""
+    from agent_kernel.session import Repository
+
+    if not place.startswith(_BUNDLES):
+        with closing(Repository.open(place, create=False)) as repo:
+            yield repo
+        return
+    from agent_kernel.bundle import opening
+
+    with opening.opened(Path(place.removeprefix(_BUNDLES)), soundly=True) as bundle:
+        if verb.name == "export":
+            opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
+        yield bundle.repo
 
 
 @contextmanager
@@ -234,8 +254,17 @@ def _reproduce(words: Sequence[str]) -> int:
 
     options = reproduction.parser().read(words)
     with progress_bar() as progress, ended_by_sigterm():
-        result = reproduction.reproduce(options, progress)
+        result = reproduction.reproduce(options, progress, _notes_on(options.place, progress))
     return _print(result, as_json=options.json)
+
+
+def _notes_on(text: str, progress: Progress | None) -> tuple[str, ...]:
+    """Who signed a bundle, which is verified before its cells run."""
+    if not text.startswith(_BUNDLES) and not (text.endswith(BUNDLE) and Path(text).expanduser().is_file()):
+        return ()
+    from agent_kernel.bundle.commands import check_bundle
+
+    return check_bundle(Path(text.removeprefix(_BUNDLES)).expanduser(), progress)
 
 
 @contextmanager

@@ -71,8 +71,11 @@ class OpenBundle:
 
 
 @contextmanager
-def opened(path: Path) -> Generator[OpenBundle]:
+def opened(path: Path, *, soundly: bool = False) -> Generator[OpenBundle]:
     """Open a bundle to look at it. What is read of it is checked as it is read.
+
+    Args:
+        soundly: whether a wrong signature is refused here, and not only by `verify`.
 
     Raises:
         BundleError: it is not a bundle. NewerFormatError: a newer release made it.
@@ -81,6 +84,8 @@ def opened(path: Path) -> Generator[OpenBundle]:
     try:
         with _as_bundle_errors(path):
             bundle = OpenBundle(store)
+        if soundly:
+            keys.require_sound(bundle)
         yield bundle
     finally:
         store.close()
@@ -201,7 +206,7 @@ def beside(repo: Repository, other: Path) -> Generator[Repository]:
     Raises:
         BundleError: the other is not a bundle.
     """
-    with opened(other) as theirs:
+    with opened(other, soundly=True) as theirs:
         with _as_bundle_errors(other):
             tip = theirs.repo.head().commit
         if tip is None:

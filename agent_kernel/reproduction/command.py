@@ -89,8 +89,11 @@ def _tolerance(text: str) -> float:
     return amount(text, "a tolerance")
 
 
-def reproduce(options: Namespace, progress: Progress | None = None) -> Reproduction:
+def reproduce(options: Namespace, progress: Progress | None = None, notes: Sequence[str] = ()) -> Reproduction:
     """Run it again and compare.
+
+    Args:
+        notes: what else its reader should know.
 
     Raises:
         UsageProblem: the options do not fit what is there.
@@ -113,7 +116,7 @@ def reproduce(options: Namespace, progress: Progress | None = None) -> Reproduct
         found = _of_changed(plan, place, notebook, options.ref)
     else:
         found = _of_history(plan, place, notebook if is_notebook else None, options.ref)
-    found = replace(found, place=options.place, took_s=time.monotonic() - began_s)
+    found = replace(found, place=options.place, notes=(*notes, *found.notes), took_s=time.monotonic() - began_s)
     return _write(found, options)
 
 
