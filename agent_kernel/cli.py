@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
 from agent_kernel.commands.places import BUNDLE, find_store
@@ -119,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, UsageProblem):
             return _complain(str(error), _MISUSED)
         return _complain(_FOR_A_NOTEBOOK.sub(_COMMAND, str(error)), _FAILED)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        return _complain(f"something that is stored there cannot be read ({error})", _FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
     except BrokenPipeError:
@@ -209,7 +213,9 @@ def _run(verb: Command, options: Namespace) -> int:
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
-    return _print(result, as_json=options.json)
+        text = _spell(result, as_json=options.json)  # here, as it may read on
+    print(text, flush=True)
+    return _DONE if result.ok else _FAILED
 
 
 @contextmanager
@@ -226,7 +232,8 @@ def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[R
     with opening.opened(Path(place.removeprefix(_BUNDLES)), soundly=True) as bundle:
         if verb.name == "export":
             opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
-        yield bundle.repo
+        with opening.reading(bundle.path):
+            yield bundle.repo
 
 
 @contextmanager
@@ -306,13 +313,15 @@ def _refuse_used(repo: Repository, verb: Command, options: Namespace) -> None:
 
 
 def _print(result: Result, *, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(result.to_text(width, colour=colours_wanted(sys.stdout)))
-    sys.stdout.flush()
+    print(_spell(result, as_json=as_json), flush=True)
     return _DONE if result.ok else _FAILED
+
+
+def _spell(result: Result, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(result.to_json(), ensure_ascii=False, indent=2)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return result.to_text(width, colour=colours_wanted(sys.stdout))
 
 
 # -- `agent-kernel install`: make the kernel “Python 3 (Agent)” known to Jupyter, with this very interpreter

@@ -19,6 +19,8 @@ import msgspec
 
 from agent_kernel.bundle import keys
 from agent_kernel.bundle.exporting import all_keys
+from agent_kernel.bundle.form import check_form
+from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
     AgentKernelError,
     BundleError,
@@ -92,6 +94,23 @@ def opened(path: Path, *, soundly: bool = False) -> Generator[OpenBundle]:
 
 
 @contextmanager
+def reading(path: Path) -> Generator[None]:
+    """What was made to be in no form at all is one line, too, where a history is read that was not verified as a whole.
+
+    Raises:
+        BundleError: something could not be read.
+    """
+    try:
+        yield
+    except DamagedObjectError as error:
+        raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
+    except (AgentKernelError, UsageProblem):
+        raise
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise BundleError(str(path), f"its history is not in its form ({type(error).__name__}: {error})") from error
+
+
+@contextmanager
 def _as_bundle_errors(path: Path) -> Generator[None]:
     """What is damaged below is said of the bundle: its reader knows no objects."""
     try:
@@ -100,7 +119,7 @@ def _as_bundle_errors(path: Path) -> Generator[None]:
         raise
     except DamagedObjectError as error:
         raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, AgentKernelError) as error:
+    except (msgspec.MsgspecError, ValueError, AgentKernelError) as error:
         raise BundleError(str(path), str(error)) from error
 
 
@@ -189,6 +208,7 @@ def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
         raise bundle.store.archive.refuse(f"a {KIND_NAMES[kind_of(lacking[0])]} of its history is missing")
     if extra := there - reach.seen - {Kind.TREE + bundle.repo.tree(None).id}:
         raise bundle.store.archive.refuse(f"{len(extra):,} objects in it belong to no commit")
+    check_form(bundle.repo, there)
 
 
 def _refs(store: Store) -> dict[bytes, ObjectId]:

@@ -15,15 +15,18 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import zstandard
 
 from agent_kernel.bundle import opening
+from agent_kernel.cli import main
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreUnavailableError
-from agent_kernel.repository import Kind, Repository, address
+from agent_kernel.repository import Kind, ObjectId, Repository, address
 from agent_kernel.repository.commits import decode_commit
+from agent_kernel.repository.objects import unwrap, version_of, wrap
 from agent_kernel.session import Repository as LoadingRepository
 from agent_kernel.storage import archive
 from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW, Archive, ArchiveStore, Member
@@ -370,6 +373,116 @@ def test_a_history_that_goes_in_a_circle_cannot_be_made(sound: Path) -> None:
                 isinstance(decode_commit(repo.objects.get(Kind.COMMIT, parent)).time_ns, int)
                 for parent in commit.parents
             )
+
+
+# -- a history that is whole, and not in its form
+
+
+def rebuilt(sound: Path, path: Path, key: bytes, payload: bytes) -> Path:
+    """The bundle with another object in the place of one, and all that names it changed with it, up to the branches."""
+    members = members_of(sound)
+    payloads = {
+        found: unwrap(found, members[OBJECTS][start : start + length])
+        for found, start, length in ROW.iter_unpack(members[INDEX])
+    }
+    records, manifest = members[RECORDS], members["manifest.json"]
+    waiting = [(key, payload)]
+    while waiting:
+        old, changed_to = waiting.pop()
+        new = old[:1] + address(changed_to)
+        del payloads[old]
+        payloads[new] = changed_to
+        records = records.replace(old[1:], new[1:])
+        manifest = manifest.replace(old[1:-1].hex().encode(), new[1:-1].hex().encode())
+        waiting = [(at, to.replace(old[1:], new[1:])) for at, to in waiting]
+        named = [at for at, found in payloads.items() if old[1:] in found]
+        waiting += [(at, payloads[at].replace(old[1:], new[1:])) for at in named if at not in dict(waiting)]
+
+    def all_of_them(_: Rows) -> Rows:
+        return sorted((at, b"".join(map(bytes, wrap(ObjectId(at[1:]), found, compress=False, version=version_of(at[:1])))))
+                      for at, found in payloads.items())  # fmt: skip
+
+    with_members(path, members | {RECORDS: records, "manifest.json": manifest}, sealed=True)
+    return with_objects(path, path, all_of_them)
+
+
+def _tip(sound: Path) -> tuple[bytes, dict[str, Any]]:
+    with closing(Repository.open(sound, create=False)) as repo:
+        id = repo.branches()["main"]
+        return Kind.COMMIT + id, msgspec.msgpack.decode(repo.objects.get(Kind.COMMIT, id))
+
+
+def _with_commit(**fields: object) -> Callable[[Path], tuple[bytes, bytes]]:
+    def change(sound: Path) -> tuple[bytes, bytes]:
+        key, commit = _tip(sound)
+        return key, msgspec.msgpack.encode(commit | fields)
+
+    return change
+
+
+def _with_environment(payload: bytes) -> Callable[[Path], tuple[bytes, bytes]]:
+    return lambda sound: (Kind.SMALL + _tip(sound)[1]["e"], payload)
+
+
+def _with_leaf(change: Callable[[list[str], list[bytes]], None]) -> Callable[[Path], tuple[bytes, bytes]]:
+    def changed_leaf(sound: Path) -> tuple[bytes, bytes]:
+        id = ObjectId(_tip(sound)[1]["t"])
+        with closing(Repository.open(sound, create=False)) as repo:
+            tag, names, rows = msgspec.msgpack.decode(repo.objects.get(Kind.TREE, id))
+        change(names, rows)
+        return Kind.TREE + id, msgspec.msgpack.encode([tag, names, rows])
+
+    return changed_leaf
+
+
+def _with_summary(rows: list[bytes], summary: bytes) -> None:
+    at = max(range(len(rows)), key=lambda at: len(rows[at]))
+    entry = msgspec.msgpack.decode(rows[at])
+    rows[at] = msgspec.msgpack.encode([*entry[:4], summary, *entry[5:]])
+
+
+FORMLESS = {
+    "a change that is none": _with_commit(d=[["q", "X", 20]]),
+    "a time beyond the calendar": _with_commit(n=-1),
+    "an offset of a year": _with_commit(z=10**7),
+    "a cell that took forever": _with_commit(c={"s": "x", "d": float("inf")}),
+    "packages that are no texts": _with_environment(msgspec.msgpack.encode({"packages": [5]})),
+    "an environment that is a list": _with_environment(b"\x91\x01"),
+    "a summary that is no UTF-8": _with_leaf(lambda names, rows: _with_summary(rows, b"\x81\xa1k\xa2\xff\xff")),
+    "a summary of another type": _with_leaf(lambda names, rows: _with_summary(rows, b"\x81\xa4kind\x05")),
+    "a row that is no entry": _with_leaf(lambda names, rows: rows.__setitem__(0, b"\xc1")),
+    "a row too few": _with_leaf(lambda names, rows: rows.__delitem__(0)),
+    "names that are not in order": _with_leaf(lambda names, rows: names.reverse()),
+}
+
+
+@pytest.mark.parametrize("case", FORMLESS)
+def test_a_whole_history_that_is_not_in_its_form_is_refused_and_breaks_no_command(
+    sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    bad = rebuilt(sound, tmp_path / "b.agentnb", *FORMLESS[case](sound))
+    refused(bad, tmp_path / "out")
+    for words in (["verify"], ["show"], ["log"], ["show", "HEAD"], ["diff", "HEAD~1"], ["reproduce"], ["status"],
+                  ["notebook", "-o", tmp_path / "o.ipynb"], ["export", tmp_path / "o.html", "--html"]):  # fmt: skip
+        status = main([str(words[0]), str(bad), *map(str, words[1:])])
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err
+        assert told.err.count("\n") <= 1
+        assert status == 1 or words[0] not in ("verify", "show", "export", "reproduce") or "HEAD" in words
+
+
+def test_a_history_that_is_rebuilt_without_a_change_opens(sound: Path, tmp_path: Path) -> None:
+    key, commit = _tip(sound)
+    opening.open_bundle(
+        rebuilt(sound, tmp_path / "b.agentnb", key, msgspec.msgpack.encode(commit | {"m": "x"})), tmp_path
+    )
+
+
+def test_an_event_that_cannot_be_read_is_refused(sound: Path, tmp_path: Path) -> None:
+    def smuggle(records: dict[bytes, bytes]) -> None:
+        records[b"e/run\0\0\0\0\0\0\0\0\1"] = b"\x93\x01\xa5start\x05"
+
+    assert "event" in refused(with_records(sound, tmp_path / "b.agentnb", smuggle), tmp_path / "out")
 
 
 # -- a pickle that runs code
