@@ -88,16 +88,14 @@ def export(scope: Scope, options: Namespace) -> Result:
         return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
         return Exported(contents, path, None, notes, signer)
-    if contents.size > _LARGE and not options.yes:
+    if not options.yes and (size := contents.size_in_file(_LARGE)) > _LARGE:
         words = [options.file, *options.words, *(["--all"] if options.all else [])]
         for option, names in (("--exclude", options.exclude), ("--keep", options.keep)):
             words += [option, *names] if names else []
         for flag in ("--keep-secrets", "--sign", "--no-sign", "--force"):
             words += [flag] if vars(options)[flag.lstrip("-").replace("-", "_")] else []
         again = scope.spell_command("export", *words, "--yes")
-        raise Question(
-            f"The file would have {size_text(contents.size)}, most of it {_largest(contents)}; to write it: {again}"
-        )
+        raise Question(f"The file would have {size_text(size)}, most of it {_largest(contents)}; to write it: {again}")
     sign = None if signer is None else signer.sign
     written = exporting.write(contents, path, scope.step("writing"), sign=sign)
     return Exported(contents, path, written, notes, signer)
@@ -152,7 +150,7 @@ class Exported(Result):
         return {
             "file": None if self.written is None else str(self.path),
             "fingerprint": None if self.written is None else self.written.fingerprint,
-            "size": contents.size if self.written is None else self.written.size,
+            "size": contents.size_in_file() if self.written is None else self.written.size,
             "branches": {name: hex_of(at) for name, at in contents.chosen.branches.items()},
             "tags": {name: hex_of(at) for name, at in contents.chosen.tags.items()},
             "head": contents.chosen.head,
@@ -170,7 +168,7 @@ class Exported(Result):
 
     def blocks(self) -> Sequence[Block]:
         contents = self.contents
-        size = size_text(contents.size if self.written is None else self.written.size)
+        size = size_text(contents.size_in_file() if self.written is None else self.written.size)
         done = f"Would write {self.path}" if self.written is None else f"Wrote {self.path}"
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
         said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"

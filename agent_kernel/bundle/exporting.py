@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -139,6 +140,27 @@ class Contents(msgspec.Struct):
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
     silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
     suspects: dict[str, str]  # variables that go along although they look secret, and why
+    made: Plain | None = None  # see `plain`
+
+    @property
+    def plain(self) -> Plain:
+        """Copies of values for other programs, made once."""
+        if self.made is None:
+            self.made = plain_data(self)
+        return self.made
+
+    def size_in_file(self, least: int = 0) -> int:
+        """How many bytes the file will have, but for some kilobytes that say what is in it.
+
+        Args:
+            least: for less than that nothing is compressed to find out, and the size may be less.
+        """
+        whole = self.size + len(self.keys) * ROW.size
+        found = whole + sum(map(len, self.plain.members.values()))
+        if found < least:
+            return found
+        packed = (zlib.compress(one) if len(one) <= _MOST_PACKED else one for one in self.plain.members.values())
+        return whole + sum(map(len, packed))
 
 
 def gather(
@@ -489,7 +511,7 @@ def write(
 
     try:
         with Packer(path) as packer:
-            plain = plain_data(contents)
+            plain = contents.plain
             tip = contents.chosen.branches[contents.chosen.head]
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
             extra |= members.make_members(contents, extra)
