@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for what it lacks
     try:
-        return _dispatch(words)
+        with ended_by_sigterm():
+            return _dispatch(words)
     except (UsageProblem, AgentKernelError) as error:
         if wants_json(words):
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
@@ -260,7 +261,7 @@ def _reproduce(words: Sequence[str]) -> int:
     from agent_kernel.reproduction import command as reproduction
 
     options = reproduction.parser().read(words)
-    with progress_bar() as progress, ended_by_sigterm():
+    with progress_bar() as progress:
         result = reproduction.reproduce(options, progress, _notes_on(options.place, progress))
     return _print(result, as_json=options.json)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -34,7 +35,7 @@ from agent_kernel.repository import Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import KIND_NAMES, kind_of
 from agent_kernel.repository.objects import base_of, check, claimed_size, make_damaged_error
-from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, branch_key, decode_record, encode_record
+from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key, decode_record, encode_record, start_of
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
 from agent_kernel.storage.archive import INDEX, MANIFEST, NOTEBOOK, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
@@ -48,6 +49,9 @@ __all__ = ["SIGNATURE", "Imported", "OpenBundle", "Opened", "import_bundle", "op
 _BATCH: Final = 256
 _MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
 _LEAST_ALLOWED: Final = 1 << 30  # bytes that all objects may have in any case
+
+_ASIDE: Final = re.compile(r"\.opening-(\d{1,10})-")
+_MAKER: Final = "maker"  # beside a store that is being made: by which process
 
 Progress = Callable[[int, int], None]
 _NEEDED: Final = frozenset({OBJECTS, INDEX, RECORDS, MANIFEST, NOTEBOOK})
@@ -294,18 +298,22 @@ def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
     made_notebook = False
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(place.parent)
+        aside.mkdir(mode=0o700)
+        (aside / _MAKER).write_bytes(encode_record(Holder.of_this_process()))
         with _as_bundle_errors(bundle.path):
             content = bundle.notebook()
-            _fill(bundle.store, aside)
+            _fill(bundle.store, aside / "store")
         try:
             with notebook.open("xb") as file:
                 made_notebook = True
                 file.write(content)
-            aside.rename(place)
+            (aside / "store").rename(place)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody made one meanwhile
                 raise _there_already(place if made_notebook else notebook) from error
             raise StoreUnavailableError(str(notebook), error.strerror or str(error)) from error
+        shutil.rmtree(aside, ignore_errors=True)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         if made_notebook:
@@ -313,6 +321,21 @@ def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
         if made_folder and place.parent.is_dir() and not any(place.parent.iterdir()):
             place.parent.rmdir()
         raise
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what processes have left that were killed while they opened a bundle."""
+    for left in folder.glob(".opening-*"):
+        match = _ASIDE.match(left.name)
+        if match is not None and not left.is_symlink() and not _is_being_made(left, int(match[1])):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_being_made(left: Path, pid: int) -> bool:
+    try:
+        return decode_record((left / _MAKER).read_bytes(), Holder).is_alive()
+    except (OSError, DamagedObjectError):  # it had just begun
+        return start_of(pid) != ""
 
 
 def _fill(source: ArchiveStore, place: Path) -> None:

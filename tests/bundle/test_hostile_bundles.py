@@ -7,8 +7,11 @@ import json
 import os
 import random
 import resource
+import signal
 import stat
 import struct
+import subprocess
+import sys
 import time
 import zipfile
 import zlib
@@ -27,6 +30,7 @@ from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError,
 from agent_kernel.repository import Kind, ObjectId, Repository, address
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.objects import unwrap, version_of, wrap
+from agent_kernel.repository.refs import Holder
 from agent_kernel.session import Repository as LoadingRepository
 from agent_kernel.storage import archive
 from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW, Archive, ArchiveStore, Member
@@ -660,3 +664,41 @@ def test_a_store_is_not_made_through_a_link(sound: Path, tmp_path: Path) -> None
     with pytest.raises(StoreUnavailableError, match="link"):
         opening.open_bundle(sound, tmp_path / "out")
     assert not list((tmp_path / "other").iterdir())
+
+
+# -- a process that is ended while it opens one
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_what_an_ended_process_left_goes_away(tmp_path: Path, how: signal.Signals) -> None:
+    """Of SIGTERM nothing is left; what SIGKILL leaves goes with the next bundle that is opened there."""
+    out = tmp_path / "out"
+    out.mkdir()
+    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(8)))
+    bundle = make_bundle(tmp_path, *cells)
+    command = [sys.executable, "-m", "agent_kernel", "open", str(bundle), "--folder", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not list(out.glob(".agent-kernel/.opening-*/store/*")) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(how)
+        _, said = process.communicate()
+    assert process.returncode == (130 if how == signal.SIGTERM else -how), said
+    assert "Traceback" not in said
+    if how == signal.SIGTERM:
+        assert not list(out.iterdir())
+    else:
+        assert list(out.glob(".agent-kernel/.opening-*"))
+    opening.open_bundle(bundle, out)
+    assert [path.name for path in (out / ".agent-kernel").iterdir()] == ["study"]
+
+
+def test_what_a_living_process_makes_is_left_alone_and_what_has_its_number_is_not(sound: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / ".agent-kernel"
+    here = Holder.of_this_process()
+    for name, maker in (("living", here), ("reused", msgspec.structs.replace(here, started="0"))):
+        (hidden / f".opening-{os.getpid()}-00000000-{name}").mkdir(parents=True)
+        (hidden / f".opening-{os.getpid()}-00000000-{name}" / "maker").write_bytes(msgspec.msgpack.encode(maker))
+    (hidden / ".opening-4194305-00000000-study").mkdir()  # no system counts so far
+    opening.open_bundle(sound, tmp_path)
+    left = sorted(path.name for path in hidden.iterdir())
+    assert left == [f".opening-{os.getpid()}-00000000-living", "study"]
