@@ -19,8 +19,11 @@ import time
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.commands.describe import find_living_holders
 from agent_kernel.commands.output import Lines, Result, colours_wanted
@@ -95,6 +98,7 @@ _FORCED = (
     "--force changes where the next session starts, and nothing in that notebook",
 )
 _FOR_A_NOTEBOOK = re.compile(r"%agent(?! [\w-]+ in (?:the|its) notebook)")  # what is typed here as `agent-kernel`
+_BUNDLES = "bundle://"
 _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
 
@@ -105,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for what it lacks
     try:
-        return _dispatch(words)
+        with ended_by_sigterm():
+            return _dispatch(words)
     except (UsageProblem, AgentKernelError) as error:
         if wants_json(words):
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
@@ -117,6 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, UsageProblem):
             return _complain(str(error), _MISUSED)
         return _complain(_FOR_A_NOTEBOOK.sub(_COMMAND, str(error)), _FAILED)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        return _complain(f"something that is stored there cannot be read ({error})", _FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
     except BrokenPipeError:
@@ -190,28 +197,49 @@ def _parser(verb: Command) -> Parser:
 
 
 def _run(verb: Command, options: Namespace) -> int:
-    from agent_kernel.session import Repository
-
     place = find_store(options.store)
-    if verb.name == "show" and place.startswith("bundle://") and not _asks_for_a_commit(options):
+    if verb.name == "show" and place.startswith(_BUNDLES) and not _asks_for_a_commit(options):
         from agent_kernel.bundle.shown import show_bundle
 
         with progress_bar() as progress:
             shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
         return _print(shown, as_json=options.json)
-    if verb.name == "verify" and place.startswith("bundle://"):
+    if verb.name == "verify" and place.startswith(_BUNDLES):
         from agent_kernel.bundle.commands import verify_bundle
 
         with progress_bar() as progress:
-            return _print(verify_bundle(Path(place.removeprefix("bundle://")), progress), as_json=options.json)
-    repo = Repository.open(place, create=False)
-    with closing(repo), progress_bar() as progress, _with_another_bundle(repo, verb, options) as repo:
+            return _print(verify_bundle(Path(place.removeprefix(_BUNDLES)), progress), as_json=options.json)
+    with (
+        progress_bar() as progress,
+        _opened(place, verb, progress) as only,
+        _with_another_bundle(only, verb, options) as repo,
+    ):
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
-    return _print(result, as_json=options.json)
+        text = _spell(result, as_json=options.json)  # here, as it may read on
+    print(text, flush=True)
+    return _DONE if result.ok else _FAILED
+
+
+@contextmanager
+def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[Repository]:
+    """The history there. The signature of a bundle is checked, and before an export all of it: what leaves it looks sound."""
+    from agent_kernel.session import Repository
+
+    if not place.startswith(_BUNDLES):
+        with closing(Repository.open(place, create=False)) as repo:
+            yield repo
+        return
+    from agent_kernel.bundle import opening
+
+    with opening.opened(Path(place.removeprefix(_BUNDLES)), soundly=True) as bundle:
+        if verb.name == "export":
+            opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
+        with opening.reading(bundle.path):
+            yield bundle.repo
 
 
 @contextmanager
@@ -238,9 +266,18 @@ def _reproduce(words: Sequence[str]) -> int:
     from agent_kernel.reproduction import command as reproduction
 
     options = reproduction.parser().read(words)
-    with progress_bar() as progress, ended_by_sigterm():
-        result = reproduction.reproduce(options, progress)
+    with progress_bar() as progress:
+        result = reproduction.reproduce(options, progress, _notes_on(options.place, progress))
     return _print(result, as_json=options.json)
+
+
+def _notes_on(text: str, progress: Progress | None) -> tuple[str, ...]:
+    """Who signed a bundle, which is verified before its cells run."""
+    if not text.startswith(_BUNDLES) and not (text.endswith(BUNDLE) and Path(text).expanduser().is_file()):
+        return ()
+    from agent_kernel.bundle.commands import check_bundle
+
+    return check_bundle(Path(text.removeprefix(_BUNDLES)).expanduser(), progress)
 
 
 @contextmanager
@@ -282,13 +319,15 @@ def _refuse_used(repo: Repository, verb: Command, options: Namespace) -> None:
 
 
 def _print(result: Result, *, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(result.to_text(width, colour=colours_wanted(sys.stdout)))
-    sys.stdout.flush()
+    print(_spell(result, as_json=as_json), flush=True)
     return _DONE if result.ok else _FAILED
+
+
+def _spell(result: Result, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(result.to_json(), ensure_ascii=False, indent=2)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return result.to_text(width, colour=colours_wanted(sys.stdout))
 
 
 # -- `agent-kernel install`: make the kernel “Python 3 (Agent)” known to Jupyter, with this very interpreter

@@ -23,6 +23,7 @@ from agent_kernel.commands.scope import Parser, Progress, Question, Scope, Usage
 from agent_kernel.commands.text import clean, plural, size_text
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, short
+from agent_kernel.session import trust
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
@@ -68,7 +69,7 @@ def export(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem(f"{path} is there already; --force writes over it")
     if not path.absolute().parent.is_dir():
         raise UsageProblem(f"there is no folder {path.absolute().parent}")
-    signer, notes = _find_signer(options)
+    signer, notes = _find_signer(scope, options)
     if scope.session is not None:
         scope.session.commit("")  # what no cell committed yet goes along
     wanted = [*scope.repo.branches(), *scope.repo.tags()] if options.all else options.words
@@ -87,31 +88,36 @@ def export(scope: Scope, options: Namespace) -> Result:
         return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
         return Exported(contents, path, None, notes, signer)
-    if contents.size > _LARGE and not options.yes:
+    if not options.yes and (size := contents.size_in_file(_LARGE)) > _LARGE:
         words = [options.file, *options.words, *(["--all"] if options.all else [])]
         for option, names in (("--exclude", options.exclude), ("--keep", options.keep)):
             words += [option, *names] if names else []
         for flag in ("--keep-secrets", "--sign", "--no-sign", "--force"):
             words += [flag] if vars(options)[flag.lstrip("-").replace("-", "_")] else []
         again = scope.spell_command("export", *words, "--yes")
-        raise Question(
-            f"The file would have {size_text(contents.size)}, most of it {_largest(contents)}; to write it: {again}"
-        )
+        raise Question(f"The file would have {size_text(size)}, most of it {_largest(contents)}; to write it: {again}")
     sign = None if signer is None else signer.sign
     written = exporting.write(contents, path, scope.step("writing"), sign=sign)
     return Exported(contents, path, written, notes, signer)
 
 
-def _find_signer(options: Namespace) -> tuple[keys.Signer | None, tuple[str, ...]]:
-    """Your key, if the bundle is to be signed; and what to say where it would be, and cannot."""
+def _find_signer(scope: Scope, options: Namespace) -> tuple[keys.Signer | None, tuple[str, ...]]:
+    """Your key, if the bundle is to be signed; and what to say where it would be, and cannot or should not."""
     if options.no_sign or not (options.sign or keys.has_own_key()):
         return None, ()
     try:
-        return keys.load_signer(), ()
+        signer = keys.load_signer()
     except (MissingExtraError, SigningKeyError) as error:
         if options.sign:
             raise
         return None, (f"Not signed: {clean(str(error))}",)
+    if trust.is_trusted(scope.repo):
+        return signer, ()
+    trusting = scope.spell_command("trust")
+    why = "somebody else made this history, and your signature would let its values be loaded"
+    if options.sign:
+        raise Question(f"Not signed: {why}; look through it first, then trust it: {trusting}")
+    return None, (f"Not signed: {why}. To sign it, look through it first, then trust it: {trusting}",)
 
 
 def _largest(contents: Contents) -> str:
@@ -144,7 +150,7 @@ class Exported(Result):
         return {
             "file": None if self.written is None else str(self.path),
             "fingerprint": None if self.written is None else self.written.fingerprint,
-            "size": contents.size if self.written is None else self.written.size,
+            "size": contents.size_in_file() if self.written is None else self.written.size,
             "branches": {name: hex_of(at) for name, at in contents.chosen.branches.items()},
             "tags": {name: hex_of(at) for name, at in contents.chosen.tags.items()},
             "head": contents.chosen.head,
@@ -162,7 +168,7 @@ class Exported(Result):
 
     def blocks(self) -> Sequence[Block]:
         contents = self.contents
-        size = size_text(contents.size if self.written is None else self.written.size)
+        size = size_text(contents.size_in_file() if self.written is None else self.written.size)
         done = f"Would write {self.path}" if self.written is None else f"Wrote {self.path}"
         held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
         said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
@@ -267,6 +273,17 @@ def import_(scope: Scope, options: Namespace) -> Result:
     return Lines(tuple(lines), {"branches": dict(done.branches), "tags": dict(done.tags), "signed": signed})
 
 
+def check_bundle(path: Path, progress: Progress | None = None) -> tuple[str, ...]:
+    """Verify a bundle before its cells are run again, and say who signed it.
+
+    Raises:
+        BundleError: something does not match; the text says what.
+    """
+    with opening.opened(path) as bundle:
+        opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
+        return keys.describe(bundle)
+
+
 # -- verify: the file as a whole, where the command of stores reads only the objects in it
 
 
@@ -366,7 +383,7 @@ def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
     place = environment_beside(folder / f"{name or path.name.removesuffix(_SUFFIX)}.ipynb")
     if place.exists():
         raise UsageProblem(f"{place} is there already; --as NAME opens the bundle under another name")
-    with opening.opened(path) as bundle:
+    with opening.opened(path, soundly=True) as bundle:
         return read_pins(bundle)
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.storage.archive import DEVICES
 from agent_kernel.values.restore.arrays import is_long_double
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ FOLDER: Final = "data"
 MOST_EACH: Final = 64 << 20  # bytes of a variable; larger ones are in the store alone
 MOST_IN_ALL: Final = 256 << 20
 _MOST_ITEMS: Final = 2_000_000
-_DEVICES: Final = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
 
 
 class Plain(msgspec.Struct):
@@ -68,7 +68,7 @@ def plain_data(contents: Contents) -> Plain:
 
 def _file_name(name: str, used: set[str]) -> str:
     """A name that any file system takes, and that no other variable has there."""
-    fits = name.isascii() and name.isidentifier() and name.casefold() not in _DEVICES and len(name) <= 80
+    fits = name.isascii() and name.isidentifier() and name.casefold() not in DEVICES and len(name) <= 80
     found = name if fits else "variable"
     if not fits or found.casefold() in used:
         found = f"{found[:40]}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

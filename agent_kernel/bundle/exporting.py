@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -33,7 +34,7 @@ from agent_kernel.repository import (
     store_outputs,
 )
 from agent_kernel.repository.commits import Unsaved, id_of, kind_of
-from agent_kernel.repository.objects import base_of, check, wrap
+from agent_kernel.repository.objects import base_of, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
     FORMAT_VERSION,
@@ -51,7 +52,17 @@ from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
 from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, ROW, SIGNATURE, Packer
+from agent_kernel.storage.archive import (
+    BUNDLE_VERSION,
+    INDEX,
+    MANIFEST,
+    NOTEBOOK,
+    OBJECTS,
+    RECORDS,
+    ROW,
+    SIGNATURE,
+    Packer,
+)
 from agent_kernel.storage.overlay import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
@@ -61,8 +72,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BUNDLE_VERSION", "NOTEBOOK", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
-BUNDLE_VERSION: Final = 1
-NOTEBOOK: Final = "notebook.ipynb"
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 _MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
 
@@ -132,6 +141,27 @@ class Contents(msgspec.Struct):
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
     silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
     suspects: dict[str, str]  # variables that go along although they look secret, and why
+    made: Plain | None = None  # see `plain`
+
+    @property
+    def plain(self) -> Plain:
+        """Copies of values for other programs, made once."""
+        if self.made is None:
+            self.made = plain_data(self)
+        return self.made
+
+    def size_in_file(self, least: int = 0) -> int:
+        """How many bytes the file will have, but for some kilobytes that say what is in it.
+
+        Args:
+            least: for less than that nothing is compressed to find out, and the size may be less.
+        """
+        whole = self.size + len(self.keys) * ROW.size
+        found = whole + sum(map(len, self.plain.members.values()))
+        if found < least:
+            return found
+        packed = (zlib.compress(one) if len(one) <= _MOST_PACKED else one for one in self.plain.members.values())
+        return whole + sum(map(len, packed))
 
 
 def gather(
@@ -508,7 +538,7 @@ def write(
 
     try:
         with Packer(path) as packer:
-            plain = plain_data(contents)
+            plain = contents.plain
             tip = contents.chosen.branches[contents.chosen.head]
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
             extra |= members.make_members(contents, extra)
@@ -564,7 +594,7 @@ def _standing_alone(repo: Repository, key: bytes, stored: bytes | None) -> bytes
     if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
         payload = repo.objects.get(kind_of(key), id_of(key))
         return b"".join(wrap(id_of(key), payload, compress=False))
-    check(key, stored)
+    repo.objects.check(key, stored)
     return stored
 
 

@@ -28,7 +28,7 @@ import msgspec
 from agent_kernel.commands.text import clean
 from agent_kernel.errors import BundleError, MissingExtraError, SigningKeyError, StoreReadOnlyError
 from agent_kernel.session import user_data
-from agent_kernel.storage.archive import MANIFEST, SIGNATURE
+from agent_kernel.storage.archive import SIGNATURE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -265,7 +265,7 @@ def check(bundle: OpenBundle) -> Check:
         problem = str(error)
     told = Check("valid", "", found.name, found.public, known, problem)
     try:
-        fits = _fits(found, bundle.store.archive.read(MANIFEST))
+        fits = _fits(found, bundle.store.manifest_bytes)
     except (MissingExtraError, SigningKeyError) as error:
         return msgspec.structs.replace(told, state="unchecked", reason=str(error))
     if not fits:
@@ -317,7 +317,7 @@ def signer_of(bundle: OpenBundle) -> tuple[bytes, str]:
     found = _read_signature(bundle.store)
     if found is None:
         raise bundle.store.archive.refuse("it is not signed")
-    if not _fits(found, bundle.store.archive.read(MANIFEST)):
+    if not _fits(found, bundle.store.manifest_bytes):
         raise bundle.store.archive.refuse("its signature does not fit it: it, or its signature, was changed")
     return found.public, found.name
 

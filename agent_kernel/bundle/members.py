@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from agent_kernel.bundle.exporting import NOTEBOOK, encode_json, environment_of
+from agent_kernel.bundle.exporting import encode_json, environment_of
 from agent_kernel.commands.text import clean, exact_time
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS
+from agent_kernel.storage.archive import CRATE, INDEX, MANIFEST, NOTEBOOK, OBJECTS, README, RECORDS, REQUIREMENTS
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CRATE", "README", "REQUIREMENTS", "Needed", "find_imports", "find_needed", "make_members"]
 
-REQUIREMENTS: Final = "requirements.txt"
-CRATE: Final = "ro-crate-metadata.json"
-README: Final = "README.txt"
 _KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
 
 

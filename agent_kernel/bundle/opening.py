@@ -7,9 +7,8 @@ behind.
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-import zstandard
 
 from agent_kernel.bundle import keys
-from agent_kernel.bundle.exporting import BUNDLE_VERSION, NOTEBOOK, all_keys
+from agent_kernel.bundle.exporting import all_keys
+from agent_kernel.bundle.form import check_form
+from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
     AgentKernelError,
     BundleError,
@@ -34,22 +34,24 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import KIND_NAMES, kind_of
-from agent_kernel.repository.objects import HEADER, SEAL, SEALED, ZSTD, base_of, is_genuine, unwrap
-from agent_kernel.repository.refs import BRANCHES, TAGS, Ref, branch_key, decode_record, encode_record
+from agent_kernel.repository.objects import base_of, check, claimed_size, make_damaged_error
+from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key, decode_record, encode_record, start_of
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
-from agent_kernel.storage.archive import INDEX, MANIFEST, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
+from agent_kernel.storage.archive import INDEX, MANIFEST, NOTEBOOK, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
 from agent_kernel.storage.overlay import OverlayStore
 
 if TYPE_CHECKING:
-    from agent_kernel.storage import Store
+    from agent_kernel.storage import Buffer, Store
 
 __all__ = ["SIGNATURE", "Imported", "OpenBundle", "Opened", "import_bundle", "open_bundle", "opened", "verify"]
 
 _BATCH: Final = 256
-_MOST_OF_AN_OBJECT: Final = 64 << 20  # bytes
 _MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
 _LEAST_ALLOWED: Final = 1 << 30  # bytes that all objects may have in any case
+
+_ASIDE: Final = re.compile(r"\.opening-(\d{1,10})-")
+_MAKER: Final = "maker"  # beside a store that is being made: by which process
 
 Progress = Callable[[int, int], None]
 _NEEDED: Final = frozenset({OBJECTS, INDEX, RECORDS, MANIFEST, NOTEBOOK})
@@ -61,7 +63,7 @@ class OpenBundle:
     def __init__(self, store: ArchiveStore) -> None:
         self.store = store
         self.path = store.archive.path
-        self.manifest = read_manifest(store)
+        self.manifest = store.manifest
         self.repo = Repository.open(store, create=False)
 
     @property
@@ -71,12 +73,15 @@ class OpenBundle:
 
     def notebook(self) -> bytes:
         """The notebook as it was at HEAD."""
-        return self.store.archive.read(NOTEBOOK)
+        return self.store.read(NOTEBOOK)
 
 
 @contextmanager
-def opened(path: Path) -> Generator[OpenBundle]:
+def opened(path: Path, *, soundly: bool = False) -> Generator[OpenBundle]:
     """Open a bundle to look at it. What is read of it is checked as it is read.
+
+    Args:
+        soundly: whether a wrong signature is refused here, and not only by `verify`.
 
     Raises:
         BundleError: it is not a bundle. NewerFormatError: a newer release made it.
@@ -85,9 +90,28 @@ def opened(path: Path) -> Generator[OpenBundle]:
     try:
         with _as_bundle_errors(path):
             bundle = OpenBundle(store)
+        if soundly:
+            keys.require_sound(bundle)
         yield bundle
     finally:
         store.close()
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """What was made to be in no form at all is one line, too, where a history is read that was not verified as a whole.
+
+    Raises:
+        BundleError: something could not be read.
+    """
+    try:
+        yield
+    except DamagedObjectError as error:
+        raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
+    except (AgentKernelError, UsageProblem):
+        raise
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise BundleError(str(path), f"its history is not in its form ({type(error).__name__}: {error})") from error
 
 
 @contextmanager
@@ -99,31 +123,8 @@ def _as_bundle_errors(path: Path) -> Generator[None]:
         raise
     except DamagedObjectError as error:
         raise BundleError(str(path), f"a {error.kind} in it is damaged: {error.reason}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, AgentKernelError) as error:
+    except (msgspec.MsgspecError, ValueError, AgentKernelError) as error:
         raise BundleError(str(path), str(error)) from error
-
-
-def read_manifest(store: ArchiveStore) -> dict[str, Any]:
-    """What the bundle says of itself.
-
-    Raises:
-        BundleError: it cannot be read. NewerFormatError: a newer release made the bundle.
-    """
-    archive = store.archive
-    try:
-        found: object = json.loads(archive.read(MANIFEST))
-    except (ValueError, RecursionError) as error:
-        raise archive.refuse(f"its manifest cannot be read ({error})") from error
-    manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    version = manifest.get("bundle")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise archive.refuse("its manifest does not say which format it has")
-    if version > BUNDLE_VERSION:
-        raise NewerFormatError(str(archive.path), version, BUNDLE_VERSION)
-    members = manifest.get("members")
-    if not isinstance(members, dict):
-        raise archive.refuse("its manifest names no members")
-    return manifest
 
 
 def verify(bundle: OpenBundle, progress: Progress | None = None) -> None:
@@ -159,11 +160,10 @@ def _check_objects(store: ArchiveStore, progress: Progress | None) -> set[bytes]
 
     def visit(key: bytes, view: memoryview) -> None:
         nonlocal room
-        room -= _claimed_size(key, view)
+        room -= claimed_size(key, view)
         if room < 0:
             raise store.archive.refuse("its objects would unpack to far more than it holds")
-        if base_of(key, view) is not None or not is_genuine(key, unwrap(key, view)):
-            raise store.archive.refuse(f"a {KIND_NAMES[kind_of(key)]} in it does not match its id")
+        _require_whole(store, key, view)
         seen.add(key)
 
     total = store.size().entries
@@ -174,22 +174,14 @@ def _check_objects(store: ArchiveStore, progress: Progress | None) -> set[bytes]
     return seen
 
 
-def _claimed_size(key: bytes, stored: memoryview) -> int:
-    """How many bytes an object says that it unpacks to, before any memory is taken for it."""
-    if len(stored) < HEADER:
-        raise DamagedObjectError(KIND_NAMES[kind_of(key)], key[1:].hex(), "its header is cut off")
-    if not stored[1] & ZSTD:
-        return len(stored)
-    body = stored[HEADER + (SEAL if stored[1] & SEALED else 0) :]
+def _require_whole(store: ArchiveStore, key: bytes, stored: Buffer) -> None:
+    """Raise BundleError unless an object stands alone and matches its id."""
     try:
-        size = zstandard.frame_content_size(bytes(body[:18]))
-    except zstandard.ZstdError as error:
-        raise DamagedObjectError(
-            KIND_NAMES[kind_of(key)], key[1:].hex(), f"it does not decompress ({error})"
-        ) from error
-    if not 0 <= size <= _MOST_OF_AN_OBJECT:
-        raise DamagedObjectError(KIND_NAMES[kind_of(key)], key[1:].hex(), f"it would unpack to {size:,} bytes")
-    return size
+        if base_of(key, stored) is not None:
+            raise make_damaged_error(key, "it is stored as a difference from another")
+        check(key, stored, strictly=True)
+    except DamagedObjectError as error:
+        raise store.refuse(f"a {error.kind} in it is damaged: {error.reason}") from error
 
 
 def pages(store: Store) -> Iterable[list[bytes]]:
@@ -220,14 +212,7 @@ def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
         raise bundle.store.archive.refuse(f"a {KIND_NAMES[kind_of(lacking[0])]} of its history is missing")
     if extra := there - reach.seen - {Kind.TREE + bundle.repo.tree(None).id}:
         raise bundle.store.archive.refuse(f"{len(extra):,} objects in it belong to no commit")
-    said = {f"refs/{kind}/{name}": at for kind in ("heads", "tags") for name, at in _said(bundle, kind).items()}
-    if said != {f"refs{key.decode('utf-8', 'replace')[1:]}": at[:-1].hex() for key, at in refs.items()}:
-        raise bundle.store.archive.refuse("its manifest names other branches or tags than its history has")
-
-
-def _said(bundle: OpenBundle, kind: str) -> dict[str, str]:
-    said = bundle.manifest.get("branches" if kind == "heads" else kind)
-    return cast("dict[str, str]", said) if isinstance(said, dict) else {}
+    check_form(bundle.repo, there)
 
 
 def _refs(store: Store) -> dict[bytes, ObjectId]:
@@ -245,7 +230,7 @@ def beside(repo: Repository, other: Path) -> Generator[Repository]:
     Raises:
         BundleError: the other is not a bundle.
     """
-    with opened(other) as theirs:
+    with opened(other, soundly=True) as theirs:
         with _as_bundle_errors(other):
             tip = theirs.repo.head().commit
         if tip is None:
@@ -313,18 +298,22 @@ def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
     made_notebook = False
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(place.parent)
+        aside.mkdir(mode=0o700)
+        (aside / _MAKER).write_bytes(encode_record(Holder.of_this_process()))
         with _as_bundle_errors(bundle.path):
-            content = _checked_notebook(bundle)
-            _fill(bundle.store, aside)
+            content = bundle.notebook()
+            _fill(bundle.store, aside / "store")
         try:
             with notebook.open("xb") as file:
                 made_notebook = True
                 file.write(content)
-            aside.rename(place)
+            (aside / "store").rename(place)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody made one meanwhile
                 raise _there_already(place if made_notebook else notebook) from error
             raise StoreUnavailableError(str(notebook), error.strerror or str(error)) from error
+        shutil.rmtree(aside, ignore_errors=True)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         if made_notebook:
@@ -334,12 +323,19 @@ def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
         raise
 
 
-def _checked_notebook(bundle: OpenBundle) -> bytes:
-    """The notebook, read once and compared once more: the file may have been changed since it was verified."""
-    content = bundle.notebook()
-    if hashlib.sha256(content).hexdigest() != bundle.manifest["members"][NOTEBOOK]["sha256"]:
-        raise bundle.store.archive.refuse("its notebook was changed while it was opened")
-    return content
+def _sweep(folder: Path) -> None:
+    """Delete what processes have left that were killed while they opened a bundle."""
+    for left in folder.glob(".opening-*"):
+        match = _ASIDE.match(left.name)
+        if match is not None and not left.is_symlink() and not _is_being_made(left, int(match[1])):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_being_made(left: Path, pid: int) -> bool:
+    try:
+        return decode_record((left / _MAKER).read_bytes(), Holder).is_alive()
+    except (OSError, DamagedObjectError):  # it had just begun
+        return start_of(pid) != ""
 
 
 def _fill(source: ArchiveStore, place: Path) -> None:
@@ -366,9 +362,7 @@ def copy_objects(source: ArchiveStore, target: Store) -> None:
     for page in pages(source):
         found = source.get_many(page)
         for key, stored in found.items():
-            _claimed_size(key, memoryview(stored))
-            if base_of(key, stored) is not None or not is_genuine(key, unwrap(key, stored)):
-                raise source.archive.refuse(f"a {KIND_NAMES[kind_of(key)]} in it was changed while it was opened")
+            _require_whole(source, key, stored)
         target.put_many(found)
 
 

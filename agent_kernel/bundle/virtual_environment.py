@@ -52,7 +52,7 @@ def read_pins(bundle: OpenBundle) -> tuple[str, ...]:
         BundleError: it names none, or something else than exact versions.
     """
     archive = bundle.store.archive
-    text = archive.read(REQUIREMENTS, _MOST).decode("utf-8", "replace")
+    text = bundle.store.read(REQUIREMENTS, _MOST).decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines()]
     pins = [line for line in lines if line and not line.startswith("#")]
     for pin in pins:

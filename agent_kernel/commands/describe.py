@@ -310,7 +310,7 @@ def change_line(changes: Iterable[Change], rank: Rank) -> str:
     """`~df, +prices, −tmp`; of many the first few and the counts; or nothing."""
     found = sorted(changes, key=lambda change: (change.how == "-", rank(change.name), -change.size, change.name))
     shown_first = found if len(found) <= _NAMES else found[: _NAMES - 1]
-    names = ", ".join(f"{_SIGNS[change.how]}{clean(change.name)}" for change in shown_first)
+    names = ", ".join(f"{_SIGNS.get(change.how, '?')}{clean(change.name)}" for change in shown_first)
     if len(shown_first) == len(found):
         return names
     return f"{names} and {len(found) - len(shown_first):,} more ({change_count(found)})"
@@ -375,7 +375,7 @@ def chip_pieces(
     for how, name, size in ranked[:most]:
         if found:
             found.append(SPACE)
-        found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
+        found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS.get(how, "")))
         if name in grew:
             found.append((f" {grew[name]}", "quiet"))
         elif len(found) == 1 and size >= _WORTH_TELLING:

@@ -320,6 +320,12 @@ def copy_store(source: str, target: Store, here: Session | None = None) -> None:
         StoreUnavailableError: the target has a history already.
     """
     with closing(open_store(source, create=False, readonly=True)) as origin:
+        if origin.url.startswith(
+            "bundle:"
+        ):  # this would not verify it, and a bundle has no mark that it could travel with
+            raise NotAStoreError(
+                source, "it is a bundle: agent-kernel open makes a store of it, %agent import brings it here"
+            )
         BareRepository.open(origin, create=False)  # what cannot be read here must not take the place of what can
         if target.keys(BRANCHES, limit=1) and not (here is not None and _steps_aside(here, origin)):
             why = "it has a history of its own; %agent bind PLACE --from … makes another"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from itertools import compress as chosen
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # A small payload is checked against its id (BLAKE3) whenever it is read. For large ones that would cost more than
 # reading them, so they carry a seal: the first half of their id and the xxh3-128 of the payload. The seal finds any
 # damage, and also an intact payload under the wrong key, at a quarter of BLAKE3's time; `verify` still computes BLAKE3.
+# Anybody can make a seal. What comes from a file that anyone may have written is therefore read strictly: compared with
+# its whole id, and never unpacked to more than objects have. So all that a trusted commit leads to is what was trusted.
 #
 # A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary): its id is that
 # of the whole payload all the same. Stored bytes therefore mean something in their own store only; what travels to
@@ -57,6 +60,7 @@ _PARALLEL_FROM: Final = 512 << 10
 _MOST_THREADS: Final = 8
 _KNOWN_BITS: Final = ZSTD | SEALED | BASED
 MOST_DEPTH: Final = 7  # bases of bases; a reader fetches them one after the other
+MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
 
@@ -173,40 +177,67 @@ def base_of(key: bytes, stored: Buffer) -> tuple[bytes, int] | None:
     return kind_of(key) + bytes(body[1:_BASE_HEADER]), body[0]
 
 
-def unwrap(key: bytes, stored: Buffer, base: bytes = b"") -> bytes:
+def claimed_size(key: bytes, stored: Buffer) -> int:
+    """How many bytes an object says that it unpacks to, before any memory is taken for it.
+
+    Raises:
+        DamagedObjectError: more than any object has, or its header is damaged.
+    """
+    codec, _, body = _parts(key, stored)
+    if not codec & (ZSTD | BASED):
+        return len(body)
+    frame = body[_BASE_HEADER:] if codec & BASED else body
+    try:
+        size = zstandard.frame_content_size(bytes(frame[:18]))
+    except zstandard.ZstdError as error:
+        raise make_damaged_error(key, f"it does not decompress ({error})") from error
+    if not 0 <= size <= MOST_UNPACKED:
+        raise make_damaged_error(key, f"it would unpack to {size:,} bytes")
+    return size
+
+
+def unwrap(key: bytes, stored: Buffer, base: bytes = b"", *, strictly: bool = False) -> bytes:
     """The payload, checked.
 
     Args:
         base: the payload of the object that `base_of` names.
+        strictly: compare it with its whole id, whatever its seal says.
 
     Raises:
         DamagedObjectError: the bytes are not those that were stored under this key.
         NewerFormatError: a newer release wrote them.
     """
+    if strictly:
+        claimed_size(key, stored)
     codec, seal, body = _parts(key, stored)
     if codec & BASED:
         payload = _inflate(key, body[_BASE_HEADER:], base)
     else:
         payload = bytes(body) if not codec & ZSTD else _inflate(key, body)
-    if seal is None:
-        if blake3(payload).digest() != key[1:-1]:
-            raise make_damaged_error(key)
+    if seal is None or strictly:
+        _require_genuine(key, payload)
     elif seal != key[1:17] + xxh3_128_digest(payload):
         raise make_damaged_error(key)
     return payload
 
 
-def check(key: bytes, stored: Buffer) -> None:
+def check(key: bytes, stored: Buffer, *, strictly: bool = False) -> None:
     """Raise as `unwrap` does, without making the payload where it is stored as it is."""
     codec, seal, body = _parts(key, stored)
     if codec & (ZSTD | BASED) or seal is None:
-        unwrap(key, stored)
+        unwrap(key, stored, strictly=strictly)
+    elif strictly:
+        _require_genuine(key, body)
     elif seal != key[1:17] + xxh3_128_digest(body):
         raise make_damaged_error(key)
 
 
-def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
-    """Put the payload into `target`, which has its exact size, with one copy and one hash. Returns its xxh3-128."""
+def unwrap_into(key: bytes, stored: Buffer, target: memoryview, *, strictly: bool = False) -> bytes:
+    """Put the payload into `target`, which has its exact size, with one copy and one hash. Returns its xxh3-128.
+
+    Args:
+        strictly: compare it with its whole id, too: a second hash.
+    """
     codec, seal, body = _parts(key, stored)
     if codec & ZSTD:
         _inflate_into(key, body, target)
@@ -215,9 +246,8 @@ def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
     else:
         target[:] = body
     digest: bytes = xxh3_128_digest(target)
-    if seal is None:
-        if blake3(target).digest() != key[1:-1]:
-            raise make_damaged_error(key)
+    if seal is None or strictly:
+        _require_genuine(key, target)
     elif seal != key[1:17] + digest:
         raise make_damaged_error(key)
     return digest
@@ -231,6 +261,11 @@ def is_compressed(key: bytes, stored: Buffer) -> bool:
 def is_genuine(key: bytes, payload: Buffer) -> bool:
     """Whether the payload has the id that it is stored under, by BLAKE3."""
     return blake3(payload).digest() == key[1:-1]
+
+
+def _require_genuine(key: bytes, payload: Buffer) -> None:
+    if not is_genuine(key, payload):
+        raise make_damaged_error(key)
 
 
 def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
@@ -313,6 +348,8 @@ class Objects:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # What a store says that anyone may have written, instead of that an object is damaged: see `strictly` above.
+        self._refuse: Callable[[str], StoreError] | None = getattr(store, "refuse", None)
         self._young: dict[bytes, object] = {}
         self._old: dict[bytes, object] = {}
         self._young_bytes = 0
@@ -331,29 +368,50 @@ class Objects:
     def get_many(self, kind: bytes, ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
         """The payloads of all these objects, in one round trip; raises as `get` does."""
         keys = {kind + id: id for id in ids}
-        found = self.fetch(keys)
-        for key in keys:
-            if key not in found:
-                raise make_damaged_error(key, "it is missing")
+        with self._refusing():
+            found = self._fetch(list(keys))
+            for key in keys:
+                if key not in found:
+                    raise make_damaged_error(key, "it is missing")
         return {id: found[key].payload for key, id in keys.items()}
 
     def fetch(self, keys: Iterable[bytes]) -> dict[bytes, Fetched]:
         """What is there of these keys, checked. Objects that are stored as differences cost a round trip a base."""
-        wanted = list(keys)
+        with self._refusing():
+            return self._fetch(list(keys))
+
+    def check(self, key: bytes, stored: Buffer) -> None:
+        """Raise as `get` does unless these bytes, which the store has under a key of its own, are right."""
+        with self._refusing():
+            check(key, stored, strictly=self._refuse is not None)
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        try:
+            yield
+        except DamagedObjectError as error:
+            if self._refuse is None:
+                raise
+            raise self._refuse(f"a {error.kind} in it is damaged: {error.reason}") from error
+
+    def _fetch(self, wanted: list[bytes], most_bases: int = MOST_DEPTH) -> dict[bytes, Fetched]:
+        strictly = self._refuse is not None
         stored = self._store.get_many(wanted) if wanted else {}
         bases = {key: there for key, body in stored.items() if (there := base_of(key, body)) is not None}
-        below = self.fetch({base for base, _ in bases.values()}) if bases else {}
+        if bases and not most_bases:
+            raise make_damaged_error(next(iter(bases)), "it is stored as a difference from too many others")
+        below = self._fetch(list({base for base, _ in bases.values()}), most_bases - 1) if bases else {}
         found: dict[bytes, Fetched] = {}
         for key, body in stored.items():
             if key not in bases:
                 self._note_read(key, 0)
-                found[key] = Fetched(unwrap(key, body), None)
+                found[key] = Fetched(unwrap(key, body, strictly=strictly), None)
                 continue
             base, depth = bases[key]
             self._note_read(key, depth)
             if base not in below:
                 raise make_damaged_error(key, "what it is stored as a difference from is missing")
-            found[key] = Fetched(unwrap(key, body, below[base].payload), base)
+            found[key] = Fetched(unwrap(key, body, below[base].payload, strictly=strictly), base)
         return found
 
     def base_for(self, kind: bytes, id: ObjectId, payload: bytes) -> Base | None:
@@ -378,7 +436,8 @@ class Objects:
             found = self._old.get(key)
             if found is None:
                 payload = self.get(kind, id)
-                found = _decode(key, payload, decode)
+                with self._refusing():
+                    found = _decode(key, payload, decode)
                 self.remember(kind, id, found, len(payload))
             else:
                 self._young[key] = found
@@ -390,7 +449,8 @@ class Objects:
         found = {id: self._find_cached(kind + id) for id in wanted}
         missing = [id for id, value in found.items() if value is None]
         for id, payload in self.get_many(kind, missing).items() if missing else ():
-            found[id] = value = _decode(kind + id, payload, decode)
+            with self._refusing():
+                found[id] = value = _decode(kind + id, payload, decode)
             self.remember(kind, id, value, len(payload))
         return [cast("T", found[id]) for id in wanted]
 
@@ -436,6 +496,12 @@ class Objects:
         taken = in_threads(_take, near, sum(len(slot) for *_, slots in near for slot in slots))
         digests = {id: found.digest for (id, found, _), right in zip(near, taken, strict=True) if right}
         keys = {kind + id: slots for id, slots in targets.items() if id not in digests}
+        with self._refusing():
+            return digests | self._read_into(keys)
+
+    def _read_into(self, keys: Mapping[bytes, list[memoryview]]) -> dict[ObjectId, bytes]:
+        digests: dict[ObjectId, bytes] = {}
+        strictly = self._refuse is not None
         seen: set[bytes] = set()
         failures: list[StoreError] = []
         compressed: list[tuple[bytes, bytes]] = []
@@ -446,7 +512,7 @@ class Objects:
                 if is_compressed(key, view):
                     compressed.append((key, bytes(view)))  # a view lasts no longer than its visit
                 elif not failures:
-                    digests[ObjectId(key[1:])] = _fill(key, view, keys[key])
+                    digests[ObjectId(key[1:])] = _fill(key, view, keys[key], strictly)
             except StoreError as error:  # raised below: the store need not expect errors inside its transaction
                 failures.append(error)
 
@@ -461,7 +527,7 @@ class Objects:
                     visit(key, memoryview(stored))
             if failures:
                 raise failures[0]
-            expanded = _expand(compressed, keys)
+            expanded = _expand(compressed, keys, strictly)
             digests |= {ObjectId(key[1:]): digest for (key, _), digest in zip(compressed, expanded, strict=True)}
             compressed.clear()
         for key in wanted:
@@ -482,18 +548,24 @@ def _take(near: tuple[ObjectId, AtHand, list[memoryview]]) -> bool:
     return True
 
 
-def _fill(key: bytes, stored: Buffer, slots: list[memoryview]) -> bytes:
+def _fill(key: bytes, stored: Buffer, slots: list[memoryview], strictly: bool) -> bytes:
     digest = b""
     for target in slots:
-        digest = unwrap_into(key, stored, target)
+        digest = unwrap_into(key, stored, target, strictly=strictly)
     return digest
 
 
-def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]]) -> list[bytes]:
+def _expand(
+    compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]], strictly: bool
+) -> list[bytes]:
     """Decompress into place, several at once where there is enough to do: zstd and the hash let other threads run."""
     nbytes = sum(len(slot) for key, _ in compressed for slot in keys[key])
     return in_threads(
-        lambda one: _fill(one[0], one[1], keys[one[0]]), compressed, nbytes, least=_INFLATE_PARALLEL_FROM, together=1
+        lambda one: _fill(one[0], one[1], keys[one[0]], strictly),
+        compressed,
+        nbytes,
+        least=_INFLATE_PARALLEL_FROM,
+        together=1,
     )
 
 

@@ -75,7 +75,7 @@ def references(key: bytes, payload: bytes) -> Iterator[bytes]:
     """
     try:
         yield from _REFERENCES[kind_of(key)](payload) if kind_of(key) in STRUCTURAL else ()
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise make_damaged_error(key, f"it cannot be decoded ({error})") from error
 
 

@@ -97,8 +97,11 @@ def _tolerance(text: str) -> float:
     return amount(text, "a tolerance")
 
 
-def reproduce(options: Namespace, progress: Progress | None = None) -> Reproduction:
+def reproduce(options: Namespace, progress: Progress | None = None, notes: Sequence[str] = ()) -> Reproduction:
     """Run it again and compare.
+
+    Args:
+        notes: what else its reader should know.
 
     Raises:
         UsageProblem: the options do not fit what is there.
@@ -121,7 +124,7 @@ def reproduce(options: Namespace, progress: Progress | None = None) -> Reproduct
         found = _of_changed(plan, place, notebook, options.ref)
     else:
         found = _of_history(plan, place, notebook if is_notebook else None, options.ref)
-    found = replace(found, place=options.place, took_s=time.monotonic() - began_s)
+    found = replace(found, place=options.place, notes=(*notes, *found.notes), took_s=time.monotonic() - began_s)
     return _write(found, options)
 
 
@@ -162,7 +165,9 @@ class _Plan:
     progress: Progress | None
 
     @contextmanager
-    def choose_folder(self, notebook: Path | None, repo: Repository | None = None, line: Line | None = None) -> Generator[Path]:
+    def choose_folder(
+        self, notebook: Path | None, repo: Repository | None = None, line: Line | None = None
+    ) -> Generator[Path]:
         """Where the cells run; one that is made for them is gone afterwards.
 
         The folder of somebody else's history is none of theirs here: you may have one of the same name.
@@ -265,7 +270,11 @@ def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
     line = read_document(notebook)
     if not line.cells:
         raise UsageProblem(f"{notebook} has no code to run")
-    with plan.choose_folder(notebook) as cwd, plan.rerun(line.cells, cwd) as first, plan.rerun(line.cells, cwd, "running cells again") as second:
+    with (
+        plan.choose_folder(notebook) as cwd,
+        plan.rerun(line.cells, cwd) as first,
+        plan.rerun(line.cells, cwd, "running cells again") as second,
+    ):
         cells = tuple(_as_recorded(cell, first) for cell in line.cells)
         recorded = replace(line, cells=cells, tip=first.head)
         what = f"{plural(len(cells), 'cell')} of the notebook's file, run twice"

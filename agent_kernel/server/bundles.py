@@ -1,7 +1,7 @@
 """Pages of bundles: each is made by a process of its own, which can be ended.
 
-A bundle may come from anyone. It is mapped into memory, so whoever cuts it off while it is read ends the process that reads
-it; and it can be made so that verifying it takes as long as one likes. Neither is for the server to go through.
+A bundle may come from anyone, and can be made so that verifying it takes as long as one likes, and much memory. That is not for
+the server to go through.
 """
 
 from __future__ import annotations

@@ -174,6 +174,11 @@ def decode_cell(payload: bytes) -> NotebookCell:
     return _CELL.decode(payload)
 
 
+def decode_page(payload: bytes) -> NotebookSnapshot:
+    """A whole page, as earlier releases stored it."""
+    return _SNAPSHOT.decode(payload)
+
+
 def _without(page: NotebookSnapshot, forgotten: Forgotten | None) -> NotebookSnapshot:
     return page if forgotten is None else msgspec.structs.replace(page, cells=forgotten.page(page.cells))
 

@@ -4,13 +4,16 @@ Three members are the store. `store/objects` holds all objects one after the oth
 `store/records` is what would change in a store that can be written: branches, tags, HEAD, events. Nothing is unpacked: the
 objects that somebody asks for are read where they lie.
 
-A file may come from anywhere, so its directory is checked before anything else: names that lead out of a folder, two members
-in one place, links, members that unpack to far more than they are, more members than any bundle has.
+A file may come from anywhere, so its directory is checked before anything else: names that no bundle has, members that unpack
+to far more than they are, more members than any bundle has, and any byte that `Packer` would not have written, which no digest
+would cover. The manifest has the digests of all members. What is read of one is compared with it, and objects with their ids as
+`repository.objects` reads them: whoever trusts a manifest is given nothing but what it names.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -22,19 +25,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
 import msgspec
 
-from agent_kernel.errors import BundleError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.errors import BundleError, NewerFormatError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize
 
+BUNDLE_VERSION: Final = 1
 SUFFIX: Final = ".agentnb"
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "signature.json"  # of the manifest, which therefore does not list it
 OBJECTS: Final = "store/objects"
 INDEX: Final = "store/index"
 RECORDS: Final = "store/records"
+NOTEBOOK: Final = "notebook.ipynb"
+REQUIREMENTS: Final = "requirements.txt"
+CRATE: Final = "ro-crate-metadata.json"
+README: Final = "README.txt"
+# Names that any file system takes, and takes as they are. Export writes no other ones.
+_NAMES: Final = frozenset({MANIFEST, SIGNATURE, OBJECTS, INDEX, RECORDS, NOTEBOOK, REQUIREMENTS, CRATE, README})
+_DATA_NAME: Final = re.compile(r"data/([A-Za-z_][A-Za-z0-9_-]{0,99})\.(?:arrow|csv|json|npy|parquet|txt)")
+DEVICES: Final = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
 
 OBJECT_KINDS: Final = b"bcdlmost"  # how keys of objects begin; those of records begin with other letters
 KEY_SIZE: Final = 34  # of an object: its kind, its digest, the digest's algorithm
@@ -57,7 +69,13 @@ _END: Final = struct.Struct("<4s4H2LH")
 _END_64: Final = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR: Final = struct.Struct("<4sLQL")
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
-_DRIVE: Final = re.compile(r"[A-Za-z]:")
+_SIZES: Final = struct.Struct("<2H2Q")  # the extra field of a large member
+_ENTRY: Final = struct.Struct("<4s6H3L5H2L")
+_VERSION: Final = 45  # of the zip format, with 64 bits
+_UNIX: Final = 3
+_FIRST_DAY: Final = 1 << 5 | 1  # 1 January 1980
+_LONG: Final = 0xFFFFFFFF
+_LARGE: Final = (1 << 31) - 1  # bytes; for more of them 64 bits are used
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -69,6 +87,58 @@ class Member(msgspec.Struct, frozen=True):
     size: int
     is_packed: bool
     crc: int
+
+
+def _header_of(member: Member) -> bytes:
+    """What stands before the bytes of a member."""
+    name, kind = member.name.encode(), zipfile.ZIP_DEFLATED if member.is_packed else zipfile.ZIP_STORED
+    sizes = _SIZES.pack(1, _SIZES.size - 4, member.size, member.packed)
+    header = _LOCAL.pack(
+        b"PK\x03\x04", _VERSION, 0, kind, 0, _FIRST_DAY, member.crc, _LONG, _LONG, len(name), len(sizes)
+    )
+    return header + name + sizes
+
+
+def _directory_of(members: Sequence[Member]) -> bytes:
+    """What stands behind the bytes of the last member. Source: APPNOTE.TXT of PKWARE, and Python's `zipfile`."""
+    found = b"".join(map(_entry_of, members))
+    at = members[-1].start + members[-1].packed if members else 0
+    count, size, records = len(members), len(found), b""
+    if at > _LARGE:
+        records = _END_64.pack(b"PK\x06\x06", _END_64.size - 12, _VERSION, _VERSION, 0, 0, count, count, size, at)
+        records += _LOCATOR.pack(b"PK\x06\x07", 0, at + size, 1)
+    return found + records + _END.pack(b"PK\x05\x06", 0, 0, count, count, size, min(at, _LONG), 0)
+
+
+def _entry_of(member: Member) -> bytes:
+    name, kind = member.name.encode(), zipfile.ZIP_DEFLATED if member.is_packed else zipfile.ZIP_STORED
+    at = member.start - len(_header_of(member))
+    is_large, is_far = max(member.size, member.packed) > _LARGE, at > _LARGE
+    large = [*([member.size, member.packed] if is_large else []), *([at] if is_far else [])]
+    extra = struct.pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
+    sizes = (_LONG, _LONG) if is_large else (member.packed, member.size)
+    return (
+        _ENTRY.pack(
+            b"PK\x01\x02",
+            _UNIX << 8 | _VERSION,
+            _VERSION,
+            0,
+            kind,
+            0,
+            _FIRST_DAY,
+            member.crc,
+            *sizes,
+            len(name),
+            len(extra),
+            0,
+            0,
+            0,
+            (stat.S_IFREG | 0o644) << 16,
+            _LONG if is_far else at,
+        )
+        + name
+        + extra
+    )
 
 
 class Archive:
@@ -140,12 +210,11 @@ class Archive:
         members: dict[str, Member] = {}
         folded: set[str] = set()
         for info in infos:
-            self._check_name(info)
             if info.filename.casefold() in folded:
                 raise self.refuse(f"it holds {info.filename!r} twice")
             folded.add(info.filename.casefold())
             members[info.filename] = self._locate(info)
-        self._check_places(list(members.values()))
+        self._check_layout(list(members.values()))
         return members
 
     def _check_directory(self) -> None:
@@ -164,23 +233,10 @@ class Archive:
         if count > MOST_MEMBERS or length > _MOST_DIRECTORY:
             raise self.refuse(f"it claims {count:,} members, and a bundle has at most {MOST_MEMBERS:,}")
 
-    def _check_name(self, info: zipfile.ZipInfo) -> None:
-        name = info.filename
-        parts = name.split("/")
-        if (
-            not name
-            or name != info.orig_filename
-            or "\\" in name
-            or name.startswith("/")
-            or _DRIVE.match(name)
-            or any(part in ("", ".", "..") for part in parts)
-            or not name.isprintable()
-        ):
-            raise self.refuse(f"it holds a member called {name!r}, which does not stay in its folder")
-        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise self.refuse(f"{name!r} in it is a link or no regular file")
-        if info.flag_bits & 0x1:
-            raise self.refuse(f"{name!r} in it is encrypted")
+    def _check_name(self, name: str) -> None:
+        found = _DATA_NAME.fullmatch(name)
+        if name not in _NAMES and (found is None or found[1].casefold() in DEVICES):
+            raise self.refuse(f"it holds a member called {name!r}, which no bundle has")
 
     def _locate(self, info: zipfile.ZipInfo) -> Member:
         is_packed = info.compress_type != zipfile.ZIP_STORED
@@ -190,27 +246,24 @@ class Archive:
             raise self.refuse(f"{info.filename!r} in it has two sizes")
         if info.file_size > max(info.compress_size, 1024) * _MOST_EXPANSION:
             raise self.refuse(f"{info.filename!r} in it would unpack to {info.file_size:,} bytes")
-        at = info.header_offset
-        if at < 0 or at + _LOCAL.size > self.size:
-            raise self.refuse(f"{info.filename!r} lies outside of it")
-        mark, *_, name_size, extra_size = _LOCAL.unpack(self.read_at(at, _LOCAL.size))
-        start = at + _LOCAL.size + name_size + extra_size
-        if start + info.compress_size > self.size:
-            raise self.refuse(f"{info.filename!r} does not lie where its directory says")
-        name = self.read_at(at + _LOCAL.size, name_size)
-        if mark != b"PK\x03\x04" or name != info.filename.encode():
-            raise self.refuse(f"{info.filename!r} does not lie where its directory says")
+        start = info.header_offset + _LOCAL.size + len(info.filename.encode()) + _SIZES.size
         return Member(info.filename, start, info.compress_size, info.file_size, is_packed, info.CRC)
 
-    def _check_places(self, members: Sequence[Member]) -> None:
+    def _check_layout(self, members: Sequence[Member]) -> None:
+        """Raise BundleError unless each byte around the members is as `Packer` writes it: no digest covers these."""
         unpacked = sum(member.size for member in members if member.is_packed)
         if unpacked > _MOST_UNPACKED:
             raise self.refuse(f"its members would unpack to {unpacked:,} bytes")
-        end, before = 0, ""
-        for member in sorted(members, key=lambda member: (member.start, member.packed)):
-            if member.start < end:
-                raise self.refuse(f"{before!r} and {member.name!r} in it lie in one place")
-            end, before = member.start + member.packed, member.name
+        at = 0
+        for member in members:
+            self._check_name(member.name)
+            header = _header_of(member)
+            if member.start != at + len(header) or self.read_at(at, len(header)) != header:
+                raise self.refuse(f"{member.name!r} does not lie where its directory says, or its header was changed")
+            at = member.start + member.packed
+        end = _directory_of(members)
+        if self.size != at + len(end) or self.read_at(at, len(end)) != end:
+            raise self.refuse("it has bytes that belong to no member, or its directory was changed")
 
     def place(self, name: str) -> Member:
         """Where a member lies that is not packed."""
@@ -262,6 +315,13 @@ class Archive:
         return self.members[name]
 
 
+class _Ref(msgspec.Struct, frozen=True, array_like=True):
+    """A branch or a tag, as `repository.refs` stores it."""
+
+    stamp: int
+    commit: bytes
+
+
 class ArchiveStore:
     """The store in a bundle. It can be read and not written.
 
@@ -284,19 +344,43 @@ class ArchiveStore:
 
     def _take_up(self) -> None:
         archive = self.archive
+        # As it is now, whatever becomes of the file: a signature covers it, and trust goes by it.
+        self.manifest_bytes = archive.read(MANIFEST)
+        self.fingerprint = hashlib.sha256(self.manifest_bytes).digest()
+        self.manifest = self._read_manifest()
         self._objects, index = archive.place(OBJECTS), archive.place(INDEX)
         if index.size % ROW.size or index.size > _MOST_INDEX:
             raise archive.refuse("its index is cut off" if index.size % ROW.size else "its index is too large")
-        self._index = archive.read_at(index.start, index.size)
+        self._index = self.read(INDEX, _MOST_INDEX)
         self._count = len(self._index) // ROW.size
         self._records = self._read_records()
         self._names = sorted(self._records)
-        self.fingerprint = hashlib.sha256(archive.read(MANIFEST)).digest()
+        self._check_refs()
         self._closed = False
+
+    def _read_manifest(self) -> dict[str, Any]:
+        """What the bundle says of itself.
+
+        Raises:
+            BundleError: it cannot be read. NewerFormatError: a newer release made the bundle.
+        """
+        try:
+            found: object = json.loads(self.manifest_bytes)
+        except (ValueError, RecursionError) as error:
+            raise self.archive.refuse(f"its manifest cannot be read ({error})") from error
+        manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        version = manifest.get("bundle")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise self.archive.refuse("its manifest does not say which format it has")
+        if version > BUNDLE_VERSION:
+            raise NewerFormatError(str(self.archive.path), version, BUNDLE_VERSION)
+        if not isinstance(manifest.get("members"), dict):
+            raise self.archive.refuse("its manifest names no members")
+        return manifest
 
     def _read_records(self) -> dict[bytes, bytes]:
         try:
-            found = msgspec.msgpack.decode(self.archive.read(RECORDS), type=list[tuple[bytes, bytes]])
+            found = msgspec.msgpack.decode(self.read(RECORDS), type=list[tuple[bytes, bytes]])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self.archive.refuse(f"its records cannot be read ({error})") from error
         records = dict(found)
@@ -306,6 +390,35 @@ class ArchiveStore:
             if key not in _SINGLE_RECORDS and not key.startswith(_RECORDS_OF_A_BUNDLE):
                 raise self.archive.refuse(f"it holds a record {key[:40]!r}, which no bundle has")
         return records
+
+    def _check_refs(self) -> None:
+        """Raise BundleError unless the branches and tags are those that the manifest names, for those who read no more."""
+        for prefix, kind in ((b"r/heads/", "branches"), (b"r/tags/", "tags")):
+            try:
+                there = {
+                    key.removeprefix(prefix).decode(): msgspec.msgpack.decode(stored, type=_Ref).commit[:-1].hex()
+                    for key, stored in self._records.items()
+                    if key.startswith(prefix)
+                }
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise self.archive.refuse(f"its {kind} cannot be read ({error})") from error
+            if there != self.manifest.get(kind):
+                raise self.archive.refuse(f"its manifest names other {kind} than its history has")
+
+    def refuse(self, reason: str) -> BundleError:
+        """What to raise where an object does not match its id: anyone may have written the file."""
+        return self.archive.refuse(reason)
+
+    def read(self, name: str, most: int = MOST_TEXT) -> bytes:
+        """The bytes of a member, compared with their digest in the manifest.
+
+        Raises:
+            BundleError: there is no such member, it does not match, or is larger than `most`.
+        """
+        content = self.archive.read(name, most)
+        if self.manifest["members"].get(name) != {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}:
+            raise self.archive.refuse(f"{name!r} in it does not match its digest")
+        return content
 
     @property
     def url(self) -> str:
@@ -440,13 +553,16 @@ class Packer:
         self._aside = path.with_name(f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp")
 
     def __enter__(self) -> Self:
-        self._zip = zipfile.ZipFile(self._aside, "x", allowZip64=True)
+        self._file = self._aside.open("xb")
+        self._members: list[Member] = []
         self.digests: dict[str, tuple[str, int]] = {}  # by name: the SHA-256 and the size
         return self
 
     def __exit__(self, kind: object, *exc: object) -> None:
         try:
-            self._zip.close()
+            with self._file:
+                if kind is None:
+                    self._file.write(_directory_of(self._members))
             if kind is None:
                 self._aside.replace(self._path)
         finally:
@@ -454,24 +570,33 @@ class Packer:
 
     def add(self, name: str, batches: Iterable[Sequence[Buffer]], *, packed: bool = False) -> None:
         """Add a member, from the pieces of each batch. `packed`: it is compressed, and can then only be read as a whole."""
-        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-        info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
-        info.external_attr = (stat.S_IFREG | 0o644) << 16
-        info.create_system = 3  # Unix, whatever system this is
-        found, size = hashlib.sha256(), 0
+        at = self._file.tell()
+        start = at + self._file.write(_header_of(Member(name, 0, 0, 0, packed, 0)))
+        deflate = zlib.compressobj(wbits=-15) if packed else None
+        found, size, crc = hashlib.sha256(), 0, 0
 
         def read(pieces: Sequence[Buffer]) -> None:
+            nonlocal crc
             for piece in pieces:
                 found.update(piece)
+                crc = zlib.crc32(piece, crc)
 
         # Beside the writing: for large pieces neither of the two holds the interpreter.
-        with self._zip.open(info, "w", force_zip64=True) as member, ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(1) as beside:
             hashed = beside.submit(read, ())
             for pieces in batches:
                 hashed.result()
                 hashed = beside.submit(read, pieces)
                 for piece in pieces:
                     size += memoryview(piece).nbytes
-                    member.write(piece)
+                    self._file.write(piece if deflate is None else deflate.compress(piece))
             hashed.result()
+        if deflate is not None:
+            self._file.write(deflate.flush())
+        end = self._file.tell()
+        member = Member(name, start, end - start, size, packed, crc)
+        self._file.seek(at)
+        self._file.write(_header_of(member))  # as long as before: now it is known what there is
+        self._file.seek(end)
+        self._members.append(member)
         self.digests[name] = (found.hexdigest(), size)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 
+from agent_kernel.errors import StoreError
 from agent_kernel.storage.memory import MemoryStore
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Store
 
@@ -33,6 +34,11 @@ class OverlayStore:
     def url(self) -> str:
         """That of the store below: whoever does not trust its maker does not trust this one either."""
         return self._below.url
+
+    @property
+    def refuse(self) -> Callable[[str], StoreError] | None:
+        """What the other stores say of objects that do not match their ids, see `repository.objects`."""
+        return getattr(self._below, "refuse", None) or getattr(self._also, "refuse", None)
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the values that are there."""

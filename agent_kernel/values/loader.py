@@ -25,7 +25,7 @@ from importlib import import_module
 from types import CodeType
 from typing import Any, ClassVar, Protocol
 
-from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.errors import BundleError, StoreUnavailableError
 from agent_kernel.values import restore
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
@@ -40,6 +40,8 @@ from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
 from agent_kernel.values.surface import Lost
+
+_ENDS_ALL = (KeyboardInterrupt, StoreUnavailableError, BundleError)  # nothing can be loaded: no failure of one value
 
 
 class Source(Protocol):
@@ -125,7 +127,7 @@ class Loader:
 
         Raises:
             KeyboardInterrupt: the person had enough.
-            StoreUnavailableError: the store is gone.
+            StoreUnavailableError: the store is gone. BundleError: it is a file in which something does not match.
         """
         streams = [Streams(group) for group in groups]
         for kind in self.classes.values():
@@ -158,7 +160,7 @@ class Loader:
         self._stream = stream
         try:
             stream.load_rest(self.namespace)
-        except (KeyboardInterrupt, StoreUnavailableError):
+        except _ENDS_ALL:
             raise
         except BaseException:  # noqa: BLE001  # then all of the group fails, with the error that is known
             stream.fail(failure)
@@ -279,7 +281,7 @@ class Loader:
         self._stream = stream
         try:
             step(stream)
-        except (KeyboardInterrupt, StoreUnavailableError):
+        except _ENDS_ALL:
             raise
         except BrokenClassError as broken:
             mine = broken.class_id in stream.class_ids
@@ -316,7 +318,7 @@ class Loader:
             before, self._making = self._making, uid
             try:
                 self.classes[uid] = self.made[uid] = self._skeletons[uid]()
-            except (KeyboardInterrupt, StoreUnavailableError):
+            except _ENDS_ALL:
                 raise
             except BrokenClassError as broken:
                 self._broken[uid] = broken.error

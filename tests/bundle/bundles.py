@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent_kernel.bundle import exporting
 from agent_kernel.session import Repository
+from agent_kernel.storage.archive import Packer
 from tests.commands.stores import make_history
 
 CELLS = (
@@ -55,9 +56,9 @@ def with_members(path: Path, members: Mapping[str, bytes], *, sealed: bool = Fal
             if name not in ("manifest.json", "signature.json")
         }
         held["manifest.json"] = json.dumps(manifest).encode()
-    with zipfile.ZipFile(path, "w") as made:
+    with Packer(path) as packer:
         for name, content in held.items():
-            made.writestr(name, content)
+            packer.add(name, [[content]])
     return path
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent_kernel.bundle import exporting, opening
+from agent_kernel.bundle import commands, exporting, opening
 from agent_kernel.cli import main
 from agent_kernel.errors import (
     BundleError,
@@ -367,3 +367,20 @@ def test_of_several_branches_the_one_that_we_are_on_is_head(tmp_path: Path) -> N
             repo.create_branch(name, head)
         assert exporting.choose(repo, [*repo.branches()]).head == "main"
         assert exporting.choose(repo, ["zeta", "aside"]).head == "zeta"
+
+
+@pytest.mark.parametrize("cell", ["a = np.arange(3_000_000)", "text = ['some words'] * 20_000"])
+def test_the_size_that_is_told_before_counts_the_copies_for_other_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cell: str
+) -> None:
+    """An array that the store holds compressed stands in `data/` as it is."""
+    make_history(tmp_path / "s", "import numpy as np", cell)
+    path = tmp_path / "b.agentnb"
+    assert main(["export", str(tmp_path / "s"), str(path), "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["size"]
+    monkeypatch.setattr(commands, "_LARGE", told - 1)
+    assert main(["export", str(tmp_path / "s"), str(path)]) == 2
+    assert "The file would have" in capsys.readouterr().err
+    monkeypatch.setattr(commands, "_LARGE", told)
+    assert main(["export", str(tmp_path / "s"), str(path)]) == 0
+    assert told <= path.stat().st_size < told + 40_000

@@ -7,24 +7,33 @@ import json
 import os
 import random
 import resource
+import signal
 import stat
 import struct
+import subprocess
+import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import zstandard
 
 from agent_kernel.bundle import opening
+from agent_kernel.cli import main
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreUnavailableError
-from agent_kernel.repository import Kind, Repository, address
+from agent_kernel.repository import Kind, ObjectId, Repository, address
 from agent_kernel.repository.commits import decode_commit
+from agent_kernel.repository.objects import unwrap, version_of, wrap
+from agent_kernel.repository.refs import Holder
 from agent_kernel.session import Repository as LoadingRepository
-from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW
+from agent_kernel.storage import archive
+from agent_kernel.storage.archive import INDEX, OBJECTS, RECORDS, ROW, Archive, ArchiveStore, Member
 from tests.bundle.bundles import changed, make_bundle, members_of, with_members
 
 REFUSED = (BundleError, NewerFormatError)
@@ -74,6 +83,21 @@ def _zip_with(sound: Path, path: Path, *infos: tuple[zipfile.ZipInfo | str, byte
         "a/./b",
         "bad\x1bname",
         "\u202egnp",
+        "data/NUL",
+        "CON",
+        "data/aux.json",
+        "data/x.json ",
+        "data/x.json.",
+        "data/a:b",
+        "data/a b.json",
+        "data/\u0130.json",
+        "data/" + "a" * 300,
+        "data/a/b.json",
+        "data/x.exe",
+        ".git/hooks/post-checkout",
+        "desktop.ini",
+        "setup.py",
+        "-rf",
     ],
 )
 def test_members_that_leave_their_folder_are_refused(sound: Path, tmp_path: Path, name: str) -> None:
@@ -149,6 +173,56 @@ def test_a_member_that_claims_another_size_is_refused(sound: Path, tmp_path: Pat
     struct.pack_into("<L", written_bytes, at + 24, size + 100)
     (tmp_path / "b.agentnb").write_bytes(written_bytes)
     refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: b"#!/bin/sh\nexit\n" + raw,
+        lambda raw: raw + b"more",
+        lambda raw: raw + raw,
+        lambda raw: raw[:-2] + b"\4\0more",
+    ],
+    ids=["before", "behind", "twice", "comment"],
+)
+def test_bytes_that_belong_to_no_member_are_refused(
+    sound: Path, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "b.agentnb").write_bytes(change(sound.read_bytes()))
+    refused(tmp_path / "b.agentnb", tmp_path / "out")
+
+
+def test_a_byte_between_the_members_and_one_in_any_header_is_covered_too(sound: Path, tmp_path: Path) -> None:
+    raw = sound.read_bytes()
+    with zipfile.ZipFile(sound) as opened:
+        infos = opened.infolist()
+        directory = opened.start_dir
+    heads = [at for info in infos for at in range(info.header_offset, info.header_offset + 50 + len(info.filename))]
+    for at in [*heads[::7], *range(directory, len(raw), 11)]:
+        bad = bytearray(raw)
+        bad[at] ^= 0x40
+        (tmp_path / "b.agentnb").write_bytes(bad)
+        with pytest.raises(REFUSED):
+            ArchiveStore(tmp_path / "b.agentnb")
+
+
+def test_a_file_beyond_4_gb_has_the_directory_that_zipfile_reads(tmp_path: Path) -> None:
+    """Its objects are a hole in the file, so it is quick."""
+    members = [Member("README.txt", 60, 5, 5, False, zlib.crc32(b"hello")), Member(OBJECTS, 0, 0, 5 << 30, False, 7)]
+    first = archive._header_of(members[0]) + b"hello"  # pyright: ignore[reportPrivateUsage]
+    header = archive._header_of(members[1])  # pyright: ignore[reportPrivateUsage]
+    members[1] = msgspec.structs.replace(members[1], start=len(first) + len(header), packed=5 << 30)
+    members.append(Member(RECORDS, members[1].start + (5 << 30) + 63, 1, 1, False, zlib.crc32(b"x")))
+    with (tmp_path / "b.agentnb").open("wb") as file:
+        file.write(first + archive._header_of(members[1]))  # pyright: ignore[reportPrivateUsage]
+        file.seek(5 << 30, io.SEEK_CUR)
+        file.write(archive._header_of(members[2]) + b"x")  # pyright: ignore[reportPrivateUsage]
+        file.write(archive._directory_of(members))  # pyright: ignore[reportPrivateUsage]
+    with zipfile.ZipFile(tmp_path / "b.agentnb") as opened:
+        assert [info.file_size for info in opened.infolist()] == [5, 5 << 30, 1]
+        assert opened.read(RECORDS) == b"x"
+    with closing(Archive(tmp_path / "b.agentnb")) as found:
+        assert found.read(RECORDS) == b"x"
 
 
 # -- the manifest
@@ -306,6 +380,116 @@ def test_a_history_that_goes_in_a_circle_cannot_be_made(sound: Path) -> None:
                 isinstance(decode_commit(repo.objects.get(Kind.COMMIT, parent)).time_ns, int)
                 for parent in commit.parents
             )
+
+
+# -- a history that is whole, and not in its form
+
+
+def rebuilt(sound: Path, path: Path, key: bytes, payload: bytes) -> Path:
+    """The bundle with another object in the place of one, and all that names it changed with it, up to the branches."""
+    members = members_of(sound)
+    payloads = {
+        found: unwrap(found, members[OBJECTS][start : start + length])
+        for found, start, length in ROW.iter_unpack(members[INDEX])
+    }
+    records, manifest = members[RECORDS], members["manifest.json"]
+    waiting = [(key, payload)]
+    while waiting:
+        old, changed_to = waiting.pop()
+        new = old[:1] + address(changed_to)
+        del payloads[old]
+        payloads[new] = changed_to
+        records = records.replace(old[1:], new[1:])
+        manifest = manifest.replace(old[1:-1].hex().encode(), new[1:-1].hex().encode())
+        waiting = [(at, to.replace(old[1:], new[1:])) for at, to in waiting]
+        named = [at for at, found in payloads.items() if old[1:] in found]
+        waiting += [(at, payloads[at].replace(old[1:], new[1:])) for at in named if at not in dict(waiting)]
+
+    def all_of_them(_: Rows) -> Rows:
+        return sorted((at, b"".join(map(bytes, wrap(ObjectId(at[1:]), found, compress=False, version=version_of(at[:1])))))
+                      for at, found in payloads.items())  # fmt: skip
+
+    with_members(path, members | {RECORDS: records, "manifest.json": manifest}, sealed=True)
+    return with_objects(path, path, all_of_them)
+
+
+def _tip(sound: Path) -> tuple[bytes, dict[str, Any]]:
+    with closing(Repository.open(sound, create=False)) as repo:
+        id = repo.branches()["main"]
+        return Kind.COMMIT + id, msgspec.msgpack.decode(repo.objects.get(Kind.COMMIT, id))
+
+
+def _with_commit(**fields: object) -> Callable[[Path], tuple[bytes, bytes]]:
+    def change(sound: Path) -> tuple[bytes, bytes]:
+        key, commit = _tip(sound)
+        return key, msgspec.msgpack.encode(commit | fields)
+
+    return change
+
+
+def _with_environment(payload: bytes) -> Callable[[Path], tuple[bytes, bytes]]:
+    return lambda sound: (Kind.SMALL + _tip(sound)[1]["e"], payload)
+
+
+def _with_leaf(change: Callable[[list[str], list[bytes]], None]) -> Callable[[Path], tuple[bytes, bytes]]:
+    def changed_leaf(sound: Path) -> tuple[bytes, bytes]:
+        id = ObjectId(_tip(sound)[1]["t"])
+        with closing(Repository.open(sound, create=False)) as repo:
+            tag, names, rows = msgspec.msgpack.decode(repo.objects.get(Kind.TREE, id))
+        change(names, rows)
+        return Kind.TREE + id, msgspec.msgpack.encode([tag, names, rows])
+
+    return changed_leaf
+
+
+def _with_summary(rows: list[bytes], summary: bytes) -> None:
+    at = max(range(len(rows)), key=lambda at: len(rows[at]))
+    entry = msgspec.msgpack.decode(rows[at])
+    rows[at] = msgspec.msgpack.encode([*entry[:4], summary, *entry[5:]])
+
+
+FORMLESS = {
+    "a change that is none": _with_commit(d=[["q", "X", 20]]),
+    "a time beyond the calendar": _with_commit(n=-1),
+    "an offset of a year": _with_commit(z=10**7),
+    "a cell that took forever": _with_commit(c={"s": "x", "d": float("inf")}),
+    "packages that are no texts": _with_environment(msgspec.msgpack.encode({"packages": [5]})),
+    "an environment that is a list": _with_environment(b"\x91\x01"),
+    "a summary that is no UTF-8": _with_leaf(lambda names, rows: _with_summary(rows, b"\x81\xa1k\xa2\xff\xff")),
+    "a summary of another type": _with_leaf(lambda names, rows: _with_summary(rows, b"\x81\xa4kind\x05")),
+    "a row that is no entry": _with_leaf(lambda names, rows: rows.__setitem__(0, b"\xc1")),
+    "a row too few": _with_leaf(lambda names, rows: rows.__delitem__(0)),
+    "names that are not in order": _with_leaf(lambda names, rows: names.reverse()),
+}
+
+
+@pytest.mark.parametrize("case", FORMLESS)
+def test_a_whole_history_that_is_not_in_its_form_is_refused_and_breaks_no_command(
+    sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    bad = rebuilt(sound, tmp_path / "b.agentnb", *FORMLESS[case](sound))
+    refused(bad, tmp_path / "out")
+    for words in (["verify"], ["show"], ["log"], ["show", "HEAD"], ["diff", "HEAD~1"], ["reproduce"], ["status"],
+                  ["notebook", "-o", tmp_path / "o.ipynb"], ["export", tmp_path / "o.html", "--html"]):  # fmt: skip
+        status = main([str(words[0]), str(bad), *map(str, words[1:])])
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err
+        assert told.err.count("\n") <= 1
+        assert status == 1 or words[0] not in ("verify", "show", "export", "reproduce") or "HEAD" in words
+
+
+def test_a_history_that_is_rebuilt_without_a_change_opens(sound: Path, tmp_path: Path) -> None:
+    key, commit = _tip(sound)
+    opening.open_bundle(
+        rebuilt(sound, tmp_path / "b.agentnb", key, msgspec.msgpack.encode(commit | {"m": "x"})), tmp_path
+    )
+
+
+def test_an_event_that_cannot_be_read_is_refused(sound: Path, tmp_path: Path) -> None:
+    def smuggle(records: dict[bytes, bytes]) -> None:
+        records[b"e/run\0\0\0\0\0\0\0\0\1"] = b"\x93\x01\xa5start\x05"
+
+    assert "event" in refused(with_records(sound, tmp_path / "b.agentnb", smuggle), tmp_path / "out")
 
 
 # -- a pickle that runs code
@@ -483,3 +667,41 @@ def test_a_store_is_not_made_through_a_link(sound: Path, tmp_path: Path) -> None
     with pytest.raises(StoreUnavailableError, match="link"):
         opening.open_bundle(sound, tmp_path / "out")
     assert not list((tmp_path / "other").iterdir())
+
+
+# -- a process that is ended while it opens one
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_what_an_ended_process_left_goes_away(tmp_path: Path, how: signal.Signals) -> None:
+    """Of SIGTERM nothing is left; what SIGKILL leaves goes with the next bundle that is opened there."""
+    out = tmp_path / "out"
+    out.mkdir()
+    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(8)))
+    bundle = make_bundle(tmp_path, *cells)
+    command = [sys.executable, "-m", "agent_kernel", "open", str(bundle), "--folder", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not list(out.glob(".agent-kernel/.opening-*/store/*")) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(how)
+        _, said = process.communicate()
+    assert process.returncode == (130 if how == signal.SIGTERM else -how), said
+    assert "Traceback" not in said
+    if how == signal.SIGTERM:
+        assert not list(out.iterdir())
+    else:
+        assert list(out.glob(".agent-kernel/.opening-*"))
+    opening.open_bundle(bundle, out)
+    assert [path.name for path in (out / ".agent-kernel").iterdir()] == ["study"]
+
+
+def test_what_a_living_process_makes_is_left_alone_and_what_has_its_number_is_not(sound: Path, tmp_path: Path) -> None:
+    hidden = tmp_path / ".agent-kernel"
+    here = Holder.of_this_process()
+    for name, maker in (("living", here), ("reused", msgspec.structs.replace(here, started="0"))):
+        (hidden / f".opening-{os.getpid()}-00000000-{name}").mkdir(parents=True)
+        (hidden / f".opening-{os.getpid()}-00000000-{name}" / "maker").write_bytes(msgspec.msgpack.encode(maker))
+    (hidden / ".opening-4194305-00000000-study").mkdir()  # no system counts so far
+    opening.open_bundle(sound, tmp_path)
+    left = sorted(path.name for path in hidden.iterdir())
+    assert left == [f".opening-{os.getpid()}-00000000-living", "study"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 import agent_kernel as ak
 from agent_kernel.records import Change
-from agent_kernel.records.collection import atomically
+from agent_kernel.records.collection import together
 
 
 class Note(ak.Record):
@@ -195,7 +195,7 @@ def test_ids_that_begin_so_are_those_of_a_transaction_and_of_a_session_too(
 
 
 @BOTH
-def test_what_is_done_atomically_is_done_again_where_somebody_was_faster(repo: ak.Repository, model: type[Any]) -> None:
+def test_what_is_done_together_is_done_again_where_somebody_was_faster(repo: ak.Repository, model: type[Any]) -> None:
     field = "stars" if model is Note else "done"
     records: Any = repo.records(model)
     records.put(model(id="a"))
@@ -211,7 +211,7 @@ def test_what_is_done_atomically_is_done_again_where_somebody_was_faster(repo: a
         records.put(model(id="a", **{field: value + 1}))
         return value + 1
 
-    assert atomically(repo, add) == 11
+    assert together(records, add) == 11
     assert tries == [0, 10]
 
 

@@ -218,7 +218,9 @@ def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypa
 
 def test_a_notebook_whose_cells_all_fail_as_before_is_not_reproduced(tmp_path: Path, run: Run) -> None:
     saved = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
-    status, found = run(write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2))
+    status, found = run(
+        write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2)
+    )
     assert (status, found["reproduced"], outcomes(found)) == (1, False, ["failed as before"] * 2)
     assert found["headline"] == "0 of 2 cells reproduced, 2 failed as before"
     assert found["notes"][0] == "Nothing is reproduced: every cell fails, as it did before."

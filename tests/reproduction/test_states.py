@@ -145,7 +145,9 @@ def test_what_is_the_same_in_each_run_is_the_same(tmp_path: Path) -> None:
 
 
 def test_an_equality_of_a_library_is_asked_where_the_content_differs(tmp_path: Path) -> None:
-    code = "import decimal, pyarrow as pa\nn = decimal.Decimal('{}'); t = pa.table({{'x': [1]}}, metadata={{'k': '{}'}})"
+    code = (
+        "import decimal, pyarrow as pa\nn = decimal.Decimal('{}'); t = pa.table({{'x': [1]}}, metadata={{'k': '{}'}})"
+    )
     found = reproduced(tmp_path, code.format("1.0", "a"), others=[code.format("1.00", "b")])
     assert {variable(found, name)[0].outcome for name in "nt"} == {"equal within tolerance"}
 

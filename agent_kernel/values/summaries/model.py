@@ -95,7 +95,10 @@ def decode(stored: bytes) -> Summary:
     Raises:
         msgspec.DecodeError: the bytes are no summary.
     """
-    return _decoder.decode(stored)
+    try:
+        return _decoder.decode(stored)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"a text in it is not UTF-8 ({error})") from error
 
 
 def fit(summary: Summary) -> Summary:
