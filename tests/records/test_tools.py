@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -210,7 +211,7 @@ def test_a_call_is_tried_again_with_longer_and_longer_waits(memory: ak.Repositor
     assert flaky() == "at last"
     (run,) = memory.tools.runs("flaky")
     assert (run.attempts, run.most_attempts, run.status) == (4, 4, "completed")
-    gaps = [later - earlier for earlier, later in zip(seen, seen[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(seen)]
     assert gaps[0] >= 0.02
     assert gaps[2] >= 0.08
     history = [change.new for change in memory.tools.records.history(run.id) if change.new]
@@ -277,12 +278,12 @@ def test_a_function_can_take_the_state_and_no_model_is_told(memory: ak.Repositor
     def who(agent_state: dict[str, str]) -> str:
         return agent_state["name"]
 
-    assert greet("good morning") == "good morning own"  # type: ignore[call-arg, arg-type]  # pyright: ignore
+    assert greet("good morning") == "good morning own"  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
     assert greet(agent_state={"name": "given"}) == "hello given"
     with pytest.raises(TypeError, match="takes the state"):
-        who()  # type: ignore[call-arg]  # pyright: ignore
+        who()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     memory.tools.state = lambda: {"name": "of all tools"}
-    assert who() == "of all tools"  # type: ignore[call-arg]  # pyright: ignore
+    assert who() == "of all tools"  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     assert memory.tools.runs("greet")[0].arguments == {"greeting": "hello"}
     assert str(greet.__signature__) == "(greeting: 'str' = 'hello') -> 'str'"
 
