@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
+import random
 import re
 import threading
 import time
@@ -40,6 +41,7 @@ Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"
 Order: TypeAlias = "str | Callable[[Any], Any]"
 
 _POLL_S: Final = 0.2
+_PATIENCE_S: Final = 0.004
 _MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 
@@ -467,10 +469,9 @@ class Records(Mapping[str, M]):
         key = self._key(id)
         if self._time_ns is not None and self._past is None:
             return self._row_then(key, self._time_ns)
-        edit = _EDIT.get()
-        line = self.line()
-        if edit is not None and edit.line is line:
-            return _living(edit.edit.get(key))
+        within, line = _EDIT.get(), self.line()
+        if within is not None:
+            return _living(within.edit_of(line).get(key))
         raw = line.read([key]).get(key)
         return None if raw is None else _living(decode_row(raw))
 
@@ -556,24 +557,37 @@ def _store_line(repo: Repository) -> StoreLine:
 
 
 class _Transaction:
+    """What is read and changed within the block, to be checked and stored at its end."""
+
     def __init__(self, message: str) -> None:
-        self.line: Line | None = None
-        self.edit = Edit(lambda keys: {})
+        self.line: Line | None = None  # that is changed
         self.message = message
+        self._edits: list[tuple[Line, Edit]] = []
+
+    def edit_of(self, line: Line) -> Edit:
+        """What it has read and changed there."""
+        for known, edit in self._edits:
+            if known is line or _is_same_line(known, line):
+                return edit
+        self._edits.append((line, Edit(line.read)))
+        return self._edits[-1][1]
 
     def take(self, line: Line, build: Callable[[Edit], T], message: str) -> T:
+        edit = self.edit_of(line)
         if self.line is None:
-            self.line, self.edit = line, Edit(line.read)
-        elif self.line is not line and not _is_same_line(self.line, line):
+            self.line = line
+        elif self.edit_of(self.line) is not edit:
             raise ValueError(
                 "one transaction changes records of the branch, or those beside all branches, and not both"
             )
         self.message = self.message or message
-        return build(self.edit)
+        return build(edit)
 
     def store(self, repo: Repository) -> bool:
         """Store what was changed; False: somebody else changed one of the records that were read."""
-        edit = self.edit
+        if self.line is None:
+            return True
+        edit = self.edit_of(self.line)
 
         def build(now: Edit) -> bool:
             now.fetch(list(edit.seen))
@@ -583,8 +597,6 @@ class _Transaction:
             now.index.update(edit.index)
             return True
 
-        if self.line is None:
-            return True
         stored = self.line.change(build, self.message)
         _tell(repo)
         return stored
@@ -633,17 +645,20 @@ def atomically(repo: Repository, build: Callable[[], T], message: str = "") -> T
             _EDIT.reset(token)
         if mine.store(repo):
             return result
+        time.sleep(random.random() * _PATIENCE_S)
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
     from agent_kernel.repository import encode
 
     within = _EDIT.get()
-    if within is None or within.line is None or not _is_same_line(within.line, line):
+    if within is None:
         yield from line.scan(prefix)
         return
-    found = dict(line.scan(prefix))
-    for key, row in within.edit.new.items():
+    edit, found = within.edit_of(line), dict(line.scan(prefix))
+    for key, raw in found.items():
+        edit.seen.setdefault(key, raw)
+    for key, row in edit.new.items():
         if key.startswith(prefix):
             found.pop(key, None)
             if row is not None:
