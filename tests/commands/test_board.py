@@ -187,7 +187,7 @@ def test_in_a_notebook_it_stays_up_to_date_while_a_cell_runs(tmp_path: Path, mon
 
 
 def is_end_of(message: dict[str, Any], asked: str) -> bool:
-    return message["content"]["execution_state"] == "idle" and message["parent_header"]["msg_id"] == asked
+    return bool(message["content"]["execution_state"] == "idle" and message["parent_header"]["msg_id"] == asked)
 
 
 def text_of(message: dict[str, Any]) -> str:

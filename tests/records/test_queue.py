@@ -9,12 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
 from agent_kernel.records.queue import Queue, Task
+from agent_kernel.repository.refs import Holder
 
 WORKER = """
 import agent_kernel as ak, sys
@@ -235,6 +238,20 @@ def test_a_worker_that_is_killed_returns_its_task_at_once(
     assert queue.claim() is None
     worker.kill()
     worker.wait()
+    time.sleep(0.06)
+    assert claimed(queue).claims == 2
+
+
+@pytest.mark.parametrize(
+    "gone", [{"boot": "an earlier start"}, {"host": "elsewhere", "boot": "its own"}, {"pid": 2**22}]
+)
+def test_a_lease_of_a_host_or_a_process_that_is_gone_ends(repo: ak.Repository, gone: dict[str, Any]) -> None:
+    """The machine was started anew, or the store lies on a disk that no other machine has."""
+    queue = repo.queue("web")
+    queue.push("x")
+    task = claimed(queue, lease_s=3600)
+    holder = msgspec.structs.replace(Holder.of_this_process(), **gone)
+    queue.tasks.update(task.id, process=msgspec.json.encode(holder).decode())
     time.sleep(0.06)
     assert claimed(queue).claims == 2
 
