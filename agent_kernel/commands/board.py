@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
 __all__ = ["Board", "LineHistory", "board", "board_arguments"]
+
+_Facts: TypeAlias = "tuple[dict[str, Json], ...]"
 
 _ROWS: Final = 8
 _CALLS: Final = 500  # the newest of a tool, from which its figures are computed
@@ -52,7 +54,7 @@ class _Part:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    facts: tuple[dict[str, Json], ...]
+    facts: _Facts
     right: frozenset[int] = frozenset()
 
 
@@ -99,7 +101,7 @@ def _workflows(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         )
         for flow in found[:most]
     )
-    facts = tuple(
+    facts: _Facts = tuple(
         {
             "id": flow.id,
             "status": flow.status,
@@ -125,7 +127,7 @@ def _queues(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         )
         for team, counts in found[:most]
     )
-    facts = tuple(
+    facts: _Facts = tuple(
         {
             "team": team,
             "pending": counts.pending,
@@ -151,7 +153,7 @@ def _tasks(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         (_text(task.id), _text(task.name, 60), _text(task.agent), duration(max(0.0, now_ns / 1e9 - task.started_s)))
         for task in found[:most]
     )
-    facts = tuple(
+    facts: _Facts = tuple(
         {"id": task.id, "name": task.name, "agent": task.agent, "started": int(task.started_s)} for task in found[:most]
     )
     return "tasks", _Part(_title("In progress", len(found), most), ("task", "what", "agent", "for"), rows, facts)
@@ -168,7 +170,7 @@ def _agents(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         (_text(agent), _text(team), status, _text(task, 60), _when(seen, now_ns))
         for agent, team, status, task, seen in found[:most]
     )
-    facts = tuple(
+    facts: _Facts = tuple(
         {"agent": agent, "team": team or None, "status": status, "task": task}
         for agent, team, status, task, _ in found[:most]
     )
@@ -193,7 +195,7 @@ def _tools(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         )
         for name, stats, waits in found
     )
-    facts = tuple(
+    facts: _Facts = tuple(
         {
             "tool": name,
             "calls": stats.total,
@@ -259,7 +261,9 @@ def _speech(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
         )
         for one in found[:most]
     )
-    facts = tuple({"session": one.id, "kind": one.kind, "mode": one.mode, "status": one.status} for one in found[:most])
+    facts: _Facts = tuple(
+        {"session": one.id, "kind": one.kind, "mode": one.mode, "status": one.status} for one in found[:most]
+    )
     columns = ("session", "mode", "status", "heard", "said", "turns", "for")
     return "speech", _Part(_title("Speech", len(found), most), columns, rows, facts, frozenset({3, 4, 5}))
 
@@ -366,15 +370,22 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         before = old.get(field)
         if field in _QUIET or field.endswith("_s") or value == before or (before is None and not value):
             continue
-        if isinstance(value, dict) and isinstance(before or {}, dict):
-            yield from (f"{field} {said}" for said in _changed(before or {}, cast("dict[str, Any]", value)))
+        inner, was = _fields(value), _fields(before or {})
+        if inner is not None and was is not None:
+            yield from (f"{field} {said}" for said in _changed(was, inner))
         else:
             yield f"{field} {_brief(value)}"
     yield from (f"without {field}" for field in old if field not in new)
 
 
+def _fields(value: object) -> Mapping[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def _brief(value: object) -> str:
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in cast("list[object]", value)):
-        steps = cast("list[dict[str, Any]]", value)
+    text = str(value)
+    found = [_fields(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
+    steps = [step for step in found if step is not None]
+    if steps and len(steps) == len(found):
         return " ".join(f"{step.get('name', '')}={str(step.get('status', '')).lower()}" for step in steps)
-    return cut(clean(str(value)), 60, middle=True)
+    return cut(clean(text), 60, middle=True)

@@ -172,9 +172,8 @@ class Agents:
                 (int(id.rpartition("/")[2]) for id in self._snapshots.ids(exactly(f"{name}/") + "*")), default=0
             )
             id = f"{name}/{number:08d}"
-            return self._snapshots.put(
-                self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields), expect=0
-            )
+            snapshot = self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields)
+            return self._snapshots.put(snapshot, expect=0)
 
         return together(self._snapshots, keep, f"snapshot of agent {name}")
 
@@ -241,6 +240,11 @@ class Agents:
         name = _name_of(agent)
         return [one for one in self._checkpoints.find(f"{glob.escape(name)}/*") if one.agent_id == name]
 
+    def should_checkpoint(self, agent: object, step: int, every: int) -> bool:
+        """Whether so many steps have passed since its last checkpoint."""
+        last = max((one.step for one in self.list_checkpoints(agent)), default=0)
+        return step - last >= every
+
     def recover(self, agent: object, from_step: int | None = None) -> AgentCheckpoint:
         """Bring an agent back to a recoverable checkpoint, the last one or that of a step; its `load_state_dict()` is called.
 
@@ -278,10 +282,15 @@ class Supervisor:
         self._most = attempts
         self._backoff_s = backoff
         self._callbacks: list[Callable[[BaseException, AgentRecord], object]] = []
+        self._back: list[Callable[[AgentRecord], object]] = []
 
     def on_failure(self, call: Callable[[BaseException, AgentRecord], object]) -> None:
         """Call a function with each error, and how the agent is then."""
         self._callbacks.append(call)
+
+    def on_recovery(self, call: Callable[[AgentRecord], object]) -> None:
+        """Call a function each time it is back, before it is called again."""
+        self._back.append(call)
 
     @property
     def record(self) -> AgentRecord:
@@ -354,6 +363,8 @@ class Supervisor:
         resume: Callable[[], object] | None = getattr(self.agent, "resume", None)
         if resume is not None:
             resume()
+        for call in self._back:
+            call(self.record)
 
     def _did_well(self) -> None:
         def note(now: AgentRecord) -> None:

@@ -698,11 +698,13 @@ def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
     from agent_kernel.repository import encode
 
     within = _EDIT.get()
-    if within is None or line.is_readonly or not (new := within.edit_of(line).new):
+    if within is None or line.is_readonly:
         yield from line.scan(prefix)
         return
-    found = dict(line.scan(prefix))
-    for key, row in new.items():
+    edit, found = within.edit_of(line), dict(line.scan(prefix))
+    for key, raw in found.items():
+        edit.seen.setdefault(key, raw)
+    for key, row in edit.new.items():
         if key.startswith(prefix):
             found.pop(key, None)
             if row is not None:

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 
 import msgspec
 
-from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError
+from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError, StoreUnavailableError
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CachedResult", "Tool", "ToolRun", "ToolStats", "Tools"]
 
 P = ParamSpec("P")
+logger = logging.getLogger(__name__)
 R = TypeVar("R")
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "timeout", "waiting"]
 
@@ -465,36 +467,39 @@ class _Call:
                 found = CachedResult(id=key, tool=self._run.tool, arguments=self._arguments, result=result)
                 self._tools.cache.put(found, ttl_s=self._options.cache)
 
-        together(self._tools.records, store, f"{self._run.tool}: completed")
+        self._record(lambda: together(self._tools.records, store, f"{self._run.tool}: completed"))
         return result
 
     def fail(self, error: BaseException) -> float | None:
         """Record what was raised. Returns the seconds after which to try again; None: not here, or not at all."""
-        if isinstance(error, RecordError) and error.id == self._run.id:
-            return None  # somebody else tries it
-        if not self._is_there:
-            return None  # it could not even be recorded
+        if not self._is_there or (isinstance(error, RecordError) and error.id == self._run.id):
+            return None  # it could not even be recorded, or somebody else tries it
         said = f"{type(error).__name__}: {error}".rstrip(": ")
         if not isinstance(error, Exception):  # a person, or a task group, stops it
             self._end("cancelled", said)
             return None
-        status: RunStatus = "timeout" if isinstance(error, TimeoutError) else "failed"
         if self._run.attempts >= self._run.most_attempts:
-            self._end(status, said)
+            self._end("timeout" if isinstance(error, TimeoutError) else "failed", said)
             return None
         wait_s = self._run.backoff_s * 2.0 ** (self._run.attempts - 1)
-        process = "" if self._options.defer else self._run.process
-        told: dict[str, Any] = self._ended() | {
-            "status": "waiting",
-            "error": said,
-            "process": process,
-            "next_retry_s": now_s() + wait_s,
-        }
-        self._run = self._tools.records.update(self._run.id, **told)
-        return None if self._options.defer else wait_s
+        told: dict[str, Any] = self._ended() | {"status": "waiting", "error": said, "next_retry_s": now_s() + wait_s}
+        if not self._options.defer:
+            told["process"] = self._run.process  # which waits for it itself
+        is_recorded = self._record(lambda: self._tools.records.update(self._run.id, **told))
+        return wait_s if is_recorded and not self._options.defer else None
 
     def _end(self, status: RunStatus, error: str) -> None:
-        self._tools.records.update(self._run.id, status=status, error=error, **self._ended())
+        told: dict[str, Any] = self._ended() | {"status": status, "error": error}
+        self._record(lambda: self._tools.records.update(self._run.id, **told))
+
+    def _record(self, store: Callable[[], object]) -> bool:
+        """Store how it went. What was paid for is not withheld because that could not be stored."""
+        try:
+            store()
+        except (RecordError, StoreUnavailableError) as error:  # cancelled meanwhile, or no room
+            logger.warning("how the call %s went is not recorded: %s", self._run.id, error)
+            return False
+        return True
 
     def _ended(self) -> dict[str, Any]:
         took_ms = 1e3 * (time.perf_counter() - self._began)

@@ -173,7 +173,7 @@ def test_in_a_notebook_it_stays_up_to_date_while_a_cell_runs(tmp_path: Path, mon
 
         run("import agent_kernel as ak, time\nrepo = ak.here().session.repo")
         run("%agent board")
-        run("with repo.knowledge.indexing('docs', total=4) as indexing:\n    indexing.advance(3); time.sleep(3)")
+        run("with repo.knowledge.indexing('docs', total=4) as indexing:\n    indexing.advance(3); time.sleep(2.5)")
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not any("3/4" in text_of(message) for message in heard):
             run("time.sleep(0.5)")
@@ -187,7 +187,7 @@ def test_in_a_notebook_it_stays_up_to_date_while_a_cell_runs(tmp_path: Path, mon
 
 
 def is_end_of(message: dict[str, Any], asked: str) -> bool:
-    return message["content"]["execution_state"] == "idle" and message["parent_header"]["msg_id"] == asked
+    return bool(message["content"]["execution_state"] == "idle" and message["parent_header"]["msg_id"] == asked)
 
 
 def text_of(message: dict[str, Any]) -> str:

@@ -81,6 +81,7 @@ def test_a_checkpoint_belongs_to_a_step_and_may_be_one_to_go_on_from(memory: ak.
     assert agents.recover(counter, from_step=0).state == {"count": 0}
     with pytest.raises(ak.RecordNotFoundError):
         agents.recover(counter, from_step=2)
+    assert [agents.should_checkpoint(counter, step, every=3) for step in (3, 4, 5)] == [False, False, True]
 
 
 def test_an_agent_has_one_of_seven_statuses(memory: ak.Repository) -> None:
@@ -97,7 +98,7 @@ def test_an_agent_has_one_of_seven_statuses(memory: ak.Repository) -> None:
         "running",
         "completed",
     ):
-        agents.status("analyst", status, task="sums")  # type: ignore[arg-type]
+        agents.status("analyst", status, task="sums")
     assert (agents["analyst"].status, agents["analyst"].task) == ("completed", "sums")
     with pytest.raises(ak.TransitionError):
         agents.status("analyst", "initializing")
@@ -132,6 +133,7 @@ def test_a_supervised_agent_goes_on_from_its_last_checkpoint(memory: ak.Reposito
     counter, heard, seen = Counter(), [], []
     supervisor = memory.agents.supervise(counter, attempts=3, backoff=0.02)
     supervisor.on_failure(lambda error, record: heard.append((str(error), record.status)))
+    supervisor.on_recovery(lambda record: heard.append(("back", record.status)))
 
     def work(goal: int) -> str:
         seen.append((counter.count, time.perf_counter()))
@@ -145,7 +147,7 @@ def test_a_supervised_agent_goes_on_from_its_last_checkpoint(memory: ak.Reposito
     assert supervisor.run(work, 3) == "done"
     assert [count for count, _ in seen] == [0, 1, 2]
     assert seen[2][1] - seen[1][1] >= 0.04
-    assert heard == [("attempt 1", "failed"), ("attempt 2", "failed")]
+    assert heard == [("attempt 1", "failed"), ("back", "recovering"), ("attempt 2", "failed"), ("back", "recovering")]
     assert counter.resumed == 2
     stats = supervisor.stats()
     assert (stats.failures, stats.recoveries, stats.attempts, stats.last_error) == (2, 1, 0, "OSError: attempt 2")

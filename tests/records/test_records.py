@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ class Note(ak.Record):
     text: str = ""
     status: str = "draft"
     stars: int = 0
-    transitions: ClassVar[dict[str, list[str]]] = {"draft": ["final"], "final": []}
+    transitions: ClassVar[Mapping[str, Any]] = {"draft": ["final"], "final": []}
 
 
 class Job(ak.Record):
@@ -114,7 +114,7 @@ def test_a_validator_refuses_before_anything_is_stored(repo: ak.Repository) -> N
 
 
 @BOTH
-def test_history_tells_each_change_also_that_it_was_deleted(repo: ak.Repository, model: type[Any]) -> None:
+def test_history_tells_each_change_also_that_it_was_deleted(repo: ak.Repository, model: type[ak.Record]) -> None:
     field = "stars" if model is Note else "done"
     records: Any = repo.records(model, actor="ada")
     records.put(model(id="a"))
@@ -562,6 +562,26 @@ def test_a_transaction_is_done_again_as_a_whole_where_others_are_faster(repo: ak
     for thread in threads:
         thread.join()
     assert (jobs["a"].done, jobs["b"].done) == (35, 65)
+
+
+def test_a_transaction_that_read_what_has_changed_since_stores_nothing(repo: ak.Repository) -> None:
+    jobs = repo.records(Job)
+    for id in ("a", "b"):
+        jobs.put(Job(id=id))
+    reads: list[Callable[[], object]] = [lambda: jobs["a"], lambda: len(jobs), lambda: jobs.find("a*")]
+    for number, read in enumerate(reads):
+
+        def do(read: Callable[[], object] = read, number: int = number) -> None:
+            with repo.transaction():
+                read()
+                meanwhile = threading.Thread(target=jobs.update, args=("a",), kwargs={"done": number + 1})
+                meanwhile.start()
+                meanwhile.join()
+                jobs.update("b", done=9)
+
+        with pytest.raises(ak.StoreUnavailableError, match="do it again"):
+            do()
+    assert jobs["b"].done == 0
 
 
 def test_an_update_keeps_the_time_to_live_and_a_put_begins_anew(repo: ak.Repository) -> None:
