@@ -132,13 +132,15 @@ def test_what_pickle_would_save_otherwise_is_different_whatever_equality_says(tm
 
 
 def test_what_is_the_same_in_each_run_is_the_same(tmp_path: Path) -> None:
-    code = "; ".join([
-        "nat = [np.datetime64('NaT'), {'a', 'b', 'c'}]", "box = Box(); box.nat = np.datetime64('NaT'); box.s = {'a', 'b', 'c'}",
-        "nan = [decimal.Decimal('NaN'), {'a', 'b'}]", "nans = {decimal.Decimal('NaN'), float('nan'), 'b'}",
-        "arrow = Box(); arrow.a = pa.array([float('nan'), 1.5]); arrow.t = pa.table({'x': [float('nan')]}); arrow.s = {'a', 'b'}",
-        "frame = Box(); frame.f = pd.DataFrame({'a': [None, 'x'], 'b': pd.array([1, None])}); frame.c = pd.Categorical(['a'])",
-        "same = Box(); same.z = [1]; same.y = same.z; same.me = same; cats = Box(); cats.i = pd.date_range('2020', periods=2)",
-    ])  # fmt: skip
+    code = (
+        "nat = [np.datetime64('NaT'), {'a', 'b', 'c'}]; "
+        "box = Box(); box.nat = np.datetime64('NaT'); box.s = {'a', 'b', 'c'}; "
+        "nan = [decimal.Decimal('NaN'), {'a', 'b'}]; "
+        "nans = {decimal.Decimal('NaN'), float('nan'), 'b'}; "
+        "arrow = Box(); arrow.a = pa.array([float('nan'), 1.5]); arrow.t = pa.table({'x': [float('nan')]}); arrow.s = {'a', 'b'}; "
+        "frame = Box(); frame.f = pd.DataFrame({'a': [None, 'x'], 'b': pd.array([1, None])}); frame.c = pd.Categorical(['a']); "
+        "same = Box(); same.z = [1]; same.y = same.z; same.me = same; cats = Box(); cats.i = pd.date_range('2020', periods=2)"
+    )
     before = "import numpy as np, pandas as pd, pyarrow as pa, decimal\nclass Box: pass"
     found = reproduced(tmp_path, before, code)
     assert {one.name: one.verdict.outcome for one in found.variables if one.verdict.outcome != "same"} == {}
