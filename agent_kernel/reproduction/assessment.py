@@ -103,9 +103,7 @@ class _Assessment:
         verdicts, last = self._compare_states()
         cells = tuple(self._cell(cell, verdicts.get(cell.position, {})) for cell in self._line.cells)
         variables, notes = self._variables(last), tuple(self._notes())
-        return Reproduction(
-            "", what, self._python(), cells, variables, self._environment, notes, folder=self._folder
-        )
+        return Reproduction("", what, self._python(), cells, variables, self._environment, notes, folder=self._folder)
 
     def _python(self) -> str:
         head = self._again.head

@@ -54,7 +54,14 @@ _PROCESS: Final = (
     "os.cpu_count", "socket.gethostname", "platform.", "tempfile.", "getpass.", "subprocess.", "os.system", "os.popen", "psutil.",
     "threading.get_ident",
 )  # fmt: skip
-_THREADS: Final = ("threading.Thread", "threading.Timer", "concurrent.futures.", "multiprocessing.", "asyncio.as_completed", "joblib.Parallel")
+_THREADS: Final = (
+    "threading.Thread",
+    "threading.Timer",
+    "concurrent.futures.",
+    "multiprocessing.",
+    "asyncio.as_completed",
+    "joblib.Parallel",
+)
 _ENTROPY: Final = ("uuid.uuid1", "uuid.uuid4", "os.urandom", "secrets.", "random.SystemRandom")
 _GENERATORS: Final = (
     "random.",
@@ -182,7 +189,11 @@ class Tracer:
 
     def _roots(self, causes: Iterable[Cause]) -> Iterator[Cause]:
         for cause in causes:
-            yield _CLOCKED if cause.kind == "follows" and cause.text.split()[2:3] and cause.text.split()[2] in self.clocked else cause
+            yield (
+                _CLOCKED
+                if cause.kind == "follows" and cause.text.split()[2:3] and cause.text.split()[2] in self.clocked
+                else cause
+            )
 
     def differs(self, names: Iterable[str], position: int) -> None:
         """These variables differ from this cell on."""
@@ -241,8 +252,10 @@ class Tracer:
                 return self._is_set(node.value)
             case ast.Call(func=ast.Name(id="set" | "frozenset")):
                 return True
-            case ast.Call(func=ast.Attribute(attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy")):
-                return self._is_set(node.func.value)
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy")
+            ):
+                return self._is_set(held)
             case _:
                 return False
 
@@ -257,9 +270,7 @@ class Tracer:
                 cause = self._cause_of_call(node, cell)
             elif isinstance(node, ast.Attribute) and self._dotted(node).startswith("os.environ"):
                 cause = Cause("process", "reads the environment of the process: os.environ")
-            elif isinstance(node, (ast.For, ast.comprehension)) and self._is_set(node.iter):
-                cause = _UNORDERED
-            elif isinstance(node, (ast.Starred, ast.FormattedValue, ast.YieldFrom)) and self._is_set(node.value):
+            elif (isinstance(node, (ast.For, ast.comprehension)) and self._is_set(node.iter)) or (isinstance(node, (ast.Starred, ast.FormattedValue, ast.YieldFrom)) and self._is_set(node.value)):
                 cause = _UNORDERED
             if cause is not None:
                 found[cause] = None
@@ -307,7 +318,9 @@ class Tracer:
             return Cause("process", f"reads what this machine or process is: {name}()")
         if not name and last in ("id", "hash") and isinstance(call.func, ast.Name):
             return Cause("process", f"{last}() is another number in each process")
-        is_key = last in ("sorted", "max", "min", "nlargest", "nsmallest") and any(word.arg == "key" for word in call.keywords)
+        is_key = last in ("sorted", "max", "min", "nlargest", "nsmallest") and any(
+            word.arg == "key" for word in call.keywords
+        )
         if (last in _ORDERED or is_key) and any(map(self._is_set, [*call.args, *_receiver(call)])):
             return _UNORDERED
         return None
@@ -429,7 +442,10 @@ def _receiver_args(call: ast.Call) -> list[ast.expr]:
 def _writes(call: ast.Call) -> bool:
     modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
     return any(
-        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax") and "+" not in mode.value
+        isinstance(mode, ast.Constant)
+        and isinstance(mode.value, str)
+        and set(mode.value) & set("wax")
+        and "+" not in mode.value
         for mode in modes
     )
 

@@ -163,7 +163,9 @@ class _Plan:
     progress: Progress | None
 
     @contextmanager
-    def choose_folder(self, notebook: Path | None, repo: Repository | None = None, line: Line | None = None) -> Generator[Path]:
+    def choose_folder(
+        self, notebook: Path | None, repo: Repository | None = None, line: Line | None = None
+    ) -> Generator[Path]:
         """Where the cells run; one that is made for them is gone afterwards.
 
         The folder of somebody else's history is none of theirs here: you may have one of the same name.
@@ -258,7 +260,11 @@ def _of_document(plan: _Plan, notebook: Path) -> Reproduction:
     line = read_document(notebook)
     if not line.cells:
         raise UsageProblem(f"{notebook} has no code to run")
-    with plan.choose_folder(notebook) as cwd, plan.rerun(line.cells, cwd) as first, plan.rerun(line.cells, cwd, "running cells again") as second:
+    with (
+        plan.choose_folder(notebook) as cwd,
+        plan.rerun(line.cells, cwd) as first,
+        plan.rerun(line.cells, cwd, "running cells again") as second,
+    ):
         cells = tuple(_as_recorded(cell, first) for cell in line.cells)
         recorded = replace(line, cells=cells, tip=first.head)
         what = f"{plural(len(cells), 'cell')} of the notebook's file, run twice"

@@ -164,7 +164,9 @@ class StateComparison:
         """What a value is besides its entry: the classes of the notebook, which are stored by themselves."""
         if not repo.read_manifest(entry).classes:
             return None
-        return tuple((name, one.value, one.manifest, one.own) for name, one in tree.items() if name.startswith(CLASS_PREFIX))
+        return tuple(
+            (name, one.value, one.manifest, one.own) for name, one in tree.items() if name.startswith(CLASS_PREFIX)
+        )
 
     def _compare_sharing(self, pair: tuple[ObjectId, ObjectId], verdicts: dict[str, Verdict]) -> None:
         """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
@@ -474,7 +476,9 @@ def _is_array(found: object) -> bool:
 # forms. Ids that a library makes up are no content where it puts them; in any other text they are.
 
 # As `repr` writes it: `<f at 0x7f…>`, `<code object f at 0x7f…, line 1>`; "..." where pandas cuts it off.
-_ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,16}(?=(?:[>;,:) ]|&gt;)[^\n]*(?:>|&gt;|\.\.\.)|(?:>|&gt;|\.\.\.))")
+_ADDRESS: Final = re.compile(
+    r"(?<= at )0x[0-9a-fA-F]{6,16}(?=(?:[>;,:) ]|&gt;)[^\n]*(?:>|&gt;|\.\.\.)|(?:>|&gt;|\.\.\.))"
+)
 _BRACKET: Final = re.compile(r"(?:<|&lt;)(?=[A-Za-z_])|(?<![-=])(?:>|&gt;)")
 # The line that tqdm writes: how long it took and how fast it was are others in each run.
 _PROGRESS: Final = re.compile(r"(\d{1,3}%\|[^|\n]*\| *[^|\s\[]+/[^|\s\[]+ )\[[^\]\n]*(?:<|&lt;)[^\]\n]*\]")
@@ -672,7 +676,9 @@ def _compare_form(
 
 def _are_close_texts(old: str, new: str, tolerance: Tolerance) -> bool:
     """Integers are exact."""
-    return not old.lstrip("+-").isdigit() and not new.lstrip("+-").isdigit() and tolerance.is_close(float(old), float(new))
+    return (
+        not old.lstrip("+-").isdigit() and not new.lstrip("+-").isdigit() and tolerance.is_close(float(old), float(new))
+    )
 
 
 def _first_difference(old: str, new: str) -> Iterator[str]:

@@ -208,7 +208,7 @@ class _Comparison:
                 return bool(found)
         for kinds, compare in _BY_KIND:
             if isinstance(old, kinds):
-                return compare(self, old, new, depth)
+                return bool(compare(self, old, new, depth))
         return self._as_pickled(old, new, depth)
 
     def _floats(self, old: float, new: float) -> bool:
@@ -258,7 +258,7 @@ class _Comparison:
 
     def _builtins(self, old: Any, new: Any, depth: int) -> bool:
         owners = [None if _is(one.__self__, ModuleType) else one.__self__ for one in (old, new)]
-        return self._parts(("__qualname__", "__module__"), old, new, depth) and self.are_equal(*owners, depth)
+        return self._parts(("__qualname__", "__module__"), old, new, depth) and self.are_equal(owners[0], owners[1], depth)
 
     def _functions(self, old: FunctionType, new: FunctionType, depth: int) -> bool:
         closures = [[_cell_content(cell) for cell in function.__closure__ or ()] for function in (old, new)]
@@ -267,8 +267,8 @@ class _Comparison:
 
     def _codes(self, old: CodeType, new: CodeType, depth: int) -> bool:
         names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_consts")
-        names += ("co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable")
-        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and self._parts(names, old, new, depth)
+        counts = ("co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable")
+        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and self._parts((*names, *counts), old, new, depth)
 
     def _classes(self, old: type, new: type, depth: int) -> bool:
         if old.__module__ != "__main__":
@@ -290,7 +290,7 @@ class _Comparison:
             return True
         try:
             reduce = copyreg.dispatch_table.get(type(old))
-            sides = [one.__reduce_ex__(4) if reduce is None else reduce(one) for one in (old, new)]
+            sides: list[Any] = [one.__reduce_ex__(4) if reduce is None else reduce(one) for one in (old, new)]
         except Exception:  # noqa: BLE001 - anyone's code
             raise _Unknown(f"the content of {_name(old)} cannot be read") from None
         if any(_is(side, str) for side in sides):
@@ -342,8 +342,8 @@ class _Comparison:
             return self.are_equal(old.columns, new.columns, depth) and all(
                 self.are_equal(old.iloc[:, at].array, new.iloc[:, at].array, depth) for at in range(old.shape[1])
             )
-        if isinstance(old, pd.Flags):
-            return old.allows_duplicate_labels == new.allows_duplicate_labels
+        if type(old).__name__ == "Flags":
+            return bool(old.allows_duplicate_labels == new.allows_duplicate_labels)
         if isinstance(old, pd.MultiIndex):
             sides = [[list(getattr(one, part)) for part in ("names", "levels", "codes")] for one in (old, new)]
             self._alive += sides
@@ -355,9 +355,9 @@ class _Comparison:
         if isinstance(old, pd.arrays.NumpyExtensionArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self.are_equal(old.to_numpy(), new.to_numpy(), depth)
         if isinstance(old, _masked_arrays()):  # what stands under the mask is nobody's
-            known = [~one.isna() for one in (old, new)]
-            data = [one._data[side] for one, side in zip((old, new), known, strict=True)]
-            return self._parts(("dtype", "_mask"), old, new, depth) and self.are_equal(*data, depth)
+            sides: tuple[Any, Any] = (old, new)
+            data = [one._data[~one._mask] for one in sides]
+            return self._parts(("dtype", "_mask"), old, new, depth) and self.are_equal(data[0], data[1], depth)
         return None
 
     def of_polars(self, old: Any, new: Any, depth: int) -> bool | None:
@@ -403,7 +403,7 @@ class _Comparison:
         import pyarrow as pa
 
         if isinstance(old, (pa.Schema, pa.Field)):
-            return old.equals(new, check_metadata=True)
+            return bool(old.equals(new, check_metadata=True))
         if isinstance(old, (pa.Table, pa.RecordBatch)):
             return self.are_equal(old.schema, new.schema, depth) and self.sequences(old.columns, new.columns, depth)
         if isinstance(old, (pa.Array, pa.ChunkedArray)):

@@ -34,7 +34,7 @@ __all__ = ["Selection", "read_changed"]
 
 _UNCHANGING: Final = frozenset({"scalar", "text", "module"})  # kinds of values that nothing changes in place
 _SETTINGS: Final = re.compile(
-    r"^\s*%(?:matplotlib|config|load_ext|reload_ext|env|set_env|cd|pushd|popd|precision|pylab|autoreload|alias)\b", re.M
+    r"^\s*%(?:matplotlib|config|load_ext|reload_ext|env|set_env|cd|pushd|popd|precision|pylab|autoreload|alias)\b", re.MULTILINE
 )
 _WRITERS: Final = frozenset({
     "open", "write_text", "write_bytes", "savefig", "save", "savez", "savez_compressed", "savetxt", "dump", "to_csv", "to_parquet",
@@ -128,15 +128,18 @@ def _entries(line: Line, document: Line) -> list[_Entry]:
         if cell.position not in matched and same:
             matched[cell.position] = same.pop(0)
     kept = {cell.position for cell in matched.values()}
-    gone = [_Entry(known=cell, is_changed=True) for cell in last.values() if cell.position not in kept and not cell.skipped]
+    gone = [
+        _Entry(known=cell, is_changed=True) for cell in last.values() if cell.position not in kept and not cell.skipped
+    ]
     in_order = _longest_rise([matched[cell.position].position for cell in document.cells if cell.position in matched])
     moved = [cell for cell in matched.values() if cell.position not in in_order]
     gone += [_Entry(known=cell, is_changed=True) for cell in moved]
     steps = [cell for cell in line.cells if _is_step(cell) and not cell.skipped]
-    others = [(entry.known.position, entry) for entry in gone if entry.known is not None]
+    others: list[tuple[float, _Entry]] = [(entry.known.position, entry) for entry in gone if entry.known is not None]
     others += [(one.position - 0.5, _Entry(brought=one)) for one in line.all_brought]
     others += [
-        (step.position, _Entry(replace(step, position=len(document.cells) + at), step)) for at, step in enumerate(steps, 1)
+        (step.position, _Entry(replace(step, position=len(document.cells) + at), step))
+        for at, step in enumerate(steps, 1)
     ]
     others.sort(key=lambda one: one[0])
     found: list[_Entry] = []
@@ -267,7 +270,8 @@ class _Selector:
         return {
             place
             for place, entry in enumerate(self.entries[:at])
-            if entry.cell is not None and not files.isdisjoint(_texts(entry.tree) | _written(entry.source))
+            if entry.cell is not None
+            and not files.isdisjoint(_texts(entry.tree) | _written(entry.source))
             and (not _WRITERS.isdisjoint(_called(entry.tree)) or _written(entry.source))
         }
 
@@ -279,12 +283,16 @@ class _Selector:
         set_in_it = {one for statement in statements(entry.tree) for one in targets(statement)}
         if self.repo is None or name in self._stateless:
             return name in set_in_it or ("setattr" in entry.reading.reads and name in entry.reading.reads)
-        kinds = {self._kinds(commit).get(name) for commit in (self.whole.tip, entry.commit) if commit is not None} - {None}
+        kinds = {self._kinds(commit).get(name) for commit in (self.whole.tip, entry.commit) if commit is not None} - {
+            None
+        }
         return not kinds or not kinds <= _UNCHANGING
 
     @cached_property
     def _imported(self) -> set[str]:
-        nodes = [node for entry in self.entries for node in entry.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        nodes = [
+            node for entry in self.entries for node in entry.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))
+        ]
         return {name for node in nodes for name in targets(node)}
 
     @cached_property
@@ -362,7 +370,12 @@ class _Selector:
         if begun and commit is not None and (left := names - self.moved):
             taken.append(Brought(0, commit, tuple(sorted(left))))
         return replace(
-            self.whole, cells=tuple(cells), start=start, moved=frozenset(self.moved), all_brought=tuple(taken), brought={}
+            self.whole,
+            cells=tuple(cells),
+            start=start,
+            moved=frozenset(self.moved),
+            all_brought=tuple(taken),
+            brought={},
         )
 
 
@@ -391,7 +404,11 @@ def _reads_outside(tracer: Tracer, tree: ast.Module, cell: LineCell) -> bool:
     """Whether it reads a file, a clock, the network, or a module that is no installed package, as it runs."""
     if any(map(_is_local, imports(tree))):
         return True
-    shell = [line for line in Code(cell.source).magics if line.startswith(("!", "%run", "%%bash", "%%sh", "%%script")) or "!" in line]
+    shell = [
+        line
+        for line in Code(cell.source).magics
+        if line.startswith(("!", "%run", "%%bash", "%%sh", "%%script")) or "!" in line
+    ]
     return bool(shell) or any(tracer.reads_outside(node) for node in _at_once(tree))
 
 
@@ -439,7 +456,11 @@ def _keeps_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) 
 
 
 def _texts(tree: ast.Module) -> set[str]:
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} - {"", "w", "r"}
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} - {
+        "",
+        "w",
+        "r",
+    }
 
 
 def _written(source: str) -> set[str]:
@@ -450,4 +471,8 @@ def _written(source: str) -> set[str]:
 
 def _called(tree: ast.Module) -> set[str]:
     called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return {one.attr if isinstance(one, ast.Attribute) else one.id for one in called if isinstance(one, (ast.Attribute, ast.Name))}
+    return {
+        one.attr if isinstance(one, ast.Attribute) else one.id
+        for one in called
+        if isinstance(one, (ast.Attribute, ast.Name))
+    }

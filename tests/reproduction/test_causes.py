@@ -171,7 +171,10 @@ def _second_run(tmp_path: Path, *cells: str) -> Cause:
     """Why the last cell of a document fails, whose cells fail in both runs."""
     line = Line(tuple(LineCell(at, source, saved=()) for at, source in enumerate(cells, 1)))
     with again(line, tmp_path / "one") as first, again(line, tmp_path / "two") as second:
-        made = tuple(replace(cell, commit=first.commits[cell.position][0], record=first.commits[cell.position][1]) for cell in line.cells)
+        made = tuple(
+            replace(cell, commit=first.commits[cell.position][0], record=first.commits[cell.position][1])
+            for cell in line.cells
+        )
         recorded = replace(line, cells=made, tip=first.head)
         found = assess(recorded, Side(first.repo), second, tmp_path, Settings(), "", first)
     failure = found.cells[-1].failure
@@ -182,7 +185,10 @@ def _second_run(tmp_path: Path, *cells: str) -> Cause:
 @pytest.mark.parametrize("code", ["t = {}", "t = {}; u = t / 2", "t = {}; print(t)"])
 def test_what_a_clock_changes_is_different_however_little(tmp_path: Path, code: str) -> None:
     clock = "import time\nreal = time.time\ntime.time = lambda: {} + 0.25\n"
-    first, second = (clock.format(at) + code.format("time.time()") + "\ntime.time = real; del real" for at in (1700000000, 1700000001))
+    first, second = (
+        clock.format(at) + code.format("time.time()") + "\ntime.time = real; del real"
+        for at in (1700000000, 1700000001)
+    )
     found = reproduced(tmp_path, first, others=[second])
     assert {one.verdict.outcome for one in found.variables if one.name != "time"} == {"different"}
     shown = cell(found, 1).shown

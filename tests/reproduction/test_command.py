@@ -218,7 +218,9 @@ def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypa
 
 def test_a_notebook_whose_cells_all_fail_as_before_is_not_reproduced(tmp_path: Path, run: Run) -> None:
     saved = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
-    status, found = run(write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2))
+    status, found = run(
+        write_notebook(tmp_path / "n.ipynb", *[{"source": "raise ValueError('no')", "outputs": saved}] * 2)
+    )
     assert (status, found["reproduced"], outcomes(found)) == (1, False, ["failed as before"] * 2)
     assert found["headline"] == "0 of 2 cells reproduced, 2 failed as before"
     assert found["notes"][0] == "Nothing is reproduced: every cell fails, as it did before."
@@ -236,7 +238,16 @@ def edited(tmp_path: Path, old: list[str], new: list[str]) -> Path:
 
 
 def test_edited_cells_start_from_what_the_history_has_at_their_place(tmp_path: Path, run: Run) -> None:
-    old = ["import math\nk = 2", "xs = [k]", "fixed = [1]; also = fixed", "n = math.sqrt(4); fixed", "k = 9", "L = [1]; M = L", "M.append(2)", "t = len(L)"]
+    old = [
+        "import math\nk = 2",
+        "xs = [k]",
+        "fixed = [1]; also = fixed",
+        "n = math.sqrt(4); fixed",
+        "k = 9",
+        "L = [1]; M = L",
+        "M.append(2)",
+        "t = len(L)",
+    ]
     new = [*old[:3], "n = math.sqrt(k) + len(also); also is fixed", *old[4:6], "M.append(3); M.append(k)", old[7]]
     status, found = run(edited(tmp_path, old, new), "--changed")
     assert [cell["cell"] for cell in found["cells"]] == [4, 7, 8]

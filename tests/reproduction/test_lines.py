@@ -164,7 +164,9 @@ def test_a_notebook_of_another_language_is_rejected(tmp_path: Path, metadata: di
         read_document(path)
 
 
-@pytest.mark.parametrize("metadata", [{}, 3, {"kernelspec": 5}, {"language_info": {"name": "python"}}, {"language_info": []}])
+@pytest.mark.parametrize(
+    "metadata", [{}, 3, {"kernelspec": 5}, {"language_info": {"name": "python"}}, {"language_info": []}]
+)
 @pytest.mark.parametrize("outputs", [5, None, {"a": 1}, [3], [{"data": 4}]])
 def test_a_file_with_odd_parts_is_read_without_them(tmp_path: Path, metadata: object, outputs: object) -> None:
     path = write_notebook(tmp_path / "n.ipynb", {"source": "x = 1", "outputs": outputs})

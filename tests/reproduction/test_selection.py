@@ -38,7 +38,9 @@ def test_edited_cells_run_with_what_depends_on_them(tmp_path: Path) -> None:
 
 
 def test_a_document_as_it_ran_has_nothing_edited(tmp_path: Path) -> None:
-    found = select(tmp_path, ["a = 1", "b = a + 1"], ["%load_ext agent_kernel", "a = 1", "b = a + 1\n", "%agent log"], [9, 1, 2, 8])
+    found = select(
+        tmp_path, ["a = 1", "b = a + 1"], ["%load_ext agent_kernel", "a = 1", "b = a + 1\n", "%agent log"], [9, 1, 2, 8]
+    )
     assert (sources(found), found.is_edited) == ([], False)
 
 
@@ -81,7 +83,9 @@ FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})"
         (["x = 1", "x = 7", "y = x"], 1, "x = 2", "y = x"),
     ],
 )  # fmt: skip
-def test_what_may_come_out_otherwise_runs_again(tmp_path: Path, old: list[str], at: int, edit: str, wanted: str) -> None:
+def test_what_may_come_out_otherwise_runs_again(
+    tmp_path: Path, old: list[str], at: int, edit: str, wanted: str
+) -> None:
     found = select(tmp_path, old, [*old[: at - 1], edit, *old[at:]])
     assert edit in sources(found)
     assert wanted in sources(found)
@@ -141,5 +145,9 @@ def test_a_cell_that_reads_a_file_or_a_clock_always_runs(
 
 def test_a_file_that_is_read_again_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    cells = ["import pathlib\np = pathlib.Path('f.txt')", "_ = pathlib.Path('f.txt').write_text('1')", "v = pathlib.Path('f.txt').read_text()"]
+    cells = [
+        "import pathlib\np = pathlib.Path('f.txt')",
+        "_ = pathlib.Path('f.txt').write_text('1')",
+        "v = pathlib.Path('f.txt').read_text()",
+    ]
     assert cells[1] in sources(select(tmp_path, cells, cells))
