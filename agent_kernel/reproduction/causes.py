@@ -253,7 +253,9 @@ class Tracer:
             case ast.Call(func=ast.Name(id="set" | "frozenset")):
                 return True
             case ast.Call(
-                func=ast.Attribute(value=held, attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy")
+                func=ast.Attribute(
+                    value=held, attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy"
+                )
             ):
                 return self._is_set(held)
             case _:
@@ -270,7 +272,9 @@ class Tracer:
                 cause = self._cause_of_call(node, cell)
             elif isinstance(node, ast.Attribute) and self._dotted(node).startswith("os.environ"):
                 cause = Cause("process", "reads the environment of the process: os.environ")
-            elif (isinstance(node, (ast.For, ast.comprehension)) and self._is_set(node.iter)) or (isinstance(node, (ast.Starred, ast.FormattedValue, ast.YieldFrom)) and self._is_set(node.value)):
+            elif (isinstance(node, (ast.For, ast.comprehension)) and self._is_set(node.iter)) or (
+                isinstance(node, (ast.Starred, ast.FormattedValue, ast.YieldFrom)) and self._is_set(node.value)
+            ):
                 cause = _UNORDERED
             if cause is not None:
                 found[cause] = None

@@ -34,7 +34,8 @@ __all__ = ["Selection", "read_changed"]
 
 _UNCHANGING: Final = frozenset({"scalar", "text", "module"})  # kinds of values that nothing changes in place
 _SETTINGS: Final = re.compile(
-    r"^\s*%(?:matplotlib|config|load_ext|reload_ext|env|set_env|cd|pushd|popd|precision|pylab|autoreload|alias)\b", re.MULTILINE
+    r"^\s*%(?:matplotlib|config|load_ext|reload_ext|env|set_env|cd|pushd|popd|precision|pylab|autoreload|alias)\b",
+    re.MULTILINE,
 )
 _WRITERS: Final = frozenset({
     "open", "write_text", "write_bytes", "savefig", "save", "savez", "savez_compressed", "savetxt", "dump", "to_csv", "to_parquet",

@@ -118,7 +118,7 @@ def test_ids_of_elements_are_no_content_and_the_text_of_a_page_is() -> None:
 
 
 def widget(text: str, model: str) -> list[SavedOutput]:
-    view = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
+    view: dict[str, object] = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
     return [SavedOutput("display_data", faces=view | ({"text/plain": text} if text else {}))]
 
 
