@@ -68,7 +68,7 @@ def assess(
     return _Assessment(settings, line, recorded, again, cwd, first).report(what)
 
 
-_EDITED: Final = (Cause("code", "its code was edited since it ran"),)
+_EDITED: Final = (Cause("code", "the cell was edited or moved since it ran"),)
 _MASKED: Final = (Cause("masked", "a secret in its code is masked, and it ran with the mask in its place"),)
 _UNKNOWN: Final = (Cause("unknown", "the code does not show why"),)
 # A file does not say which versions it was saved with.

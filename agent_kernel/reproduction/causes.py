@@ -103,6 +103,10 @@ _READERS: Final = frozenset({"open", "read_csv", "read_parquet", "read_excel", "
 _ORDERED: Final = frozenset({"list", "tuple", "enumerate", "next", "iter", "join", "pop", "print", "str", "repr", "format", "display",
     "dict", "fromkeys", "deque", "array", "Series", "zip", "map", "filter", "extend", "reduce", "chain", "islice", "OrderedDict", "dumps",
 })  # fmt: skip
+_FILES: Final = frozenset({"os.path.exists", "os.path.getsize", "os.path.isfile", "os.walk", "glob.glob", "glob.iglob", "json.load",
+    "csv.reader", "sqlite3.connect", "zipfile.ZipFile", "numpy.memmap", "torch.load", "yaml.safe_load", "importlib.reload",
+})  # fmt: skip
+_LISTS: Final = frozenset({"iterdir", "rglob", "open_dataset", "from_file", "load_workbook", "from_pretrained"})
 _NUMPY_LOADS: Final = ("numpy.load", "joblib.load", "pickle.load")
 _MISSING_NAME: Final = re.compile(r"name '(?P<name>\w+)' is not defined")
 _MISSING_MODULE: Final = re.compile(r"No module named '(?P<name>[\w.]+)'")
@@ -202,6 +206,22 @@ class Tracer:
             self.differing.pop(name, None)
             self._of.pop(name, None)
 
+    def note_names(self, tree: ast.AST) -> None:
+        """Learn which names stand for modules."""
+        for node in ast.walk(tree):
+            self._note_import(node)
+        for statement in statements(tree):
+            self._note_values(statement)
+
+    def reads_outside(self, node: ast.AST) -> bool:
+        """Whether it is a call that reads a file, a clock, the network, or what this machine or process is."""
+        if not isinstance(node, ast.Call):
+            return isinstance(node, ast.Attribute) and self._dotted(node).startswith("os.environ")
+        name, last = self._dotted(node.func), _last(node.func)
+        if last in _READERS or name in _NUMPY_LOADS or last.startswith("read_"):
+            return not (last == "open" and _writes(node))
+        return any(_begins(name, known) for known in (_CLOCK, _NETWORK, _PROCESS)) or name in _FILES or last in _LISTS
+
     def modules_of(self, cell: LineCell) -> set[str]:
         """The top-level modules that a cell uses by the names that they were imported under."""
         names = reads(Code(cell.source).tree) | names_set(Code(cell.source).tree)
@@ -233,9 +253,11 @@ class Tracer:
             case ast.Call(func=ast.Name(id="set" | "frozenset")):
                 return True
             case ast.Call(
-                func=ast.Attribute(attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy")
+                func=ast.Attribute(
+                    value=held, attr="union" | "difference" | "intersection" | "symmetric_difference" | "copy"
+                )
             ):
-                return self._is_set(node.func.value)
+                return self._is_set(held)
             case _:
                 return False
 

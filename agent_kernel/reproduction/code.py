@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["TIMED", "Code", "imports", "names_read", "names_set", "reads", "statements", "targets"]
+__all__ = ["TIMED", "Code", "imports", "names_set", "reads", "statements", "targets"]
 
 _MAGIC: Final = re.compile(r"^(?P<indent>\s*)(?P<target>[\w, ]+=\s*)?(?P<sign>%%?|!!?|\?)(?P<rest>.*)$")
 TIMED: Final = re.compile(r"^\s*%%?(?:time|timeit|prun)\b")
@@ -56,16 +55,6 @@ class Code:
 def names_set(tree: ast.AST) -> set[str]:
     """Names that code binds at the level of the notebook."""
     return {name for statement in statements(tree) for name in targets(statement)}
-
-
-def names_read(tree: ast.AST) -> set[str]:
-    """Names that code reads before it has set them itself, those within functions among them."""
-    known: set[str] = set()
-    found: set[str] = set()
-    for statement in statements(tree):
-        found |= reads(statement) - known
-        known |= targets(statement)
-    return found - set(dir(builtins))
 
 
 def imports(tree: ast.AST) -> set[str]:

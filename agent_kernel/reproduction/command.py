@@ -22,9 +22,10 @@ from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.assessment import Settings, assess
 from agent_kernel.reproduction.comparison import Side
 from agent_kernel.reproduction.equality import Tolerance
-from agent_kernel.reproduction.line import Brought, Line, LineCell, read_changed, read_document, read_line
+from agent_kernel.reproduction.line import Brought, Line, LineCell, read_document, read_line
 from agent_kernel.reproduction.report import Reproduction
 from agent_kernel.reproduction.runner import Rerun, rerun
+from agent_kernel.reproduction.selection import read_changed
 from agent_kernel.session import Repository, trust
 
 if TYPE_CHECKING:
@@ -244,26 +245,18 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
 def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Reproduction:
     with closing(Repository.open(place, create=False)) as repo:
         whole, document = read_line(repo, ref), read_document(notebook)
-        line = read_changed(whole, document)
-        if not line.cells:
+        selection = read_changed(whole, document, repo)
+        line = selection.line
+        if not line.cells and not selection.is_edited:
             return Reproduction("", "all cells of the file are as they ran", "no kernel", (), (), is_edited=False)
         trust.require(repo)
-        what = f"{len(line.cells)} of {plural(len(document.cells), 'cell')}, whose code or inputs changed, run again"
+        what = f"{len(line.cells)} of {plural(len(document.cells), 'cell')}, whose code or inputs may have changed, run again"
+        start = [] if line.start is None else [f"rollback {hex_of(line.start)}"]
         with (
             plan.choose_folder(notebook) as cwd,
-            plan.rerun(line.cells, cwd, origin=repo, commands=_commands_to_start(repo, line)) as again,
+            plan.rerun(line.cells, cwd, origin=repo, commands=start, brought=line.all_brought) as again,
         ):
             return assess(line, Side(repo), again, cwd, plan.settings, what)
-
-
-def _commands_to_start(repo: Repository, line: Line) -> list[str]:
-    """Load the state before the first cell, and then what the cells that are not run have set since."""
-    assert line.tip is not None
-    found = [] if line.start is None else [f"rollback {hex_of(line.start)}"]
-    tree = repo.tree_at(line.tip)
-    since = (name for name, _, _ in tree.diff(repo.tree_at(line.start)))
-    names = [name for name in since if name.isidentifier() and name not in line.moved and name in tree]
-    return [*found, f"checkout {hex_of(line.tip)} -- {' '.join(names)}"] if names else found
 
 
 def _of_document(plan: _Plan, notebook: Path) -> Reproduction:

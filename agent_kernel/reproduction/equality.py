@@ -97,8 +97,12 @@ def compare_values(old: object, new: object, tolerance: Tolerance) -> Equality:
     return Equality(bool(is_equal), comparison.is_exact)
 
 
+def _kind(value: object) -> type:
+    return type(value)
+
+
 def _name(value: object) -> str:
-    kind: type = type(value)
+    kind = _kind(value)
     return kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
 
 
@@ -137,7 +141,7 @@ class _Comparison:
 
     def _known(self, old: Any, new: Any) -> bool | None:
         """Whether they stand in each other's place, so that all that one shares the other shares, too; None: not met yet."""
-        if not _has_identity(type(old)):
+        if not _has_identity(_kind(old)):
             keys = ((2, id(old)), (3, id(new)))
             if self._partners.get(keys[0]) == id(new):
                 return True
@@ -199,8 +203,8 @@ class _Comparison:
     def _content(self, old: Any, new: Any, depth: int) -> bool:
         if type(old) in (list, tuple):
             return self.sequences(old, new, depth)
-        if type(old) is dict:
-            return self._mappings(old, new, depth)
+        if _kind(old) is dict:
+            return self.mappings(old, new, depth)
         for base in type(old).__mro__:
             compare = _BY_LIBRARY.get(base.__module__.partition(".")[0])
             found = compare(self, old, new, depth) if compare is not None else None
@@ -208,7 +212,7 @@ class _Comparison:
                 return bool(found)
         for kinds, compare in _BY_KIND:
             if isinstance(old, kinds):
-                return compare(self, old, new, depth)
+                return bool(compare(self, old, new, depth))
         return self._as_pickled(old, new, depth)
 
     def _floats(self, old: float, new: float) -> bool:
@@ -222,12 +226,12 @@ class _Comparison:
             self.are_equal(one, other, depth) for one, other in zip(old, new, strict=True)
         )
 
-    def _mappings(self, old: Mapping[Any, Any], new: Mapping[Any, Any], depth: int) -> bool:
+    def mappings(self, old: Mapping[Any, Any], new: Mapping[Any, Any], depth: int) -> bool:
         return self.sequences(list(old), list(new), depth) and self.sequences(
             list(old.values()), list(new.values()), depth
         )
 
-    def _sets(self, old: AbstractSet[Any], new: AbstractSet[Any], depth: int) -> bool:
+    def sets(self, old: AbstractSet[Any], new: AbstractSet[Any], depth: int) -> bool:
         if len(old) != len(new):
             return False
         left = {one: one for one in new}
@@ -253,44 +257,48 @@ class _Comparison:
         """These attributes of both."""
         return all(self.are_equal(getattr(old, name, None), getattr(new, name, None), depth) for name in names)
 
-    def _modules(self, old: ModuleType, new: ModuleType, _depth: int) -> bool:
+    def of_modules(self, old: ModuleType, new: ModuleType, _depth: int) -> bool:
         return old.__name__ == new.__name__
 
-    def _builtins(self, old: Any, new: Any, depth: int) -> bool:
+    def of_builtins(self, old: Any, new: Any, depth: int) -> bool:
         owners = [None if _is(one.__self__, ModuleType) else one.__self__ for one in (old, new)]
-        return self._parts(("__qualname__", "__module__"), old, new, depth) and self.are_equal(*owners, depth)
+        return self._parts(("__qualname__", "__module__"), old, new, depth) and self.are_equal(
+            owners[0], owners[1], depth
+        )
 
-    def _functions(self, old: FunctionType, new: FunctionType, depth: int) -> bool:
+    def of_functions(self, old: FunctionType, new: FunctionType, depth: int) -> bool:
         closures = [[_cell_content(cell) for cell in function.__closure__ or ()] for function in (old, new)]
         names = ("__qualname__", "__code__", "__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__dict__")
         return self._parts(names, old, new, depth) and self.sequences(closures[0], closures[1], depth)
 
-    def _codes(self, old: CodeType, new: CodeType, depth: int) -> bool:
+    def of_codes(self, old: CodeType, new: CodeType, depth: int) -> bool:
         names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_consts")
-        names += ("co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable")
-        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and self._parts(names, old, new, depth)
+        counts = ("co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable")
+        return old.co_flags & _KIND_FLAGS == new.co_flags & _KIND_FLAGS and self._parts(
+            (*names, *counts), old, new, depth
+        )
 
-    def _classes(self, old: type, new: type, depth: int) -> bool:
+    def of_classes(self, old: type, new: type, depth: int) -> bool:
         if old.__module__ != "__main__":
             return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
         if old.__qualname__ != new.__qualname__ or not self.sequences(old.__bases__, new.__bases__, depth):
             return False
         sides = [{name: held for name, held in vars(one).items() if _is_own(name, held)} for one in (old, new)]
         self._alive += sides
-        return self._mappings(sides[0], sides[1], depth)
+        return self.mappings(sides[0], sides[1], depth)
 
-    def _properties(self, old: property, new: property, depth: int) -> bool:
+    def of_properties(self, old: property, new: property, depth: int) -> bool:
         return self._parts(("fget", "fset", "fdel", "__doc__"), old, new, depth)
 
-    def _wrapped(self, old: Any, new: Any, depth: int) -> bool:
+    def of_wrapped(self, old: Any, new: Any, depth: int) -> bool:
         return self.are_equal(old.__func__, new.__func__, depth)
 
     def _as_pickled(self, old: Any, new: Any, depth: int) -> bool:
         if type(old) is object:
             return True
         try:
-            reduce = copyreg.dispatch_table.get(type(old))
-            sides = [one.__reduce_ex__(4) if reduce is None else reduce(one) for one in (old, new)]
+            reduce = copyreg.dispatch_table.get(_kind(old))
+            sides: list[Any] = [one.__reduce_ex__(4) if reduce is None else reduce(one) for one in (old, new)]
         except Exception:  # noqa: BLE001 - anyone's code
             raise _Unknown(f"the content of {_name(old)} cannot be read") from None
         if any(_is(side, str) for side in sides):
@@ -333,17 +341,16 @@ class _Comparison:
     def of_pandas(self, old: Any, new: Any, depth: int) -> bool | None:
         import pandas as pd
 
-        if isinstance(old, (pd.DataFrame, pd.Series)):
-            axes = ("index", "attrs", "flags", *old._metadata)
-            if old.shape != new.shape or not self._parts(axes, old, new, depth):
+        if _is(old, pd.DataFrame, pd.Series):
+            if old.shape != new.shape or not self._parts(("index", "attrs", "flags", *old._metadata), old, new, depth):
                 return False
-            if isinstance(old, pd.Series):
+            if _is(old, pd.Series):
                 return self.are_equal(old.array, new.array, depth)
             return self.are_equal(old.columns, new.columns, depth) and all(
                 self.are_equal(old.iloc[:, at].array, new.iloc[:, at].array, depth) for at in range(old.shape[1])
             )
-        if isinstance(old, pd.Flags):
-            return old.allows_duplicate_labels == new.allows_duplicate_labels
+        if type(old).__name__ == "Flags":
+            return bool(old.allows_duplicate_labels == new.allows_duplicate_labels)
         if isinstance(old, pd.MultiIndex):
             sides = [[list(getattr(one, part)) for part in ("names", "levels", "codes")] for one in (old, new)]
             self._alive += sides
@@ -355,9 +362,9 @@ class _Comparison:
         if isinstance(old, pd.arrays.NumpyExtensionArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self.are_equal(old.to_numpy(), new.to_numpy(), depth)
         if isinstance(old, _masked_arrays()):  # what stands under the mask is nobody's
-            known = [~one.isna() for one in (old, new)]
-            data = [one._data[side] for one, side in zip((old, new), known, strict=True)]
-            return self._parts(("dtype", "_mask"), old, new, depth) and self.are_equal(*data, depth)
+            both: tuple[Any, Any] = (old, new)
+            data = [one._data[~one._mask] for one in both]
+            return self._parts(("dtype", "_mask"), old, new, depth) and self.are_equal(data[0], data[1], depth)
         return None
 
     def of_polars(self, old: Any, new: Any, depth: int) -> bool | None:
@@ -400,10 +407,10 @@ class _Comparison:
         return names == sorted(new.keys) and self._parts(names, old, new, depth)
 
     def of_pyarrow(self, old: Any, new: Any, depth: int) -> bool | None:
-        import pyarrow as pa
+        pa: Any = sys.modules["pyarrow"]  # it has no types
 
         if isinstance(old, (pa.Schema, pa.Field)):
-            return old.equals(new, check_metadata=True)
+            return bool(old.equals(new, check_metadata=True))
         if isinstance(old, (pa.Table, pa.RecordBatch)):
             return self.are_equal(old.schema, new.schema, depth) and self.sequences(old.columns, new.columns, depth)
         if isinstance(old, (pa.Array, pa.ChunkedArray)):
@@ -425,15 +432,15 @@ _BY_LIBRARY: Final[dict[str, _Compare]] = {
     "ipywidgets": _Comparison.of_ipywidgets,
 }
 _BY_KIND: Final[tuple[tuple[Any, _Compare], ...]] = (
-    ((set, frozenset), _Comparison._sets),
-    (ModuleType, _Comparison._modules),
-    (FunctionType, _Comparison._functions),
-    (CodeType, _Comparison._codes),
-    (type, _Comparison._classes),
-    (BuiltinFunctionType, _Comparison._builtins),
-    (property, _Comparison._properties),
-    ((classmethod, staticmethod), _Comparison._wrapped),
-    (MappingProxyType, _Comparison._mappings),
+    ((set, frozenset), _Comparison.sets),
+    (ModuleType, _Comparison.of_modules),
+    (FunctionType, _Comparison.of_functions),
+    (CodeType, _Comparison.of_codes),
+    (type, _Comparison.of_classes),
+    (BuiltinFunctionType, _Comparison.of_builtins),
+    (property, _Comparison.of_properties),
+    ((classmethod, staticmethod), _Comparison.of_wrapped),
+    (MappingProxyType, _Comparison.mappings),
 )
 
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_kernel.agents.agent_undo import goes_on_from
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.repository import short
-from agent_kernel.reproduction.code import Code, names_read, names_set
 from agent_kernel.session.history import only_commands, within_cell
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Repository
 
-__all__ = ["Brought", "Line", "LineCell", "SavedOutput", "read_changed", "read_document", "read_line"]
+__all__ = ["Brought", "Line", "LineCell", "SavedOutput", "read_document", "read_line"]
 
 # Kernels that are not Python's, by how their names begin, where a file does not say their language.
 _KERNELS: Final = {"julia": "Julia", "ir": "R", "xr": "R", "bash": "Bash", "deno": "TypeScript", "rust": "Rust", "sos": "SoS",
@@ -75,7 +74,11 @@ class LineCell:
 
 @dataclass(frozen=True)
 class Brought:
-    """Variables that no cell of the line set: a merge did, or they were there before. `position`: of the cell after that."""
+    """Variables that no cell of the line set: a merge did, or they were there before.
+
+    Attributes:
+        position: of the cell after that; 0: it is after all cells.
+    """
 
     position: int
     commit: ObjectId
@@ -234,35 +237,6 @@ def read_document(path: Path) -> Line:
             )
         )
     return Line(tuple(cells), cwd=str(path.absolute().parent))
-
-
-def read_changed(line: Line, document: Line) -> Line:
-    """Those cells of a document whose code is not that of their last run, or that read what these set.
-
-    They start from the state before the first of them, and from what all other cells have set since.
-    """
-    last = {cell.id: cell for cell in line.cells if cell.id}
-    moved: set[str] = set()
-    cells: list[LineCell] = []
-    before: ObjectId | None = None
-    start: ObjectId | None = None
-    for cell in document.cells:
-        known = last.get(cell.id) if cell.id else None
-        is_edited = known is None or known.source.strip() != cell.source.strip()
-        tree = Code(cell.source).tree
-        if is_edited or names_read(tree) & moved:
-            if not cells:
-                start = (
-                    before if known is None or known.record is None else next(iter(goes_on_from(known.record)), None)
-                )
-            moved |= names_set(tree)
-            record = None if known is None else known.record
-            moved |= {change.name for change in record.changed} if record is not None else set()
-            commit = None if known is None else known.commit
-            cells.append(replace(cell, commit=commit, record=record, saved=None, is_edited=is_edited))
-        elif not cells and known is not None:
-            before = known.commit
-    return replace(line, cells=tuple(cells), start=start, moved=frozenset(moved))
 
 
 def _saved(found: object) -> SavedOutput:

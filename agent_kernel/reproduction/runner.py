@@ -85,7 +85,8 @@ def rerun(
         timeout_s: seconds that each cell may take.
         origin: the history that the kernel's store begins as a copy of.
         commands: lines of `%agent` that come before the first cell.
-        brought: what is loaded from the store `history` between the cells, for no cell makes it.
+        brought: what is loaded between the cells, for no cell makes it.
+        history: the store that has it; "": the kernel's own, which is a copy of `origin`.
         progress: told how many cells have been run.
 
     Raises:
@@ -114,6 +115,9 @@ def rerun(
                 if ran.status == "timeout":
                     found.ended = f"cell {cell.position} did not stop when it was interrupted, so its kernel was killed"
                 break
+        for one in brought:
+            if one.position == 0 and not found.ended:
+                kernel.take(history, one)
         kernel.stop()
         find_commits(found, cells)
         yield found
@@ -190,7 +194,11 @@ class _Kernel:
             raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
 
     def take(self, url: str, one: Brought) -> None:
-        """Load what no cell makes."""
+        """Load what no cell makes; where the kernel's own store has it, as a commit."""
+        if not url:
+            command = f"checkout {hex_of(one.commit)} -- {' '.join(one.names)}"
+            self._execute(f"get_ipython().run_line_magic('agent', {command!r})", {}, _LOAD_S, silent=True)
+            return
         take = "__import__('agent_kernel.reproduction.runner', fromlist=['take']).take"
         self._execute(
             f"{take}(get_ipython(), {url!r}, {hex_of(one.commit)!r}, {one.names!r})", {}, _LOAD_S, silent=True

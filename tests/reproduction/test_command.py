@@ -230,3 +230,39 @@ def test_a_cell_that_ends_the_kernel_fails(tmp_path: Path, run: Run) -> None:
     status, found = run(write_notebook(tmp_path / "n.ipynb", "x = 1", "quit()", "y = 2"))
     assert (status, outcomes(found)) == (1, ["same", "failed", "skipped"])
     assert found["cells"][1]["failure"]["text"] == "it ended the kernel"
+
+
+def edited(tmp_path: Path, old: list[str], new: list[str]) -> Path:
+    make_history(tmp_path / ".agent-kernel" / "n", *old)
+    return write_notebook(tmp_path / "n.ipynb", *new)
+
+
+def test_edited_cells_start_from_what_the_history_has_at_their_place(tmp_path: Path, run: Run) -> None:
+    old = [
+        "import math\nk = 2",
+        "xs = [k]",
+        "fixed = [1]; also = fixed",
+        "n = math.sqrt(4); fixed",
+        "k = 9",
+        "L = [1]; M = L",
+        "M.append(2)",
+        "t = len(L)",
+    ]
+    new = [*old[:3], "n = math.sqrt(k) + len(also); also is fixed", *old[4:6], "M.append(3); M.append(k)", old[7]]
+    status, found = run(edited(tmp_path, old, new), "--changed")
+    assert [cell["cell"] for cell in found["cells"]] == [4, 7, 8]
+    assert [cell["failure"] for cell in found["cells"]] == [None] * 3
+    ends = {one["name"]: one["outcome"] for one in found["variables"]}
+    assert {name for name, outcome in ends.items() if outcome != "same"} == {"n", "L", "M", "t"}
+    assert status == 1
+    n = next(one for one in found["cells"][0]["variables"] if one["name"] == "n")
+    assert "2.41" in n["details"][0]
+
+
+def test_where_nothing_was_edited_nothing_runs_and_the_report_says_so(tmp_path: Path, run: Run) -> None:
+    cells = ["%load_ext agent_kernel", "x = 1", "%agent tag a"]
+    status, found = run(edited(tmp_path, ["x = 1"], cells), "--changed")
+    assert (status, found["headline"]) == (0, "no cell was edited, so none was run again")
+    (tmp_path / "n.ipynb").unlink()
+    status, found = run(write_notebook(tmp_path / "n.ipynb", {"source": "%agent log"}), "--changed")
+    assert (status, found["reproduced"], found["headline"]) == (1, False, "nothing was run again")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.reproduction.line import Line, read_changed, read_document, read_line
+from agent_kernel.reproduction.line import Line, read_document, read_line
 from agent_kernel.session import Repository
 from tests.reproduction.histories import make_history, reproduced, write_notebook
 
@@ -177,22 +177,3 @@ def test_a_file_with_odd_parts_is_read_without_them(tmp_path: Path, metadata: ob
 def test_cells_of_commands_alone_are_no_part_of_a_document(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "n.ipynb", "%load_ext agent_kernel", "x = 1", "# save\n%agent export a.agentnb")
     assert sources(read_document(path)) == ["x = 1"]
-
-
-def test_edited_cells_run_with_what_depends_on_them(tmp_path: Path) -> None:
-    make_history(tmp_path / "s", "a = 1", "b = a + 1", "c = a * 10", "d = b + c", "e = 5")
-    document = read_document(
-        write_notebook(tmp_path / "n.ipynb", "a = 1", "b = a + 2", "c = a * 10", "d = b + c", "e = 5")
-    )
-    whole = line_of(tmp_path / "s")
-    line = read_changed(whole, document)
-    assert sources(line) == ["b = a + 2", "d = b + c"]
-    assert line.start == whole.cells[0].commit
-    assert line.moved == {"b", "d"}
-    assert [cell.is_edited for cell in line.cells] == [True, False]
-
-
-def test_a_document_as_it_ran_has_nothing_edited(tmp_path: Path) -> None:
-    make_history(tmp_path / "s", "a = 1", "b = a + 1")
-    document = read_document(write_notebook(tmp_path / "n.ipynb", "a = 1", "b = a + 1\n"))
-    assert read_changed(line_of(tmp_path / "s"), document).cells == ()

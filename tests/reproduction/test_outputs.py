@@ -113,14 +113,12 @@ def test_ids_of_elements_are_no_content_and_the_text_of_a_page_is() -> None:
     assert outcome(page(STYLED.format("ab12c", 1, 2)), page(STYLED.format("0fe39", 1, 2))) == "same"
     for text in ("T_ab12d", "cfcd208495d565ef66e7dff9f98764da", "sk-container-id-2"):
         assert outcome(page(STYLED.format("ab12c", 1, 2)), page(STYLED.format("0fe39", text, 2))) == "different"
-        wanted = "same" if text == "T_ab12d" else "different"
-        assert outcome(page(STYLED.format("ab12c", 1, "T_ab12d")), page(STYLED.format("0fe39", 1, text))) == wanted
     crossed = "<b id='T_ab12c'></b><b id='T_ab12d'></b><i for='{}'></i>"
     assert outcome(page(crossed.format("T_ab12c")), page(crossed.format("T_ab12d"))) == "different"
 
 
 def widget(text: str, model: str) -> list[SavedOutput]:
-    view = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
+    view: dict[str, object] = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
     return [SavedOutput("display_data", faces=view | ({"text/plain": text} if text else {}))]
 
 

@@ -132,17 +132,15 @@ def test_what_pickle_would_save_otherwise_is_different_whatever_equality_says(tm
 
 
 def test_what_is_the_same_in_each_run_is_the_same(tmp_path: Path) -> None:
-    code = (
-        "nat = [np.datetime64('NaT'), {'a', 'b', 'c'}]; "
-        "box = Box(); box.nat = np.datetime64('NaT'); box.s = {'a', 'b', 'c'}; "
-        "nan = [decimal.Decimal('NaN'), {'a', 'b'}]; "
-        "nans = {decimal.Decimal('NaN'), float('nan'), 'b'}; "
-        "arrow = Box(); arrow.a = pa.array([float('nan'), 1.5]); arrow.t = pa.table({'x': [float('nan')]}); arrow.s = {'a', 'b'}; "
-        "frame = Box(); frame.f = pd.DataFrame({'a': [None, 'x'], 'b': pd.array([1, None])}); frame.c = pd.Categorical(['a']); "
-        "same = Box(); same.z = [1]; same.y = same.z; same.me = same; cats = Box(); cats.i = pd.date_range('2020', periods=2)"
-    )
+    lines = [
+        "nat = [np.datetime64('NaT'), {'a', 'b', 'c'}]", "box = Box(); box.nat = np.datetime64('NaT'); box.s = {'a', 'b', 'c'}",
+        "nan = [decimal.Decimal('NaN'), {'a', 'b'}]", "nans = {decimal.Decimal('NaN'), float('nan'), 'b'}",
+        "arrow = Box(); arrow.a = pa.array([float('nan'), 1.5]); arrow.t = pa.table({'x': [float('nan')]}); arrow.s = {'a', 'b'}",
+        "frame = Box(); frame.f = pd.DataFrame({'a': [None, 'x'], 'b': pd.array([1, None])}); frame.c = pd.Categorical(['a'])",
+        "same = Box(); same.z = [1]; same.y = same.z; same.me = same; cats = Box(); cats.i = pd.date_range('2020', periods=2)",
+    ]  # fmt: skip
     before = "import numpy as np, pandas as pd, pyarrow as pa, decimal\nclass Box: pass"
-    found = reproduced(tmp_path, before, code)
+    found = reproduced(tmp_path, before, "\n".join(lines))
     assert {one.name: one.verdict.outcome for one in found.variables if one.verdict.outcome != "same"} == {}
 
 
@@ -194,14 +192,15 @@ def test_a_frame_says_where_it_differs(tmp_path: Path) -> None:
 
 def test_a_value_whose_content_cannot_be_read_is_not_comparable(tmp_path: Path) -> None:
     odd = "class Odd:\n    n = 0\n    def __reduce__(self):\n        Odd.n += 1\n        if Odd.n > 1: raise ValueError('no')\n        return Odd, ()"
-    verdict = compare_values(*(_made(f"{odd}\nOdd.n = 9\nodd = Odd()", "odd") for _ in range(2)), Tolerance())
+    verdict = compare_values(*_made_twice(f"{odd}\nOdd.n = 9\nodd = Odd()", "odd"), tolerance=Tolerance())
     assert verdict == (None, True, "the content of Odd cannot be read")
 
 
-def _made(code: str, name: str) -> object:
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    exec(code, namespace)
-    return namespace[name]
+def _made_twice(code: str, name: str) -> tuple[object, object]:
+    spaces: list[dict[str, object]] = [{"__name__": "__main__"}, {"__name__": "__main__"}]
+    for namespace in spaces:
+        exec(code, namespace)
+    return spaces[0][name], spaces[1][name]
 
 
 def test_a_value_whose_comparison_ends_the_process_leaves_the_others_compared(tmp_path: Path) -> None:
