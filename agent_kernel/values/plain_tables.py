@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from agent_kernel.errors import UntrustedValueError
 from agent_kernel.values.restore import arrays, frames
@@ -640,7 +640,7 @@ def _zone(dtype: Any) -> datetime.tzinfo:
     zone: Any = said.get("tz") if type(said) is dict else None
     if type(zone) not in ZONES:
         raise refuse("a time zone that is read from a file")
-    return zone
+    return cast("datetime.tzinfo", zone)
 
 
 def _attribute(kind: Any, name: Any) -> Part:
@@ -729,9 +729,9 @@ def _index(kind: Any, said: Any) -> Any:
         return pd.Index(data, dtype=data.dtype, name=_label(said.get("name")), copy=True)
     if name == "Index" and isinstance(data, pd.api.extensions.ExtensionArray):
         return pd.Index(data, name=_label(said.get("name")))
-    parts = {"Index": "StringArray", "PeriodIndex": "PeriodArray", "CategoricalIndex": "Categorical"}
-    if name in parts and isinstance(data, Part):
-        column = _of_part(_used(data, f"pandas.{parts[name]}"), None)
+    below = {"Index": "StringArray", "PeriodIndex": "PeriodArray", "CategoricalIndex": "Categorical"}
+    if name in below and isinstance(data, Part):
+        column = _of_part(_used(data, f"pandas.{below[name]}"), None)
         return getattr(pd, name)(column, name=_label(said.get("name")))
     raise refuse(f"pandas.{name}")
 
