@@ -212,11 +212,11 @@ def _run(verb: Command, options: Namespace) -> int:
     with (
         progress_bar() as progress,
         _opened(place, verb, progress) as only,
-        _with_another_bundle(only, verb, options) as repo,
+        _with_another_bundle(only, verb, options) as (repo, sides),
     ):
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
-        scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress)
+        scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress, sides=sides)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(verb, scope, options)
         text = _spell(result, as_json=options.json)  # here, as it may read on
@@ -243,23 +243,21 @@ def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[R
 
 
 @contextmanager
-def _with_another_bundle(repo: Repository, verb: Command, options: Namespace) -> Generator[Repository]:
-    """`diff STORE OTHER.agentnb` compares the HEADs of both."""
-    if (
-        verb.name != "diff"
-        or options.old is None
-        or not options.old.endswith(BUNDLE)
-        or not Path(options.old).is_file()
-    ):
-        yield repo
+def _with_another_bundle(
+    repo: Repository, verb: Command, options: Namespace
+) -> Generator[tuple[Repository, tuple[str, str]]]:
+    """`diff STORE OTHER.agentnb` compares the HEADs of both; also how the two are named."""
+    other = options.old if verb.name == "diff" else None
+    if other is None or not other.endswith(BUNDLE) or other in repo.refs.list_refs():
+        yield repo, ("", "")
         return
     from agent_kernel.bundle.opening import THEIRS, beside
 
     if options.new != "HEAD":
         raise UsageProblem("two bundles are compared at their HEADs: name nothing after the second one")
-    with beside(repo, Path(options.old)) as both:
+    with beside(repo, Path(other).expanduser()) as both:
         options.old, options.new = "HEAD", THEIRS
-        yield both
+        yield both, (options.store, other)
 
 
 def _reproduce(words: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
@@ -176,7 +177,7 @@ class Exported(Result):
         if self.signer is not None:
             key = self.signer.key
             signed = "Would be signed" if self.written is None else "Signed"
-            lines.append(Line(f"{signed} in the name of {key.name} ({key.fingerprint})"))
+            lines.append(Line(f"{signed} with your key ({key.fingerprint}), as {key.name}"))
         lines += _secrets_lines(contents)
         names = sorted(contents.sizes, key=lambda name: (-contents.sizes[name], name))
         rows = tuple((clean(name), size_text(contents.sizes[name])) for name in names[:10])
@@ -264,7 +265,7 @@ def import_(scope: Scope, options: Namespace) -> Result:
             f"agent-kernel show {path}, then: {trusting}"
         ) from None
     lines = [
-        f"{kind} {clean(name)} is here as {clean(new)}" if new != name else f"{kind} {clean(name)} is here"
+        f"{kind} {clean(name)} is called {clean(new)} here" if new != name else f"{kind} {clean(name)} is here"
         for kind, named in (("Branch", done.branches), ("Tag", done.tags))
         for name, new in named.items()
     ]
@@ -387,6 +388,18 @@ def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
         return read_pins(bundle)
 
 
+def _own_source() -> str:
+    """What pip installs this very agent-kernel from: its version, or the place that it was installed from."""
+    from importlib import metadata
+
+    try:
+        own = metadata.distribution("agent-kernel")
+        place = json.loads(own.read_text("direct_url.json") or "{}").get("url")
+    except (metadata.PackageNotFoundError, ValueError):
+        return "agent-kernel"
+    return shlex.quote(str(place) if place else f"agent-kernel=={own.version}")
+
+
 def _environment_lines(made: MadeEnvironment, notebook: Path) -> list[str]:
     """How to start the environment, or what to do where pip failed."""
     python, file = shlex.quote(str(made.python)), shlex.quote(str(notebook))
@@ -397,7 +410,9 @@ def _environment_lines(made: MadeEnvironment, notebook: Path) -> list[str]:
         return [f"Its packages were not installed: {why}. The notebook is open all the same. To try again: {again}"]
     lines = [f"Made {made.folder}, with {plural(len(made.pins), 'package')}"]
     if not made.has("agent-kernel"):
-        lines.append(f"It has no agent-kernel, which brings the variables back: {python} -m pip install agent-kernel")
+        lines.append(
+            f"It has no agent-kernel, which brings the variables back: {python} -m pip install {_own_source()}"
+        )
     if made.has("jupyterlab"):
         return [*lines, f"Start it: {python} -m jupyter lab {file}"]
     add = f"{python} -m pip install jupyterlab"

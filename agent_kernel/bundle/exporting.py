@@ -33,6 +33,7 @@ from agent_kernel.repository import (
     read_outputs,
     store_outputs,
 )
+from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import Unsaved, id_of, kind_of
 from agent_kernel.repository.objects import base_of, wrap
 from agent_kernel.repository.refs import (
@@ -164,6 +165,33 @@ class Contents(msgspec.Struct):
         return whole + sum(map(len, packed))
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """What the bundle that a history came from did not have of it: variables, and outputs and secrets of commits."""
+
+    left_out: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+_ORIGIN: Final = "bundle"  # the setting of a store that was opened from one
+
+
+def note_origin(repo: BareRepository, manifest: Mapping[str, object]) -> None:
+    """Keep what a bundle says that it left out, for whoever exports the history again."""
+    with contextlib.suppress(msgspec.ValidationError):
+        repo.set_setting(_ORIGIN, msgspec.json.encode(msgspec.convert(manifest, LeftOut)))
+
+
+def _left_out_before(source: Repository) -> LeftOut:
+    manifest, noted = getattr(source.store, "manifest", None), source.setting(_ORIGIN)
+    try:
+        if manifest is not None:
+            return msgspec.convert(manifest, LeftOut)
+        return LeftOut() if noted is None else msgspec.json.decode(noted, type=LeftOut)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return LeftOut()
+
+
 def gather(
     source: Repository,
     chosen: Chosen,
@@ -195,6 +223,8 @@ def gather(
     secret = found.keys() - kept
     hidden = sorted({*secret, *exclude})
     showing = _showing(repo)
+    before = _left_out_before(source)
+    known = {hex_of(id): id for id, _ in repo.history.walk(chosen.tips)} if before.masked or before.silent else {}
     rewritten: list[Mapping[ObjectId, ObjectId]] = []
     if hidden:
         # Of what somebody wants left out, all is masked that code says of it.
@@ -216,10 +246,16 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
+        {_shown_name(name): "it was left out before" for name in before.left_out}
+        | {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
         | {_record_name(key): "it holds what looks like a secret" for key in records},
-        masked,
-        tuple(sorted(_place_now(showing, rewritten) - _showing(repo))),
+        tuple(sorted({*masked, *_place_now((known[one] for one in before.masked if one in known), rewritten)})),
+        tuple(
+            sorted(
+                (_place_now(showing, rewritten) - _showing(repo))
+                | _place_now((known[one] for one in before.silent if one in known), rewritten)
+            )
+        ),
         {name: one.why for name, one in found.items() if name in keep},
     )
 

@@ -127,7 +127,8 @@ def _trust_arguments(parser: Parser) -> None:
     )
     parser.explains(
         "Values of a bundle that a trusted key signed are loaded without asking, which can run code of whoever has the\n"
-        "key. Compare the fingerprint with what its owner tells you, by another way than the one the bundle came."
+        "key. First compare the fingerprint, which agent-kernel verify STUDY.agentnb prints, with the one that its owner tells\n"
+        "you by another way than the one the bundle came: agent-kernel key prints it for them."
     )
 
 
@@ -138,7 +139,8 @@ def _trust(options: Namespace) -> Result:
     key = keys.trust_key(*_key_meant(text, options.name))
     lines = (
         f"Bundles signed with {key.fingerprint} are trusted from now on, as those of {key.name}",
-        "Ask its owner whether that is the fingerprint of their key",
+        "Compare that with what agent-kernel key prints for its owner, if you have not yet: ask them on the phone, say",
+        f"If it is another one: {_COMMAND} revoke {key.fingerprint[:8]}",
     )
     return Lines(lines, _json(key))
 
@@ -173,7 +175,7 @@ def _revoke(options: Namespace) -> Result:
         raise UsageProblem(f"say which key, by its name or fingerprint ({_COMMAND} revoke KEY)")
     key = keys.revoke_key(text)
     lines = [
-        f"Bundles signed with {key.fingerprint} ({key.name}) are no longer trusted for it",
+        f"You no longer trust bundles because {key.fingerprint} ({key.name}) signed them",
         "What was opened before stays trusted: agent-kernel trust NOTEBOOK --revoke takes that back",
     ]
     if key.is_own:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from agent_kernel.bundle import keys
-from agent_kernel.bundle.exporting import all_keys
+from agent_kernel.bundle.exporting import all_keys, note_origin
 from agent_kernel.bundle.form import check_form
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
@@ -344,11 +344,12 @@ def _fill(source: ArchiveStore, place: Path) -> None:
 
     store = open_store(str(place))
     try:
-        BareRepository.open(store)
+        repo = BareRepository.open(store)
         copy_objects(source, store)
         records = {key: value for prefix in (b"r/", b"h/", b"e/") for key, value in _found(source, prefix).items()}
         if not store.swap(dict.fromkeys(records), records):
             raise StoreUnavailableError(str(place), "somebody else writes there")
+        note_origin(repo, source.manifest)
     finally:
         store.close()
 

@@ -195,7 +195,7 @@ def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | 
         verify(bundle, partial(progress, "checking") if progress is not None else None)
     except BundleError as error:
         problem = error.reason
-    said, imported = _said(bundle)
+    said, imported = (_Said(), ()) if problem else _said(bundle)
     found = ShownBundle(
         path=bundle.path,
         named=named,
@@ -295,14 +295,13 @@ class ShownBundle(Result):
 
     def blocks(self) -> Sequence[Block]:
         facts = self.facts
-        name = clean(facts.notebook if facts is not None and facts.notebook else self.path.name)
-        head = Line(f"{name}: a bundle of {size_text(self.size)}", strong=True)
+        head = Line(f"{clean(self.path.name)}: a bundle of {size_text(self.size)}", strong=True)
         whole = f"no: {self.problem}" if self.problem else "yes: every digest matches"
         rows = [("Whole:", whole), ("Signature:", self.signature)]
-        rows += _facts_rows(facts) if facts is not None else []
-        rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
-        rows += [("Needs trust:", _list(self.needs_trust))]
-        rows += [("Fingerprint:", self.fingerprint)]
+        if facts is not None:  # of what is damaged nothing more is read
+            rows += [("Notebook:", clean(facts.notebook)), *_facts_rows(facts)]
+            rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
+            rows += [("Needs trust:", _list(self.needs_trust)), ("Fingerprint:", self.fingerprint)]
         shown: list[Block] = [head, Table(("", ""), tuple(row for row in rows if row[1]), flexible=-1)]
         if facts is None:
             return shown

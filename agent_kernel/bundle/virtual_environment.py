@@ -80,7 +80,16 @@ def make_environment(folder: Path, pins: tuple[str, ...], *, trusts: bool) -> Ma
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     listed = folder / REQUIREMENTS
     listed.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
-    words = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--requirement", str(listed)]
+    words = [
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--quiet",
+        "--requirement",
+        str(listed),
+    ]
     # Isolated: neither PYTHONPATH nor the folder in which the command runs may give pip other code.
     done = subprocess.run(
         [str(python), "-I", *words, *([] if trusts else ["--only-binary", ":all:"])], stdout=_STDERR, check=False

@@ -41,7 +41,9 @@ def diff_arguments(parser: Parser) -> None:
     parser.takes("name", "name", help="only this variable")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")
-    parser.explains(describe.SIZES)
+    parser.explains(
+        f"{describe.SIZES}\n\nagent-kernel diff ONE OTHER.agentnb, in a shell, compares the last states of a store or bundle and of a bundle."
+    )
 
 
 def diff(scope: Scope, options: Namespace) -> Result:
@@ -51,14 +53,15 @@ def diff(scope: Scope, options: Namespace) -> Result:
     if options.environment:
         if names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
-        return _environments(scope.repo, old, (new, commit))
+        return replace(_environments(scope.repo, old, (new, commit)), sides=scope.sides)
     differences = most_interesting_first(scope.repo, find_differences(scope.repo, old, new))
     if names:
         _check_names(scope.repo, names, old, new)
         differences = [one for one in differences if one.name in names]
     rows = tuple(_difference(scope, one) for one in differences)
     only = names[0] if len(names) == 1 else ""
-    return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows, only)
+    before = None if old is None else (old, scope.repo.commit_at(old))
+    return Differences(before, (new, commit), rows, only, sides=scope.sides)
 
 
 class Differing(NamedTuple):
@@ -96,7 +99,14 @@ def _how(one: NameDiff, touched: set[str] | None) -> str:
     return "=" if _may_be_the_same(one) and touched is not None and one.name not in touched else "~"
 
 
-def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, Commit]) -> Result:
+def _heads(old: tuple[ObjectId, Commit] | None, new: tuple[ObjectId, Commit], sides: tuple[str, str]) -> list[str]:
+    """What the two sides are: commits, and the files that they are in where there are two."""
+    labels = describe.label(*old) if old else "nothing", describe.label(*new)
+    named = (f"{clean(side)}: {label}" if side else label for side, label in zip(sides, labels, strict=True))
+    return [f"{sign} {text}" for sign, text in zip(("---", "+++"), named, strict=True)]
+
+
+def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, Commit]) -> EnvironmentDifferences:
 
     before = None if old is None else (old, repo.commit_at(old))
     was = environment_of(repo, None if before is None else before[1])
@@ -187,6 +197,7 @@ class Differences(Result):
     new: tuple[ObjectId, Commit]
     rows: tuple[Difference, ...]
     name: str = ""  # the one variable that was asked for
+    sides: tuple[str, str] = ("", "")  # the files that they are in, where there are two
 
     @property
     def opens(self) -> Opens:
@@ -206,9 +217,7 @@ class Differences(Result):
         return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows))
 
     def blocks(self) -> Sequence[Block]:
-        before = describe.label(*self.old) if self.old else "nothing"
-        labels = f"--- {before}", f"+++ {describe.label(*self.new)}"
-        head = [Line(text, style="strong") for text in labels]
+        head = [Line(text, style="strong") for text in _heads(self.old, self.new, self.sides)]
         if not self.rows:
             return [*head, Line("no variable differs")]
         return [*head, *(block for row in self.rows for block in _blocks(row)), Line(_count(self.rows), style="quiet")]
@@ -296,6 +305,7 @@ class EnvironmentDifferences(Result):
     new: tuple[ObjectId, Commit]
     before: Environment | None
     after: Environment | None
+    sides: tuple[str, str] = ("", "")
 
     def to_json(self) -> Json:
         rows: list[Json] = [
@@ -305,8 +315,7 @@ class EnvironmentDifferences(Result):
         return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "environment": rows}
 
     def blocks(self) -> Sequence[Block]:
-        before = describe.label(*self.old) if self.old else "nothing"
-        head = [Line(f"--- {before}"), Line(f"+++ {describe.label(*self.new)}")]
+        head = [Line(text) for text in _heads(self.old, self.new, self.sides)]
         if self.before is None or self.after is None:
             return [*head, Line("the environment of one of them was not recorded")]
         rows = tuple(

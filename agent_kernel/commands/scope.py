@@ -146,6 +146,7 @@ class Scope:
     now_ns: int = field(default_factory=time.time_ns)
     progress: Progress | None = None
     row_lines: RowLines | None = None
+    sides: tuple[str, str] = ("", "")  # the files that are compared, where there are two
     brief: bool = True  # someone reads the answer: the newest part of a long one will do
 
     def spell_command(self, *words: str) -> str:

@@ -163,7 +163,9 @@ def show_arguments(parser: Parser) -> None:
     parser.flag(
         "--notebook", help="the notebook's cells, code and text, as they were open or saved last then", group=what
     )
-    parser.explains(describe.SIZES)
+    parser.explains(
+        f"{describe.SIZES}\n\nSTORE can be a bundle, STUDY.agentnb. Without a ref all of it is verified and shown."
+    )
 
 
 def show(scope: Scope, options: Namespace) -> Result:

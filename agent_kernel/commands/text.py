@@ -124,7 +124,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def place_text(url: str) -> str:
     """A store's place, as short as it can be said from here."""
-    path = Path(url.removeprefix("lmdb://"))
+    path = Path(url.removeprefix("lmdb://").removeprefix("bundle://"))
     if not path.is_absolute():
         return clean(url)
     for base, shown in _bases():

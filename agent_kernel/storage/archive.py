@@ -82,6 +82,7 @@ class Member(msgspec.Struct, frozen=True):
     """One file within the zip."""
 
     name: str
+    at: int  # where its header begins
     start: int  # of its bytes in the zip
     packed: int  # its bytes in the zip
     size: int
@@ -92,10 +93,11 @@ class Member(msgspec.Struct, frozen=True):
 def _header_of(member: Member) -> bytes:
     """What stands before the bytes of a member."""
     name, kind = member.name.encode(), zipfile.ZIP_DEFLATED if member.is_packed else zipfile.ZIP_STORED
-    sizes = _SIZES.pack(1, _SIZES.size - 4, member.size, member.packed)
-    header = _LOCAL.pack(
-        b"PK\x03\x04", _VERSION, 0, kind, 0, _FIRST_DAY, member.crc, _LONG, _LONG, len(name), len(sizes)
-    )
+    # Whoever packs a small member again as it is has its sizes in the header.
+    is_short = member.start == member.at + _LOCAL.size + len(name)
+    sizes = b"" if is_short else _SIZES.pack(1, _SIZES.size - 4, member.size, member.packed)
+    told = (member.packed, member.size) if is_short else (_LONG, _LONG)
+    header = _LOCAL.pack(b"PK\x03\x04", _VERSION, 0, kind, 0, _FIRST_DAY, member.crc, *told, len(name), len(sizes))
     return header + name + sizes
 
 
@@ -112,9 +114,8 @@ def _directory_of(members: Sequence[Member]) -> bytes:
 
 def _entry_of(member: Member) -> bytes:
     name, kind = member.name.encode(), zipfile.ZIP_DEFLATED if member.is_packed else zipfile.ZIP_STORED
-    at = member.start - len(_header_of(member))
-    is_large, is_far = max(member.size, member.packed) > _LARGE, at > _LARGE
-    large = [*([member.size, member.packed] if is_large else []), *([at] if is_far else [])]
+    is_large, is_far = max(member.size, member.packed) > _LARGE, member.at > _LARGE
+    large = [*([member.size, member.packed] if is_large else []), *([member.at] if is_far else [])]
     extra = struct.pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
     sizes = (_LONG, _LONG) if is_large else (member.packed, member.size)
     return (
@@ -134,7 +135,7 @@ def _entry_of(member: Member) -> bytes:
             0,
             0,
             (stat.S_IFREG | 0o644) << 16,
-            _LONG if is_far else at,
+            _LONG if is_far else member.at,
         )
         + name
         + extra
@@ -246,8 +247,10 @@ class Archive:
             raise self.refuse(f"{info.filename!r} in it has two sizes")
         if info.file_size > max(info.compress_size, 1024) * _MOST_EXPANSION:
             raise self.refuse(f"{info.filename!r} in it would unpack to {info.file_size:,} bytes")
-        start = info.header_offset + _LOCAL.size + len(info.filename.encode()) + _SIZES.size
-        return Member(info.filename, start, info.compress_size, info.file_size, is_packed, info.CRC)
+        at = info.header_offset
+        extra = int.from_bytes(self.read_at(at + _LOCAL.size - 2, 2), "little")
+        start = at + _LOCAL.size + len(info.filename.encode()) + extra
+        return Member(info.filename, at, start, info.compress_size, info.file_size, is_packed, info.CRC)
 
     def _check_layout(self, members: Sequence[Member]) -> None:
         """Raise BundleError unless each byte around the members is as `Packer` writes it: no digest covers these."""
@@ -258,7 +261,7 @@ class Archive:
         for member in members:
             self._check_name(member.name)
             header = _header_of(member)
-            if member.start != at + len(header) or self.read_at(at, len(header)) != header:
+            if member.at != at or member.start != at + len(header) or self.read_at(at, len(header)) != header:
                 raise self.refuse(f"{member.name!r} does not lie where its directory says, or its header was changed")
             at = member.start + member.packed
         end = _directory_of(members)
@@ -571,7 +574,7 @@ class Packer:
     def add(self, name: str, batches: Iterable[Sequence[Buffer]], *, packed: bool = False) -> None:
         """Add a member, from the pieces of each batch. `packed`: it is compressed, and can then only be read as a whole."""
         at = self._file.tell()
-        start = at + self._file.write(_header_of(Member(name, 0, 0, 0, packed, 0)))
+        start = at + self._file.write(_header_of(Member(name, at, -1, 0, 0, packed, 0)))
         deflate = zlib.compressobj(wbits=-15) if packed else None
         found, size, crc = hashlib.sha256(), 0, 0
 
@@ -594,7 +597,7 @@ class Packer:
         if deflate is not None:
             self._file.write(deflate.flush())
         end = self._file.tell()
-        member = Member(name, start, end - start, size, packed, crc)
+        member = Member(name, at, start, end - start, size, packed, crc)
         self._file.seek(at)
         self._file.write(_header_of(member))  # as long as before: now it is known what there is
         self._file.seek(end)

@@ -27,7 +27,7 @@ from types import NoneType
 from typing import Any, ClassVar, Final
 
 from agent_kernel.values import plain_tables
-from agent_kernel.values.plain_tables import Part, refuse
+from agent_kernel.values.plain_tables import Callee, Part, refuse
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.context import current
 from agent_kernel.values.restore.paths import FOREIGN
@@ -147,7 +147,7 @@ def _deque(items: Any = (), longest: Any = None) -> deque[Any]:
 
 def _day(kind: Any) -> Callable[..., Any]:
     def make(*parts: Any) -> Any:
-        _of_types(parts, int, bytes, str, datetime.timedelta, datetime.timezone, NoneType)
+        _of_types(parts, int, bytes, str, datetime.timedelta, *plain_tables.ZONES, NoneType)
         return kind(*parts)
 
     return make
@@ -215,18 +215,6 @@ _STANDARD: Final = frozenset({"builtins", "collections", "datetime", "decimal", 
 _LIVE: Final = f"{_PACKAGE}.objects.live"
 
 
-class Callee(Part):
-    """A function that a stream names. It is there to be called, and is no value itself."""
-
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        super().__init__(name)
-        self._function = function
-
-    def use_function(self) -> Callable[..., Any]:
-        self.use()
-        return self._function
-
-
 # -- the steps
 
 _python: Any = pickle
@@ -256,7 +244,7 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
 
     def load(self) -> Any:
         try:
-            found = super().load()
+            found = plain_tables.settle(super().load())
         except KeyError as error:
             raise refuse("an object that is made in a way that plain data is not") from error
         except (EOFError, struct.error, IndexError, RecursionError, MemoryError, OverflowError) as error:
@@ -297,7 +285,9 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
             return uuid.UUID
         if plain_tables.is_constant(module, name):
             return getattr(import_module(module), name)
-        self._parts.append(found := plain_tables.class_named(module, name))
+        found = plain_tables.class_named(module, name)
+        if isinstance(found, Part):
+            self._parts.append(found)
         return found
 
     def _bare_array(self, shape: Any, order: Any, dtype: Any = object) -> Any:
@@ -355,7 +345,7 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
     def _extend(self, items: list[Any]) -> None:
         if type(self.stack[-1]) not in (list, deque):
             raise refuse("items of something other than a list")
-        self.stack[-1].extend(items)
+        self.stack[-1].extend(map(plain_tables.settle, items))
 
     def set_item(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()

@@ -8,24 +8,38 @@ of them are found to fit: places within it, lengths that agree, codes that name 
 
 from __future__ import annotations
 
+import array
 import datetime
 import math
+import re
+import zoneinfo
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from agent_kernel.errors import UntrustedValueError
 from agent_kernel.values.restore import arrays, frames
-from agent_kernel.values.restore.buffers import StoredBytes
+from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 
-__all__ = ["BARE", "FUNCTIONS", "Part", "bare_array", "class_named", "is_constant", "is_scalar", "new", "object_column", "refuse",
-           "set_byte_order"]  # fmt: skip
+__all__ = ["BARE", "FUNCTIONS", "ZONES", "Callee", "Part", "bare_array", "class_named", "is_constant", "is_scalar", "new",
+           "object_column", "refuse", "set_byte_order", "settle"]  # fmt: skip
 
 _PACKAGE: Final = "agent_kernel.values.restore"
 BARE: Final = f"{_PACKAGE}.arrays.object_array_bare"
 _KINDS: Final = "biufcmMSU"  # of dtypes whose memory is data, whatever it holds
 _LONGEST_DTYPE: Final = 40  # characters of its name
+_VOID: Final = re.compile(r"V[1-9]\d{0,6}")
+_LARGEST_STRUCTURE: Final = 1 << 20  # bytes of one
+_ALIGNED: Final = 0x80  # numpy's flag of a structure that is laid out as C does it
+ZONES: Final = (datetime.timezone, zoneinfo.ZoneInfo)
+_ZONE: Final = re.compile(r"\w[\w+-]*(?:/[\w+-]+)*", re.ASCII)
+_PERIOD: Final = re.compile(r"period\[[A-Za-z0-9-]{1,20}\]")
+_CLOSED: Final = ("left", "right", "both", "neither")
+_LONGEST_PATTERN: Final = 1000  # characters
+_WIDE: Final = re.compile(r"\\[uUN]")
 _UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
@@ -47,6 +61,18 @@ class Part:
         return self
 
 
+class Callee(Part):
+    """A function that a stream names. It is there to be called, and is no value itself."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        super().__init__(name)
+        self._function = function
+
+    def use_function(self) -> Callable[..., Any]:
+        self.use()
+        return self._function
+
+
 class _Named(Part):
     """A class of pandas that a stream names. It is there to make something of, and is no value itself."""
 
@@ -63,9 +89,18 @@ def _dtype(kind: Any, *flags: object) -> Any:
     np: Any = import_module("numpy")
 
     del flags
+    if isinstance(kind, _Named) and kind.name == "record":
+        kind.use()
+        kind = "V1"
+    if type(kind) is str and _VOID.fullmatch(kind):
+        return Part("an array of structures or objects")
+    if isinstance(kind, Part):
+        return _structure(kind)
     if not (type(kind) is str and len(kind) <= _LONGEST_DTYPE) and not isinstance(kind, np.dtype):
         raise refuse("an array of a type of its own")
     made: Any = np.dtype(kind, False, True)
+    if made.names is not None and made.isnative and not made.hasobject:  # made here
+        return made
     if made.hasobject or made.names is not None or made.subdtype is not None or made.kind not in _KINDS:
         raise refuse("an array of structures or objects" if made.kind == "V" else "an array whose memory holds objects")
     if not made.itemsize and made.kind not in "SUmM":
@@ -77,6 +112,43 @@ def _long_double(name: Any, digits: Any) -> Any:
     if type(name) is not str or len(name) > _LONGEST_DTYPE or type(digits) is not int:
         raise refuse("an array of a type of its own")
     return _dtype(arrays.long_double(name, digits))
+
+
+def _structure(part: Part) -> Any:
+    """A dtype of several fields, or of several equal items, as numpy's public constructor makes it: it looks at the places."""
+    np: Any = import_module("numpy")
+
+    state = part.use().state
+    if type(state) is not tuple or len(state) not in (8, 9):
+        raise refuse(part.kind)
+    _, order, items, names, fields, size, _, flags = state[:8]
+    if type(items) is tuple and len(items) == 2 and names is None:
+        return np.dtype((_dtype(items[0]), _shape(items[1])))
+    are_fields = type(names) is tuple and type(fields) is dict and names and set(names) == set(fields)
+    if items is not None or order != "|" or not are_fields or any(type(one) is not str for one in names):
+        raise refuse(part.kind)
+    if type(size) is not int or type(flags) is not int or any(type(fields[one]) is not tuple for one in names):
+        raise refuse(part.kind)
+    kinds = [_dtype(fields[one][0]) for one in names]
+    places = [fields[one][1] for one in names if len(fields[one]) == 2 and type(fields[one][1]) is int]
+    if len(places) != len(names) or not 0 < size <= _LARGEST_STRUCTURE:
+        raise refuse(part.kind)
+    # It raises where a field would lie outside.
+    made = np.dtype(
+        {"names": list(names), "formats": kinds, "offsets": places, "itemsize": size}, align=bool(flags & _ALIGNED)
+    )
+    if made.hasobject:
+        raise refuse(part.kind)
+    return made
+
+
+def _subclass(made: Any, kind: Any, state: Any) -> Any:
+    np: Any = import_module("numpy")
+
+    if not isinstance(kind, _Named) or kind.name != "recarray" or type(made) is not np.ndarray or state is not None:
+        raise refuse("a kind of array that is not numpy's own")
+    kind.use()
+    return made.view(np.recarray)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -243,6 +315,8 @@ _CONSTANTS: Final = frozenset(
         "pandas.NaT",
         "pandas._libs.missing.NA",
         "pandas._libs.tslibs.nattype.NaT",
+        "builtins.Ellipsis",
+        "array.array",
     }
 )
 
@@ -254,13 +328,23 @@ def is_constant(module: str, name: str) -> bool:
 # -- pandas
 
 _SHELLS: Final = ("DataFrame", "Series")
-_INDEXES: Final = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex")
+_INDEXES: Final = (
+    "Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "CategoricalIndex", "IntervalIndex",
+)  # fmt: skip
 _MASKED: Final = ("IntegerArray", "FloatingArray", "BooleanArray")
-_DTYPES: Final = ("CategoricalDtype", "DatetimeTZDtype")
-_ARRAYS: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "ArrowStringArray", "StringArray")
+_DTYPES: Final = ("CategoricalDtype", "DatetimeTZDtype", "BooleanDtype", "IntervalDtype")
+_BACKED: Final = ("Categorical", "DatetimeArray", "TimedeltaArray", "PeriodArray", "StringArray")
+_ARRAYS: Final = (*_BACKED, "ArrowStringArray", "IntervalArray")
 _OFFSETS: Final = ("Day", "Hour", "Minute", "Second", "MonthEnd", "MonthBegin", "BusinessDay", "YearEnd", "YearBegin",
                    "QuarterEnd", "QuarterBegin", "Milli", "Micro")  # fmt: skip
 _CLASSES: Final = frozenset((*_SHELLS, *_INDEXES, *_MASKED, *_DTYPES, *_ARRAYS))
+_SPARSE: Final = tuple(f"{form}_{kind}" for form in ("csr", "csc", "coo") for kind in ("matrix", "array"))
+_OTHERS: Final = frozenset(
+    {
+        ("numpy", "record"), ("numpy.ma", "MaskedArray"), ("numpy.rec", "recarray"), ("zoneinfo", "ZoneInfo"),
+        *((f"scipy.sparse._{name[:3]}", name) for name in _SPARSE),
+    }
+)  # fmt: skip
 
 
 def class_named(module: str, name: str) -> Any:
@@ -269,7 +353,9 @@ def class_named(module: str, name: str) -> Any:
     Raises:
         UntrustedValueError: the name is not one of plain data.
     """
-    if (module.partition(".")[0] == "pandas" and name in _CLASSES) or (module, name) == ("numpy.ma", "MaskedArray"):
+    if (module, name) == ("pandas.core.arrays.datetimes", "INT64_DTYPE"):
+        return _dtype("i8")
+    if (module.partition(".")[0] == "pandas" and name in _CLASSES) or (module, name) in _OTHERS:
         return _Named(module, name)
     raise refuse(f"{module}.{name}")
 
@@ -285,6 +371,8 @@ def new(kind: Any) -> Any:
         return pd.DataFrame() if kind.name == "DataFrame" else pd.Series([], dtype=object)
     if kind.name in (*_MASKED, *_DTYPES):
         return Part(f"pandas.{kind.name}")
+    if kind.name in _SPARSE:
+        return Part(f"scipy.sparse.{kind.name}")
     raise refuse(f"pandas.{kind.name}")
 
 
@@ -299,7 +387,42 @@ def _backed(kind: Any, checksum: Any, state: Any) -> Part:
     del checksum
     if state is not None:
         raise refuse("an array of pandas that is made in a way of its own")
-    return Part(f"pandas.{_kind_of(kind, 'Categorical', 'DatetimeArray', 'TimedeltaArray', 'StringArray')}")
+    return Part(f"pandas.{_kind_of(kind, *_BACKED, 'IntervalArray')}")
+
+
+def settle(made: Any) -> Any:
+    """A part that is a value by itself, as this value: a column without a table, how far days are apart, a sparse matrix."""
+    if not isinstance(made, Part):
+        return made
+    name = made.kind.rpartition(".")[2]
+    if name in (*_BACKED, *_MASKED):
+        pd: Any = import_module("pandas")
+
+        column = _of_part(made.use(), None)
+        return column.array if isinstance(column, pd.Series) else column
+    if name in _OFFSETS:
+        return _frequency(made)
+    return _sparse(made.use(), name) if name in _SPARSE else made
+
+
+def _sparse(part: Part, name: str) -> Any:
+    np: Any = import_module("numpy")
+    sparse: Any = import_module("scipy.sparse")
+
+    state = part.state if type(part.state) is dict else {}
+    data: Any = state.get("data")
+    coords: Any = state.get("coords") if name.startswith("coo") else (state.get("indices"), state.get("indptr"))
+    shape = _shape(state.get("_shape"))
+    if type(coords) is not tuple or len(shape) != 2 or any(type(one) is not np.ndarray for one in (data, *coords)):
+        raise refuse(part.kind)
+    if any(one.ndim != 1 for one in (data, *coords)) or data.dtype.kind not in "biufc":
+        raise refuse(part.kind)
+    if any(one.dtype.kind != "i" for one in coords) or len(coords) != 2:
+        raise refuse(part.kind)
+    made = getattr(sparse, name)((data, coords) if name.startswith("coo") else (data, *coords), shape=shape)
+    if not name.startswith("coo"):  # of the others the constructor does not look at the places
+        made.check_format(full_check=True)
+    return made
 
 
 def _block(values: Any, places: Any, dimensions: Any) -> Part:
@@ -362,10 +485,9 @@ def _fill_frame(made: Any, manager: Part) -> None:
         columns |= zip(found, _columns_of(values, len(found), len(rows)), strict=True)
     if len(columns) != len(labels):
         raise refuse("a table without some of its columns")
-    # pandas aligns a series with the rows by its own index.
-    aligned = {at: one.set_axis(rows) if isinstance(one, pd.Series) else one for at, one in columns.items()}
-    made.__init__({at: aligned[at] for at in range(len(labels))}, index=rows)
-    made.columns = labels
+    # Numbered first: pandas would look for the rows of a column by their labels, and find none.
+    made.__init__({at: columns[at] for at in range(len(labels))}, index=pd.RangeIndex(len(rows)))
+    made.index, made.columns = rows, labels
 
 
 def _places(places: Any, most: int) -> Sequence[int]:
@@ -388,7 +510,7 @@ def _columns_of(values: Any, many: int, rows: int) -> list[Any]:
     """The columns of a block, each of its own length."""
     np: Any = import_module("numpy")
 
-    whole: Any = values.state[1] if isinstance(values, Part) and _has_days(values) else values
+    whole: Any = values.state[1] if isinstance(values, Part) and _has_memory(values) else values
     if type(whole) is np.ndarray and whole.ndim == 2:
         if whole.shape != (many, rows):
             raise refuse("a table whose columns have other lengths")
@@ -402,6 +524,13 @@ def _columns_of(values: Any, many: int, rows: int) -> list[Any]:
 def _has_days(part: Part) -> bool:
     state = part.state
     return part.kind in ("pandas.DatetimeArray", "pandas.TimedeltaArray") and type(state) is tuple and len(state) == 2
+
+
+def _has_memory(part: Part) -> bool:
+    """Whether it is an array of numpy below, which several columns may share."""
+    return _has_days(part) or (
+        part.kind in ("pandas.PeriodArray", "pandas.StringArray") and type(part.state) is tuple and len(part.state) == 2
+    )
 
 
 def _column(values: Any, column: Any) -> Any:
@@ -438,8 +567,22 @@ def _of_part(part: Part, column: Any) -> Any:
         # It raises where a code names no category.
         return pd.Categorical.from_codes(codes, categories=categories, ordered=is_ordered)
     if part.kind == "pandas.StringArray" and type(state) is tuple and len(state) == 2:
-        return _texts(*state)
+        return _column_of_texts(state[0], column if type(column) is np.ndarray else state[1])
+    if part.kind == "pandas.PeriodArray" and type(state) is tuple and len(state) == 2:
+        dtype, ordinals = state[0], column if type(column) is np.ndarray else state[1]
+        if (
+            type(ordinals) is not np.ndarray
+            or ordinals.dtype != np.int64
+            or ordinals.ndim != 1
+            or type(dtype) is not pd.PeriodDtype
+        ):
+            raise refuse("days that are stored as something else")
+        return pd.arrays.PeriodArray(ordinals.copy(), dtype=dtype)
+    if part.kind == "pandas.IntervalArray" and type(state) is tuple and len(state) == 1 and type(state[0]) is dict:
+        return _intervals(state[0])
     if part.kind.removeprefix("pandas.") in _MASKED and type(state) is dict:
+        if isinstance(state.get("_dtype"), Part):
+            _used(state["_dtype"], "pandas.BooleanDtype")
         data: Any = state.get("_data")
         mask: Any = state.get("_mask")
         if type(data) is not np.ndarray or type(mask) is not np.ndarray or data.shape != mask.shape or data.ndim != 1:
@@ -448,7 +591,7 @@ def _of_part(part: Part, column: Any) -> Any:
     raise refuse(part.kind)
 
 
-def _texts(dtype: Any, items: Any) -> Any:
+def _column_of_texts(dtype: Any, items: Any) -> Any:
     """A column of text as pandas keeps it where there is no pyarrow."""
     np: Any = import_module("numpy")
     pd: Any = import_module("pandas")
@@ -464,6 +607,35 @@ def _is_text(one: object) -> bool:
     return type(one) is str or is_missing
 
 
+def _intervals(said: dict[Any, Any]) -> Any:
+    np: Any = import_module("numpy")
+    pd: Any = import_module("pandas")
+
+    ends: list[Any] = [said.get("_left"), said.get("_right")]
+    dtype = _used(said.get("_dtype"), "pandas.IntervalDtype").state
+    closed = dtype.get("closed") if type(dtype) is dict else None
+    if closed not in _CLOSED or any(
+        type(end) is not np.ndarray or end.ndim != 1 or end.dtype.kind not in "iufmM" for end in ends
+    ):
+        raise refuse("intervals of a type of their own")
+    return pd.arrays.IntervalArray.from_arrays(*ends, closed=closed, copy=True)
+
+
+def _index_of_intervals(kind: Any, intervals: Any, name: Any) -> Any:
+    pd: Any = import_module("pandas")
+
+    _kind_of(kind, "IntervalIndex")
+    return pd.IntervalIndex(_of_part(_used(intervals, "pandas.IntervalArray"), None), name=_label(name))
+
+
+def _interval(left: Any, right: Any, closed: Any) -> Any:
+    pd: Any = import_module("pandas")
+
+    if closed not in _CLOSED or any(type(one) not in (int, float) and not is_scalar(one) for one in (left, right)):
+        raise refuse("pandas.Interval")
+    return pd.Interval(left, right, closed)
+
+
 def _categories(dtype: Any) -> tuple[Any, bool]:
     pd: Any = import_module("pandas")
 
@@ -477,12 +649,51 @@ def _categories(dtype: Any) -> tuple[Any, bool]:
     return said["categories"], said["ordered"]
 
 
-def _zone(dtype: Any) -> datetime.timezone:
+def _zone(dtype: Any) -> datetime.tzinfo:
     said = _used(dtype, "pandas.DatetimeTZDtype").state
-    zone = said.get("tz") if type(said) is dict else None
-    if type(zone) is not datetime.timezone:
+    zone: Any = said.get("tz") if type(said) is dict else None
+    if type(zone) not in ZONES:
         raise refuse("a time zone that is read from a file")
-    return zone
+    return cast("datetime.tzinfo", zone)
+
+
+def _attribute(kind: Any, name: Any) -> Part:
+    """How a time zone is named: `getattr(ZoneInfo, "_unpickle")(name, …)`."""
+    if not isinstance(kind, _Named) or kind.name != "ZoneInfo" or name != "_unpickle":
+        raise refuse("builtins.getattr")
+    kind.use()
+    return Callee("zoneinfo.ZoneInfo", _named_zone)
+
+
+def _named_zone(name: Any, is_cached: Any) -> zoneinfo.ZoneInfo:
+    del is_cached
+    if type(name) is not str or len(name) > _LONGEST_DTYPE or not _ZONE.fullmatch(name):
+        raise refuse("a time zone without a name")
+    return zoneinfo.ZoneInfo(name)  # of this system; it looks for no other files
+
+
+def _typed_array(kind: Any, code: Any, form: Any, content: Any) -> Any:
+    if (
+        kind is not array.array
+        or type(content) is not bytes
+        or type(form) is not int
+        or code not in tuple("bBhHiIlLqQfd")
+    ):
+        raise refuse("array.array")
+    make: Any = array._array_reconstructor  # type: ignore[attr-defined]  # it compares the sizes
+    return make(kind, code, form, content)
+
+
+def _pattern(text: Any, flags: Any) -> Any:
+    """A pattern that takes no long time to compile, as a class of all characters of Unicode without their case would."""
+    held = text.decode("latin-1") if type(text) is bytes else text
+    if type(held) is not str or not held.isascii() or len(held) > _LONGEST_PATTERN or _WIDE.search(held):
+        raise refuse("a long regular expression")
+    if type(flags) is not int or flags & ~int(
+        re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE
+    ):
+        raise refuse("a regular expression of a kind of its own")
+    return re.compile(text, flags)
 
 
 def _fill_series(made: Any, manager: Part, name: Any) -> None:
@@ -492,7 +703,7 @@ def _fill_series(made: Any, manager: Part, name: Any) -> None:
     values, places, dimensions = block.given
     if dimensions != 1 or not isinstance(rows, pd.Index) or len(_places(places, len(rows))) != len(rows):
         raise refuse("a series without an axis")
-    whole: Any = values.state[1] if isinstance(values, Part) and _has_days(values) else values
+    whole: Any = values.state[1] if isinstance(values, Part) and _has_memory(values) else values
     column = _column(values, whole)
     if len(column) != len(rows):
         raise refuse("a series of another length")
@@ -532,6 +743,10 @@ def _index(kind: Any, said: Any) -> Any:
         return pd.Index(data, dtype=data.dtype, name=_label(said.get("name")), copy=True)
     if name == "Index" and isinstance(data, pd.api.extensions.ExtensionArray):
         return pd.Index(data, name=_label(said.get("name")))
+    below = {"Index": "StringArray", "PeriodIndex": "PeriodArray", "CategoricalIndex": "Categorical"}
+    if name in below and isinstance(data, Part):
+        column = _of_part(_used(data, f"pandas.{below[name]}"), None)
+        return getattr(pd, name)(column, name=_label(said.get("name")))
     raise refuse(f"pandas.{name}")
 
 
@@ -540,13 +755,14 @@ def _labels(found: Any) -> Any:
 
 
 def _dates(kind: Any, said: Any) -> Any:
+    """An index of moments, or of spans of time."""
     pd: Any = import_module("pandas")
 
-    _kind_of(kind, "DatetimeIndex")
+    name = _kind_of(kind, "DatetimeIndex", "TimedeltaIndex")
     if type(said) is not dict:
         raise refuse("an index that says nothing")
-    column = _of_part(_used(said.get("data"), "pandas.DatetimeArray"), None)
-    made = pd.DatetimeIndex(column, name=_label(said.get("name")))
+    column = _of_part(_used(said.get("data"), f"pandas.{name.removesuffix('Index')}Array"), None)
+    made = getattr(pd, name)(column, name=_label(said.get("name")))
     frequency = said.get("freq")
     if isinstance(frequency, Part):
         try:
@@ -595,6 +811,8 @@ def _text_dtype(storage: Any = None, missing: Any = None) -> Any:
 
     if storage not in (None, "python", "pyarrow"):
         raise refuse("text that is kept in a way of its own")
+    if storage == "pyarrow" and find_spec("pyarrow") is None:
+        storage = "python"
     is_nan = type(missing) is float and math.isnan(missing)
     return pd.StringDtype(storage, na_value=missing) if is_nan else pd.StringDtype(storage)
 
@@ -604,6 +822,8 @@ def _arrow_text(kind: Any, is_column: Any, length: Any, offset: Any, buffers: An
         raise refuse("text that is kept in a way of its own")
     if any(type(one) is not int or one < 0 for one in (length, offset)):
         raise refuse("text without a length")
+    if find_spec("pyarrow") is None:
+        return Part("text", _texts(kind, length, offset, buffers))
     made = frames.arrow_text(kind, False, length, offset, buffers)
     made.validate(full=True)  # offsets that lead out of the text would read other memory
     if not is_column:
@@ -613,12 +833,30 @@ def _arrow_text(kind: Any, is_column: Any, length: Any, offset: Any, buffers: An
     return pa.chunked_array([made])
 
 
+def _texts(kind: str, length: int, offset: int, buffers: list[Any]) -> list[str | None]:
+    """What Arrow holds, where pyarrow is not installed: places in one text, and a bit for each that is there."""
+    np: Any = import_module("numpy")
+
+    held = [b"" if one is None else one if type(one) is bytes else bytes(bytes_of(one)) for one in buffers]
+    width = 4 if kind == "StringArray" else 8
+    bits = np.unpackbits(np.frombuffer(held[0], "u1"), bitorder="little")[offset : offset + length]
+    if len(held[1]) < width * (offset + length + 1) or len(bits) < (length if held[0] else 0):
+        raise refuse("text that is shorter than it says")
+    places = np.frombuffer(held[1], f"<i{width}", length + 1, width * offset).tolist()
+    if places[0] < 0 or places[-1] > len(held[2]) or any(one > other for one, other in pairwise(places)):
+        raise refuse("text that lies outside of what it is stored in")
+    found: list[str | None] = [held[2][one:other].decode() for one, other in pairwise(places)]
+    return [text if there else None for text, there in zip(found, bits, strict=True)] if held[0] else found
+
+
 def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
     pd: Any = import_module("pandas")
-    pa: Any = import_module("pyarrow")
 
     _kind_of(kind, "ArrowStringArray")
     dtype = state.get("_dtype") if type(state) is dict else None
+    if isinstance(chunks, Part) and type(dtype) is pd.StringDtype:
+        return pd.array(_used(chunks, "text").given[0], dtype=dtype)
+    pa: Any = import_module("pyarrow")
     if not isinstance(chunks, pa.ChunkedArray) or type(dtype) is not pd.StringDtype:
         raise refuse("text that is kept in a way of its own")
     return pd.array(chunks.to_pylist(), dtype=dtype)
@@ -627,7 +865,7 @@ def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
 def _moment(value: Any, frequency: Any, zone: Any, unit: Any = 10) -> Any:
     if type(value) is not int or frequency is not None or type(unit) is not int or not 0 <= unit <= 10:
         raise refuse("a moment of a kind of its own")
-    if zone is not None and type(zone) is not datetime.timezone:
+    if zone is not None and type(zone) not in ZONES:
         raise refuse("a time zone that is read from a file")
     timestamps: Any = import_module("pandas._libs.tslibs.timestamps")
     return timestamps._unpickle_timestamp(value, None, zone, unit)
@@ -640,29 +878,55 @@ def _span(value: Any, unit: Any = 10) -> Any:
     return timedeltas._timedelta_unpickle(value, unit)
 
 
+def _period_dtype(name: Any) -> Any:
+    pd: Any = import_module("pandas")
+
+    if type(name) is not str or not _PERIOD.fullmatch(name):
+        raise refuse("pandas.PeriodDtype")
+    return pd.PeriodDtype(name[len("period[") : -1])
+
+
+def _period(value: Any, frequency: Any, ordinal: Any) -> Any:
+    pd: Any = import_module("pandas")
+
+    if value is not None or type(ordinal) is not int or not isinstance(frequency, Part):
+        raise refuse("pandas.Period")
+    return pd.Period(ordinal=ordinal, freq=_frequency(frequency))
+
+
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "array._array_reconstructor": _typed_array,
+    "builtins.getattr": _attribute,
     "numpy.dtype": _dtype,
     "numpy._core.multiarray.scalar": _scalar,
     "numpy.core.multiarray.scalar": _scalar,
     "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked": _backed,
     "pandas._libs.internals._unpickle_block": _block,
+    "pandas._libs.interval.__pyx_unpickle_IntervalMixin": _backed,
     "pandas._libs.tslibs.timedeltas._timedelta_unpickle": _span,
     "pandas._libs.tslibs.timestamps._unpickle_timestamp": _moment,
     "pandas.core.indexes.base._new_Index": _index,
     "pandas.core.indexes.datetimes._new_DatetimeIndex": _dates,
+    "pandas.core.indexes.timedeltas._new_TimedeltaIndex": _dates,
     "pandas.core.internals.managers.BlockManager": _manager,
     "pandas.core.internals.managers.SingleBlockManager": _single_manager,
+    "pandas.Interval": _interval,
+    "pandas.Period": _period,
+    "pandas.PeriodDtype": _period_dtype,
     "pandas.StringDtype": _text_dtype,
+    "re._compile": _pattern,
     "pandas.core.arrays.string_.StringDtype": _text_dtype,
     **{f"pandas._libs.tslibs.offsets.{name}": _offset(name) for name in _OFFSETS},
     f"{_PACKAGE}.arrays.array": _array,
     f"{_PACKAGE}.arrays.long_double": _long_double,
+    f"{_PACKAGE}.arrays.array_subclass": _subclass,
     f"{_PACKAGE}.arrays.masked_array": _masked_array,
     f"{_PACKAGE}.arrays.object_array_state": _object_items,
     f"{_PACKAGE}.arrays.small_array": _small_array,
     f"{_PACKAGE}.arrays.view": _view,
     f"{_PACKAGE}.frames.arrow_column": _arrow_column,
     f"{_PACKAGE}.frames.arrow_text": _arrow_text,
+    f"{_PACKAGE}.frames.index_of_intervals": _index_of_intervals,
     f"{_PACKAGE}.frames.index_of_several": _index_of_several,
     f"{_PACKAGE}.frames.table_state": _fill_table,
 }

@@ -384,3 +384,59 @@ def test_the_size_that_is_told_before_counts_the_copies_for_other_programs(
     monkeypatch.setattr(commands, "_LARGE", told)
     assert main(["export", str(tmp_path / "s"), str(path)]) == 0
     assert told <= path.stat().st_size < told + 40_000
+
+
+def test_what_was_left_out_once_is_told_of_again(tmp_path: Path) -> None:
+    """A store that was opened from a bundle, and the bundle itself, say it when they are exported."""
+    first = make_bundle(
+        tmp_path,
+        "rows = [1]",
+        f"token = {SECRET!r}",
+        "# sk-zyxwvutsrqponmlkjihgfedcba9876543210\nn = 1",
+        exclude=["rows"],
+    )
+    said = json.loads(members_of(first)["manifest.json"])
+    assert said["left_out"] == ["rows", "token"]
+    assert said["masked"]
+    opened = opening.open_bundle(first, tmp_path, name="opened")
+    go_on(opened.store, "m = 2")
+    for number, source in enumerate((first, opened.store)):
+        again = bundle_of(source, tmp_path / f"again-{number}.agentnb")
+        told = json.loads(members_of(again)["manifest.json"])
+        assert [told[what] for what in ("left_out", "masked", "silent")] == [
+            said[what] for what in ("left_out", "masked", "silent")
+        ]
+    assert (tmp_path / "again-0.agentnb").read_bytes() == first.read_bytes()
+
+
+def test_an_import_of_a_file_that_is_cut_off_meanwhile_is_refused(
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified = opening.verify
+
+    def and_cut(found: opening.OpenBundle, *rest: object) -> None:
+        verified(found, *rest)  # type: ignore[arg-type]
+        theirs.write_bytes(b"")
+
+    monkeypatch.setattr(opening, "verify", and_cut)
+    with closing(Repository.open(tmp_path / "mine")) as mine:
+        with pytest.raises(BundleError, match="cut off"):
+            opening.import_bundle(theirs, mine, trusts=True)
+        assert not mine.branches()
+
+
+def test_two_bundles_are_told_apart_by_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = (make_bundle(tmp_path, f"n = {number}", name=f"study-{number}") for number in range(2))
+    assert main(["diff", str(one), str(other)]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"--- {one}: ")
+    assert second.startswith(f"+++ {other}: ")
+    assert main(["diff", str(one), str(tmp_path / "gone.agentnb")]) == 1
+    assert "there is no such file" in capsys.readouterr().err
+    for verb, said in (("diff", "OTHER.agentnb"), ("show", "can be a bundle")):
+        main([verb, "--help"])
+        assert said in capsys.readouterr().out
+    assert main(["trust", str(one)]) == 0
+    assert "bundle:" not in capsys.readouterr().out
+    main(["show", str(one)])
+    assert capsys.readouterr().out.startswith("study-0.agentnb: a bundle of ")

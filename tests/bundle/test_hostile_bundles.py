@@ -208,18 +208,18 @@ def test_a_byte_between_the_members_and_one_in_any_header_is_covered_too(sound: 
 
 def test_a_file_beyond_4_gb_has_the_directory_that_zipfile_reads(tmp_path: Path) -> None:
     """Its objects are a hole in the file, so it is quick."""
-    members = [Member("README.txt", 60, 5, 5, False, zlib.crc32(b"hello")), Member(OBJECTS, 0, 0, 5 << 30, False, 7)]
-    first = archive._header_of(members[0]) + b"hello"  # pyright: ignore[reportPrivateUsage]
-    header = archive._header_of(members[1])  # pyright: ignore[reportPrivateUsage]
-    members[1] = msgspec.structs.replace(members[1], start=len(first) + len(header), packed=5 << 30)
-    members.append(Member(RECORDS, members[1].start + (5 << 30) + 63, 1, 1, False, zlib.crc32(b"x")))
+    far = 5 << 30
+    members = [Member("README.txt", 0, 60, 5, 5, False, zlib.crc32(b"hello"))]
+    members += [Member(OBJECTS, 65, 128, far, far, False, 7)]
+    members += [Member(RECORDS, 128 + far, 191 + far, 1, 1, False, zlib.crc32(b"x"))]
+    headers = [archive._header_of(member) for member in members]  # pyright: ignore[reportPrivateUsage]
     with (tmp_path / "b.agentnb").open("wb") as file:
-        file.write(first + archive._header_of(members[1]))  # pyright: ignore[reportPrivateUsage]
-        file.seek(5 << 30, io.SEEK_CUR)
-        file.write(archive._header_of(members[2]) + b"x")  # pyright: ignore[reportPrivateUsage]
+        file.write(headers[0] + b"hello" + headers[1])
+        file.seek(far, io.SEEK_CUR)
+        file.write(headers[2] + b"x")
         file.write(archive._directory_of(members))  # pyright: ignore[reportPrivateUsage]
     with zipfile.ZipFile(tmp_path / "b.agentnb") as opened:
-        assert [info.file_size for info in opened.infolist()] == [5, 5 << 30, 1]
+        assert [info.file_size for info in opened.infolist()] == [5, far, 1]
         assert opened.read(RECORDS) == b"x"
     with closing(Archive(tmp_path / "b.agentnb")) as found:
         assert found.read(RECORDS) == b"x"

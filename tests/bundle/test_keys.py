@@ -164,7 +164,7 @@ def test_an_export_says_in_whose_name_it_is_signed(
     told = json.loads(capsys.readouterr().out)
     assert told["signed_by"] == {"name": NAME, "key": own_key(ada).fingerprint}
     assert ada.run("export", store, tmp_path / "c.agentnb", "--dry-run") == 0
-    assert f"Would be signed in the name of {NAME}" in capsys.readouterr().out
+    assert f"Would be signed with your key ({own_key(ada).fingerprint}), as {NAME}" in capsys.readouterr().out
 
 
 # -- whose bundles are trusted

@@ -196,8 +196,8 @@ READING = ("log", "show REV", "diff HEAD", "notebook", "export", "reproduce", "b
 
 def asking(reading: str, path: Path, folder: Path) -> list[object]:
     verb, _, rest = reading.partition(" ")
-    more = {"notebook": ["-o", folder / "out.ipynb"], "export": [folder / "out.agentnb"]}.get(verb, [])
-    return [verb, path, *(["HEAD"] if rest else []), *more]
+    more: dict[str, list[object]] = {"notebook": ["-o", folder / "out.ipynb"], "export": [folder / "out.agentnb"]}
+    return [verb, path, *(["HEAD"] if rest else []), *more.get(verb, [])]
 
 
 @pytest.mark.parametrize("reading", READING)

@@ -70,11 +70,38 @@ PLAIN = {
         "import pandas as pd; kind = pd.StringDtype('python')\n"
         "v = pd.DataFrame({'x': pd.array(['a', None], dtype=kind)}, index=pd.Index(['p', 'q'], dtype=kind))"
     ),
+    "table with labels": "import pandas as pd; v = pd.DataFrame({'x': [1.5, 2.0], 'y': [True, False]}, index=['b', 'a'])",
+    "table with labels twice": "import pandas as pd; v = pd.DataFrame({'x': [1, 2], 't': ['u', 'v']}, index=[7, 7])",
+    "table of named days": "import pandas as pd; v = pd.DataFrame({'x': [1, 2]}, index=pd.date_range('2020', periods=2, name='day'))",
+    "table without columns": "import pandas as pd; v = pd.DataFrame(index=['a', 'b'])",
     "series": "import pandas as pd; v = pd.Series([1, 2], index=['a', 'b'], name='q')",
     "index": "import pandas as pd; v = pd.MultiIndex.from_tuples([(1, 'a'), (2, 'b')], names=['n', 'm'])",
     "dates": "import pandas as pd; v = pd.date_range('2020', periods=3, tz='UTC')",
     "moments": "import pandas as pd; v = [pd.Timestamp('2020'), pd.Timedelta(1, 'D'), pd.Timestamp('2020', tz='UTC')]",
     "module": "import numpy as v",
+    "structures": "import numpy as np; v = np.array([(1, 2.5, 'ab')], [('a', 'i4'), ('b', 'f8'), ('c', 'U3')])",
+    "aligned structures": "import numpy as np; v = np.zeros(2, np.dtype([('a', 'i1'), ('b', 'f8')], align=True))",
+    "nested structures": "import numpy as np; v = np.zeros(2, [('p', [('x', 'f4'), ('y', 'f4', (2,))]), ('n', '>M8[s]')])",
+    "records": "import numpy as np; v = np.rec.array([(1, 2.5)], dtype=[('a', 'i4'), ('b', 'f8')])",
+    "texts of pandas": "import pandas as pd; v = [pd.Series(['a', None]), pd.Index(['b'], name='n'), pd.array(['c'], dtype='string')]",
+    "arrays of pandas": "import pandas as pd; v = [pd.Categorical(['a', 'b', 'a'], ordered=True), pd.array([True, None]), pd.array([1])]",
+    "categories": "import pandas as pd; v = pd.Categorical([1, 2, 1])",
+    "index of categories": "import pandas as pd; v = pd.CategoricalIndex(['a', 'b'], name='n')",
+    "truth values": "import pandas as pd; v = pd.DataFrame({'a': pd.array([True, None], dtype='boolean')}, index=['x', 'y'])",
+    "period": "import pandas as pd; v = pd.Period('2024-03', 'M')",
+    "periods": "import pandas as pd; v = pd.period_range('2020', periods=2, freq='Q', name='q')",
+    "column of periods": "import pandas as pd; v = pd.DataFrame({'p': pd.period_range('2020', periods=2, freq='D')})",
+    "interval": "import pandas as pd; v = [pd.Interval(0, 1.5), pd.Interval(pd.Timestamp(0), pd.Timestamp(1), 'both')]",
+    "intervals": "import pandas as pd; v = pd.interval_range(0, 3, name='i')",
+    "bins": "import pandas as pd; v = pd.Series(pd.cut([1.0, 2.0, 9.0], 3))",
+    "spans": "import pandas as pd; v = pd.timedelta_range('1h', periods=3, freq='2h', name='t')",
+    "offset": "import pandas as pd; v = pd.offsets.MonthEnd(2)",
+    "typed array": "import array; v = [array.array('d', [1.5, 2.0]), array.array('B', b'ab'), array.array('i')]",
+    "zones": "import datetime as d, zoneinfo as z; v = [d.datetime(2024, 7, 1, tzinfo=z.ZoneInfo('Europe/Berlin')), z.ZoneInfo('UTC')]",
+    "days of a zone": "import pandas as pd; v = pd.date_range('2024-07-01', periods=3, tz='America/New_York')",
+    "moment of a zone": "import pandas as pd; v = pd.Timestamp('2024-07-01', tz='Asia/Tokyo')",
+    "patterns": "import re; v = [re.compile('a+(b|c)', re.I), re.compile(rb'[a-z]+')]",
+    "ellipsis": "v = [..., (..., 1)]",
     "types": "from datetime import date; from collections import Counter; v = [date, Counter, int, date(2020, 1, 1)]",
 }
 MORE = {
@@ -83,14 +110,11 @@ MORE = {
     "instance": ("class C: pass\nv = [1, C()]", "the class C"),
     "partial": ("import functools; v = functools.partial(print, 1)", "partial"),
     "method of a library": ("import os; v = os.system", "system"),
-    "pattern": ("import re; v = re.compile('a')", "compile"),
     "class of a library": ("import pandas as pd; v = pd.DataFrame", "pandas.DataFrame"),
-    "array of pandas": ("import pandas as pd; v = [pd.Categorical(['a'])]", "Categorical"),
     "model": ("from sklearn.linear_model import Ridge; v = Ridge()", "Ridge"),
     "module of one's own": ("import tests.support as v", ""),
     "structures": ("import numpy as np; v = np.zeros(2, [('a', 'i4'), ('b', 'O')])", ""),
     "figure": ("import matplotlib.figure; v = matplotlib.figure.Figure()", "Figure"),
-    "periods": ("import pandas as pd; v = pd.period_range('2020', periods=2, freq='M')", "PeriodIndex"),
     "generator": ("import numpy as np; v = np.random.default_rng(0)", ""),
 }
 
@@ -209,6 +233,26 @@ HARMFUL: dict[str, Callable[[], bytes]] = {
     "memory as objects": lambda: (
         b"\x80\x05" + named(f"{RESTORE}.arrays", "array") + b"\x97\x8c\x01OK\x01\x85\x8c\x01Ct\x94R."
     ),
+    "an attribute of a module": lambda: (
+        b"\x80\x04" + named("builtins", "getattr") + b"(" + named("os", "system") + b"\x8c\x04nametR."
+    ),
+    "another attribute of a zone": lambda: (
+        b"\x80\x04" + named("builtins", "getattr") + b"(" + named("zoneinfo", "ZoneInfo") + b"\x8c\x09from_filetR."
+    ),
+    "a zone elsewhere": lambda: (
+        b"\x80\x04" + named("builtins", "getattr") + b"(" + named("zoneinfo", "ZoneInfo") + b"\x8c\x0a_unpickletR"
+        b"(\x8c\x10../../etc/passwdK\x01tR."
+    ),
+    "a pattern that says what it compiles": lambda: call(named("re", "_compile"), "a", 128),
+    "a pattern of all characters": lambda: call(named("re", "_compile"), "[\\u0000-\\U0010ffff]" * 99, 2),
+    "an array of objects of the standard library": lambda: (
+        b"\x80\x04"
+        + named("array", "_array_reconstructor")
+        + b"("
+        + named("builtins", "list")
+        + b"\x8c\x01dK\x10C\x08\0\0\0\0\0\0\0\0tR."
+    ),
+    "a period without a length": lambda: call(named("pandas", "PeriodDtype"), "period[__import__('os')]"),
     "a call of a text": lambda: b"\x80\x04\x8c\x01a)R.",
 }
 
@@ -394,3 +438,53 @@ class TestTables:
         part.state = (dtype, np.zeros(2, "M8[ns]"))
         with pytest.raises(UntrustedValueError, match="file"):
             self.frame((self.block(part, slice(0, 1, 1)),), 1, 2)
+
+
+def _structure(names: Any, fields: Any, size: Any = 8, items: Any = None) -> Any:
+    part = plain_tables.FUNCTIONS["numpy.dtype"](f"V{size}", False, True)
+    part.state = (3, "|", items, names, fields, size, 1, 0)
+    return plain_tables.FUNCTIONS[f"{RESTORE}.arrays.small_array"](bytes(size), part, (1,), True)
+
+
+@pytest.mark.parametrize(
+    ("names", "fields"),
+    [
+        (("a",), {"a": (np.dtype("f8"), 4)}),
+        (("a",), {"a": (np.dtype("f8"), -8)}),
+        (("a",), {"a": (np.dtype("f8"), 1 << 40)}),
+        (("a",), {"a": (np.dtype("O"), 0)}),
+        (("a", "b"), {"a": (np.dtype("f4"), 0)}),
+        (("a",), {"a": (np.dtype("f4"), 0, "title")}),
+        ((1,), {1: (np.dtype("f4"), 0)}),
+        ((), {}),
+        (None, None),
+    ],
+)
+def test_the_fields_of_a_structure_lie_within_it_and_hold_data(names: Any, fields: Any) -> None:
+    with pytest.raises((UntrustedValueError, ValueError, TypeError)):
+        _structure(names, fields)
+
+
+def test_a_structure_that_holds_itself_is_refused() -> None:
+    part = plain_tables.Part("an array of structures or objects")
+    part.state = (3, "|", None, ("a",), {"a": (part, 0)}, 8, 1, 0)
+    with pytest.raises((UntrustedValueError, RecursionError)):
+        plain_tables.FUNCTIONS[f"{RESTORE}.arrays.small_array"](bytes(8), part, (1,), True)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("bad", [0, 1])
+def test_the_places_of_a_sparse_matrix_lie_within_it(form: str, bad: int) -> None:
+    """scipy multiplies without looking where they lead."""
+    import scipy.sparse
+
+    made = plain_tables.new(plain_tables.class_named(f"scipy.sparse._{form}", f"{form}_array"))
+    whole = getattr(scipy.sparse, f"{form}_array")(np.eye(3))
+    names = ("coords",) if form == "coo" else ("indices", "indptr")
+    made.state = {"_shape": (3, 3), "data": whole.data, **{name: getattr(whole, name) for name in names}}
+    assert (plain_tables.settle(made).toarray() == np.eye(3)).all()
+    far = [one.copy() for one in whole.coords] if form == "coo" else [whole.indices.copy(), whole.indptr.copy()]
+    far[bad][1] = 1 << 20
+    made.state |= {"coords": tuple(far)} if form == "coo" else {"indices": far[0], "indptr": far[1]}
+    with pytest.raises((UntrustedValueError, ValueError)):
+        plain_tables.settle(made)
