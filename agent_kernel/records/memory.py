@@ -202,7 +202,7 @@ class Tiers:
         self._heat(key, together(self._records, act, f"tiers: put {key}"), value)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, from whatever tier; `default` where there is none."""
+        """The value, from whatever tier, or `default`."""
         id = self._place + key
         version = self._records.version(id)
         with self._lock:

@@ -203,7 +203,7 @@ class State:
     # -- reading
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, a copy of its own; `default` where there is none.
+        """The value as a copy of its own, or `default`.
 
         Raises:
             RecordAccessError: the key may not be read. SealedRecordError: it is encrypted with another key.
@@ -420,7 +420,7 @@ class State:
         return together(self._saved, act, f"state of {self.user}: save a round")
 
     def load(self, round: int | None = None) -> dict[str, Any] | None:
-        """The values of a round, by default of the newest one, as a copy of their own; None where there is none."""
+        """The values of a round, by default of the newest one, as a copy of their own; None if it does not exist."""
         number = self._largest_round() if round is None else round
         found = None if number is None else self._saved_as("round", number)
         return None if found is None else self._readable(found.values)
@@ -522,7 +522,7 @@ class State:
         return {number: saved.label for number, saved in found if saved is not None}
 
     def values_at(self, checkpoint: int) -> dict[str, Any] | None:
-        """The values of a checkpoint; None where there is none."""
+        """The values of a checkpoint; None if it does not exist."""
         found = self._saved_as("checkpoint", checkpoint)
         return None if found is None else self._readable(found.values)
 

@@ -30,6 +30,7 @@ WORKLOADS = (
     "history_10k",
     "history_browser",
     "footer",
+    "record_lists",
     "agent_steps",
     "bundles",
     "faithful",

@@ -256,12 +256,12 @@ def start(store: Path, plane: str, who: str, count: int) -> subprocess.Popen[str
 
 
 def test_processes_that_append_to_one_list_lose_nothing(repo: ak.Repository, tmp_path: Path) -> None:
-    writers = [start(tmp_path / "store", "store", who, 60) for who in "abc"]
+    writers = [start(tmp_path / "store", "store", who, 40) for who in "abc"]
     assert all(writer.communicate()[0] and writer.returncode == 0 for writer in writers)
     items = repo.list("turns").items()
-    assert len(items) == 180
+    assert len(items) == 120
     for who in "abc":
-        assert [item["number"] for item in items if item["who"] == who] == list(range(60))
+        assert [item["number"] for item in items if item["who"] == who] == list(range(40))
 
 
 @PLANES

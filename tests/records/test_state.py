@@ -352,12 +352,12 @@ def test_processes_that_save_rounds_get_numbers_of_their_own(stored: ak.Reposito
         "import agent_kernel as ak, sys\n"
         "with ak.open(sys.argv[1]) as repo:\n"
         "    state = repo.state('ada', plane='store')\n"
-        "    print(*[state.save({'n': n}) for n in range(15)])\n"
+        "    print(*[state.save({'n': n}) for n in range(10)])\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "store")]
     writers = [subprocess.Popen(command, stdout=-1, text=True) for _ in range(2)]
     numbers = [int(number) for writer in writers for number in writer.communicate()[0].split()]
-    assert sorted(numbers) == list(range(1, 31))
+    assert sorted(numbers) == list(range(1, 21))
 
 
 def test_an_agent_that_has_a_state_dict_is_saved_and_loaded(repo: ak.Repository) -> None:
