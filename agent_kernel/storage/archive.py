@@ -579,10 +579,8 @@ class Packer:
         found, size, crc = hashlib.sha256(), 0, 0
 
         def read(pieces: Sequence[Buffer]) -> None:
-            nonlocal crc
             for piece in pieces:
                 found.update(piece)
-                crc = zlib.crc32(piece, crc)
 
         # Beside the writing: for large pieces neither of the two holds the interpreter.
         with ThreadPoolExecutor(1) as beside:
@@ -592,6 +590,7 @@ class Packer:
                 hashed = beside.submit(read, pieces)
                 for piece in pieces:
                     size += memoryview(piece).nbytes
+                    crc = zlib.crc32(piece, crc)
                     self._file.write(piece if deflate is None else deflate.compress(piece))
             hashed.result()
         if deflate is not None:

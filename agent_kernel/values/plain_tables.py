@@ -854,7 +854,9 @@ def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
 
     _kind_of(kind, "ArrowStringArray")
     dtype = state.get("_dtype") if type(state) is dict else None
-    if isinstance(chunks, Part) and type(dtype) is pd.StringDtype:
+    if isinstance(chunks, Part):
+        if type(dtype) is not pd.StringDtype:
+            raise refuse("text that is kept in a way of its own")
         return pd.array(_used(chunks, "text").given[0], dtype=dtype)
     pa: Any = import_module("pyarrow")
     if not isinstance(chunks, pa.ChunkedArray) or type(dtype) is not pd.StringDtype:
