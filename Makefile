@@ -59,7 +59,7 @@ test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyp
 
 # Their suites run as they were released: the packages from wheels, their tests from the source distributions.
 SDISTS := $(INTEGRATIONS)/sdists
-FOREIGN := langgraph-checkpoint==4.3.2 openai-agents==0.24.0
+FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
 
 test-integrations: $(INTEGRATIONS)/.made  ## the suites of LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
 	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations
