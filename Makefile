@@ -62,7 +62,8 @@ SDISTS := $(INTEGRATIONS)/sdists
 FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
 
 test-integrations: $(INTEGRATIONS)/.made  ## the suites of LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
-	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations
+	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations \
+	  tests/packaging/test_examples.py -k 'integrations or coming-from-langgraph or coming-from-openai'
 
 $(INTEGRATIONS)/.made: pyproject.toml Makefile
 	$(PYTHON) -m venv $(INTEGRATIONS)

@@ -202,7 +202,7 @@ def test_what_is_done_atomically_is_done_again_where_somebody_was_faster(repo: a
     tries: list[int] = []
 
     def add() -> int:
-        value = getattr(records["a"], field)
+        value: int = getattr(records["a"], field)
         if not tries:
             other = threading.Thread(target=records.update, args=("a",), kwargs={field: 10})
             other.start()
