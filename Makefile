@@ -11,6 +11,7 @@ JOBS ?= auto
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 OLDEST := $(VENV)-oldest
+INTEGRATIONS := $(VENV)-integrations
 # What the tests of the JavaScript need, where npm is: without it they are left out, and say so.
 NODE_MODULES := widgets/node_modules/.made
 NODE_TESTS := $(if $(shell command -v npm),$(NODE_MODULES))
@@ -28,7 +29,7 @@ ifndef INSTALLED
 .NOTPARALLEL:
 endif
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test widgets e2e test-slow test-oldest test-matrix lint format types mypy pyright docs bench check clean
+.PHONY: help demo lab test widgets e2e test-slow test-oldest test-integrations test-matrix lint format types mypy pyright docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -55,6 +56,22 @@ test-slow: $(VENV)/.test $(VENV)/.e2e  ## the slow tests: kills, wheels, fresh e
 test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) -W default::DeprecationWarning \
 	  tests/storage tests/repository tests/session tests/values
+
+# Their suites run as they were released: the packages from wheels, their tests from the source distributions.
+SDISTS := $(INTEGRATIONS)/sdists
+FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
+
+test-integrations: $(INTEGRATIONS)/.made  ## the suites of LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
+	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations \
+	  tests/packaging/test_examples.py -k 'integrations or coming-from-langgraph or coming-from-openai'
+
+$(INTEGRATIONS)/.made: pyproject.toml Makefile
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_FLAGS) --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python -m pip download --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	  --no-deps --no-binary :all: --dest $(SDISTS) $(FOREIGN)
+	for archive in $(SDISTS)/*.tar.gz; do tar --extract --file $$archive --directory $(SDISTS) || exit 1; done
+	@touch $@
 
 # JupyterLab and Notebook, each with every ipykernel; 4 and 7 are the newest.
 MATRIX := $(foreach kernel,6.31 7.3 7.4,4.2-7.2-$(kernel) 4-7-$(kernel))
@@ -91,7 +108,7 @@ check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the 
 	$(MAKE) INSTALLED=1 test
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(INTEGRATIONS) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:

@@ -1,10 +1,12 @@
 """Every Python example in the README and the docs runs as it stands, cell by cell, in a fresh IPython.
 
-A `text` block under an example is what the cell prints, but for ids and times.
+A `text` block under an example is what the cell prints, but for ids and times. A page that needs a package which only
+`make test-integrations` installs says so in a comment, and is left out where it is missing.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
 CHANGES = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d\d s\b")  # ids, and how long a cell took
 PAGES = sorted(page for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text()))
 END = "\N{END OF TEXT}\n"
@@ -41,6 +44,9 @@ def elsewhere(home: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_run_and_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    for package in NEEDS.findall(page.read_text()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed (make test-integrations)")
     examples = BLOCK.findall(page.read_text())
     done = subprocess.run(
         [sys.executable, "-c", RUNNER],

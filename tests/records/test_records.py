@@ -208,7 +208,7 @@ def test_what_is_done_together_is_done_again_where_somebody_was_faster(repo: ak.
     tries: list[int] = []
 
     def add() -> int:
-        value = getattr(records["a"], field)
+        value: int = getattr(records["a"], field)
         if not tries:
             other = threading.Thread(target=_set_elsewhere, args=(repo, model, field))
             other.start()

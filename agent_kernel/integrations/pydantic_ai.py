@@ -1,0 +1,238 @@
+"""Steps of pydantic-ai-harness as records: `AgentKernelStepStore`, and message histories by name.
+
+Runs, events and snapshots are records of the branch: a checkout rewinds them with the variables. Effects of tools lie beside all
+branches: a call that was made stays made, whatever is rewound. Of a snapshot only the messages that are new in its run are
+stored with it; the snapshot before has the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+from blake3 import blake3
+from pydantic import TypeAdapter
+
+from agent_kernel.errors import MissingExtraError
+from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.schema import Plane, Record
+from agent_kernel.session.snapshot import Repository
+
+try:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+    from pydantic_ai_harness.step_persistence import ContinuableSnapshot, RunRecord, StepEvent, ToolEffectRecord
+except ImportError as error:
+    raise MissingExtraError("pydantic-ai-harness", "pydantic-ai") from error
+
+
+__all__ = ["AgentKernelStepStore"]
+
+T = TypeVar("T")
+
+_LAST: Final = 10**9 - 1  # numbers count down from it, so that the newest comes first
+
+
+class _RunRecord(Record):
+    collection = "pydantic-ai runs"
+    run: dict[str, Any]
+
+
+class _EventRecord(Record):
+    collection = "pydantic-ai events"
+    event: dict[str, Any]
+
+
+class _SnapshotRecord(Record):
+    collection = "pydantic-ai snapshots"
+    snapshot: dict[str, Any]  # without its messages
+    base: str = ""  # the id of the snapshot whose first messages are those of this one
+    shared: int = 0  # how many
+    messages: list[Any]  # the others
+
+
+class _EffectRecord(Record):
+    collection = "pydantic-ai effects"
+    plane: ClassVar[Plane] = "store"
+    effect: dict[str, Any]
+
+
+_RUN: Final = TypeAdapter(RunRecord)
+_EVENT: Final = TypeAdapter(StepEvent)
+_EFFECT: Final = TypeAdapter(ToolEffectRecord)
+_FIELDS: Final = (
+    "run_id",
+    "step_index",
+    "conversation_id",
+    "parent_run_id",
+    "agent_name",
+    "state",
+    "idempotency_key",
+)
+
+
+class AgentKernelStepStore:
+    """A `StepStore` on a branch. Safe from several coroutines, threads and processes.
+
+    Args:
+        repo: a repository, or the path or URL of one.
+        branch: whose runs; by default those of the branch that this process works on.
+    """
+
+    def __init__(self, repo: Repository | str | Path, *, branch: str | None = None) -> None:
+        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self._runs = Records(self.repo, _RunRecord, branch=branch)
+        self._events = Records(self.repo, _EventRecord, branch=branch)
+        self._snapshots = Records(self.repo, _SnapshotRecord, branch=branch)
+        self._effects = Records(self.repo, _EffectRecord)
+
+    async def register_run(self, record: RunRecord) -> None:
+        """Store what a run is."""
+        kept = _RunRecord(id=_key(record.run_id), run=_RUN.dump_python(record, mode="json"))
+        await self._change(partial(self._runs.put, kept), f"pydantic-ai: run {record.run_id}")
+
+    async def get_run(self, *, run_id: str) -> RunRecord | None:
+        """What a run is; None: it is not known."""
+        found = await asyncio.to_thread(self._runs.get, _key(run_id))
+        return None if found is None else _RUN.validate_python(found.run)
+
+    async def list_runs(
+        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
+    ) -> list[RunRecord]:
+        """The runs of a parent and of a conversation, in the order in which they began."""
+        runs = [_RUN.validate_python(kept.run) for kept in await asyncio.to_thread(self._runs.find)]
+        wanted = [run for run in runs if parent_run_id in (None, run.parent_run_id)]
+        return sorted(
+            (run for run in wanted if conversation_id in (None, run.conversation_id)), key=lambda run: run.started_at
+        )
+
+    async def append_event(self, event: StepEvent) -> None:
+        """Store an event, once for each idempotency key."""
+
+        def append() -> None:
+            if event.idempotency_key is not None and any(
+                kept.event["idempotency_key"] == event.idempotency_key for kept in self._events.find(f"{start}*")
+            ):
+                return
+            self._events.put(_EventRecord(id=_next(self._events, start), event=_EVENT.dump_python(event, mode="json")))
+
+        start = f"{_key(event.run_id)}."
+        await self._change(append, f"pydantic-ai: {event.kind} of run {event.run_id}")
+
+    async def list_events(self, *, run_id: str) -> list[StepEvent]:
+        """The events of a run, in order."""
+        found = await asyncio.to_thread(self._events.find, f"{_key(run_id)}.*")
+        return [_EVENT.validate_python(kept.event) for kept in reversed(found)]
+
+    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
+        """Store a snapshot, once for each idempotency key, and none that is older than the newest."""
+
+        def save() -> None:
+            newest = next(self._snapshots.ids(start), "")
+            if snapshot.idempotency_key is not None and self._is_stale(start, snapshot.idempotency_key):
+                return
+            shared = _shared(self._messages_of(newest), messages) if newest else 0
+            kept = _SnapshotRecord(
+                id=_next(self._snapshots, start),
+                snapshot={name: getattr(snapshot, name) for name in _FIELDS}
+                | {"timestamp": snapshot.timestamp.isoformat()},
+                base=newest if shared else "",
+                shared=shared,
+                messages=messages[shared:],
+            )
+            self._snapshots.put(kept)
+
+        start = f"{_key(snapshot.run_id)}."
+        messages: list[Any] = ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json")
+        await self._change(save, f"pydantic-ai: step {snapshot.step_index} of run {snapshot.run_id}")
+
+    def _is_stale(self, start: str, key: str) -> bool:
+        """Whether a snapshot of this key was saved already, or of a number after it."""
+        number = _number_of(key)
+        for id in self._snapshots.ids(start):
+            known = self._snapshots[id].snapshot["idempotency_key"]
+            if known == key or (number is not None and (_number_of(known or "") or -1) > number):
+                return True
+        return False
+
+    def _messages_of(self, id: str) -> list[Any]:
+        parts: list[list[Any]] = []
+        wanted: int | None = None
+        while id:
+            kept = self._snapshots[id]
+            own = kept.messages if wanted is None else kept.messages[: max(wanted - kept.shared, 0)]
+            parts.append(own)
+            wanted = kept.shared if wanted is None else min(wanted, kept.shared)
+            id = kept.base if wanted else ""
+        return [message for part in reversed(parts) for message in part]
+
+    async def latest_snapshot(self, *, run_id: str, include_interrupted: bool = False) -> ContinuableSnapshot | None:
+        """The newest snapshot that a run can be resumed from; None: there is none."""
+        found = await asyncio.to_thread(self._load, run_id, include_interrupted, 1)
+        return found[0] if found else None
+
+    async def list_snapshots(self, *, run_id: str, include_interrupted: bool = False) -> list[ContinuableSnapshot]:
+        """The snapshots of a run, in order."""
+        return (await asyncio.to_thread(self._load, run_id, include_interrupted, None))[::-1]
+
+    def _load(self, run_id: str, include_interrupted: bool, limit: int | None) -> list[ContinuableSnapshot]:
+        found: list[ContinuableSnapshot] = []
+        for id in self._snapshots.ids(f"{_key(run_id)}."):
+            kept = self._snapshots[id]
+            if include_interrupted or kept.snapshot["state"] == "complete":
+                messages = ModelMessagesTypeAdapter.validate_python(self._messages_of(id))
+                found.append(_SNAPSHOT.validate_python({**kept.snapshot, "messages": messages}))
+            if limit is not None and len(found) >= limit:
+                break
+        return found
+
+    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
+        """Store what became of a call of a tool. No checkout rewinds it."""
+        id = f"{_key(record.run_id)}.{_key(record.tool_call_id)}"
+        kept = _EffectRecord(id=id, effect=_EFFECT.dump_python(record, mode="json"))
+        await self._change(partial(self._effects.put, kept), f"pydantic-ai: {record.status} {record.tool_name}")
+
+    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
+        """What became of a call; None: nothing is known of it."""
+        found = await asyncio.to_thread(self._effects.get, f"{_key(run_id)}.{_key(tool_call_id)}")
+        return None if found is None else _EFFECT.validate_python(found.effect)
+
+    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
+        """The calls of a run that began, and of whose end nothing is known."""
+        found = await asyncio.to_thread(self._effects.find, f"{_key(run_id)}.*")
+        effects = [_EFFECT.validate_python(kept.effect) for kept in found]
+        return sorted((one for one in effects if one.status == "started"), key=lambda one: one.started_at)
+
+    async def _change(self, change: Callable[[], T], message: str) -> T:
+        return await asyncio.to_thread(atomically, self.repo, change, message)
+
+
+_SNAPSHOT: Final = TypeAdapter(ContinuableSnapshot)
+
+
+def _key(name: str) -> str:
+    return blake3(name.encode("utf-8", "surrogatepass")).hexdigest(12)
+
+
+def _next(records: Records[Any], start: str) -> str:
+    newest = next(records.ids(start), None)
+    number = _LAST if newest is None else int(newest.rpartition(".")[2]) - 1
+    while f"{start}{number:09d}" in records:  # somebody else has just added it
+        number -= 1
+    return f"{start}{number:09d}"
+
+
+def _shared(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """How many messages at the beginning are the same."""
+    for place, (one, other) in enumerate(zip(before, after, strict=False)):
+        if one != other:
+            return place
+    return min(len(before), len(after))
+
+
+def _number_of(key: str) -> int | None:
+    """The number that harness puts before its keys, so that late repetitions are known."""
+    head, colon, _ = key.partition(":")
+    return int(head) if colon and head.isdecimal() else None
