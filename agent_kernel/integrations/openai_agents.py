@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from blake3 import blake3
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
@@ -111,7 +111,7 @@ class AgentKernelSession(SessionABC):
         """Remove all items."""
 
         def clear() -> None:
-            for id in list(self._items.ids(self._start)):
+            for id in list(self._items.ids(exactly(self._start) + "*")):
                 self._items.delete(id)
 
         await self._change(clear, "clear")
@@ -154,7 +154,7 @@ class AgentKernelSession(SessionABC):
 
     def _prune(self, before: str, is_expired: Callable[[TResponseInputItem], bool]) -> None:
         """Delete items from the oldest on, as long as they are expired."""
-        for id in reversed(list(self._items.ids(self._start))):
+        for id in reversed(list(self._items.ids(exactly(self._start) + "*"))):
             if id <= before or not is_expired(json.loads(self._items[id].item)):
                 return
             self._items.delete(id)
@@ -162,7 +162,7 @@ class AgentKernelSession(SessionABC):
     def _newest(self, limit: int | None) -> list[tuple[str, TResponseInputItem]]:
         """The last items with their ids, the oldest of them first."""
         found: list[tuple[str, TResponseInputItem]] = []
-        for id in self._items.ids(self._start) if limit != 0 else ():
+        for id in self._items.ids(exactly(self._start) + "*") if limit != 0 else ():
             record = self._items.get(id)
             if record is not None:
                 found.append((id, json.loads(record.item)))
@@ -172,7 +172,7 @@ class AgentKernelSession(SessionABC):
 
     def _append(self, items: list[str], number: int | None = None) -> None:
         if number is None:
-            newest = next(self._items.ids(self._start), None)
+            newest = next(self._items.ids(exactly(self._start) + "*"), None)
             number = _LAST if newest is None else _number_of(newest) - 1
         while items and self._id_of(number) in self._items:  # somebody else has just added it
             number -= 1
@@ -186,7 +186,7 @@ class AgentKernelSession(SessionABC):
         """Make a change in a thread, to its end even where the caller is cancelled meanwhile."""
         self._require_open()
         message = f"OpenAI Agents: {what} of session {self.session_id}"
-        task = asyncio.ensure_future(asyncio.to_thread(atomically, self.repo, change, message))
+        task = asyncio.ensure_future(asyncio.to_thread(together, self._items, change, message))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:

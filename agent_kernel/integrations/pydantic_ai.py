@@ -17,7 +17,7 @@ from blake3 import blake3
 from pydantic import TypeAdapter
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.records.collection import Records, atomically
+from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
 
@@ -130,7 +130,7 @@ class AgentKernelStepStore:
         """Store a snapshot, once for each idempotency key, and none that is older than the newest."""
 
         def save() -> None:
-            newest = next(self._snapshots.ids(start), "")
+            newest = next(self._snapshots.ids(exactly(start) + "*"), "")
             if snapshot.idempotency_key is not None and self._is_stale(start, snapshot.idempotency_key):
                 return
             shared = _shared(self._messages_of(newest), messages) if newest else 0
@@ -151,7 +151,7 @@ class AgentKernelStepStore:
     def _is_stale(self, start: str, key: str) -> bool:
         """Whether a snapshot of this key was saved already, or of a number after it."""
         number = _number_of(key)
-        for id in self._snapshots.ids(start):
+        for id in self._snapshots.ids(exactly(start) + "*"):
             known = self._snapshots[id].snapshot["idempotency_key"]
             if known == key or (number is not None and (_number_of(known or "") or -1) > number):
                 return True
@@ -179,7 +179,7 @@ class AgentKernelStepStore:
 
     def _load(self, run_id: str, include_interrupted: bool, limit: int | None) -> list[ContinuableSnapshot]:
         found: list[ContinuableSnapshot] = []
-        for id in self._snapshots.ids(f"{_key(run_id)}."):
+        for id in self._snapshots.ids(exactly(f"{_key(run_id)}.") + "*"):
             kept = self._snapshots[id]
             if include_interrupted or kept.snapshot["state"] == "complete":
                 messages = ModelMessagesTypeAdapter.validate_python(self._messages_of(id))
@@ -192,7 +192,9 @@ class AgentKernelStepStore:
         """Store what became of a call of a tool. No checkout rewinds it."""
         id = f"{_key(record.run_id)}.{_key(record.tool_call_id)}"
         kept = _EffectRecord(id=id, effect=_EFFECT.dump_python(record, mode="json"))
-        await self._change(partial(self._effects.put, kept), f"pydantic-ai: {record.status} {record.tool_name}")
+        await self._change(
+            partial(self._effects.put, kept), f"pydantic-ai: {record.status} {record.tool_name}", self._effects
+        )
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
         """What became of a call; None: nothing is known of it."""
@@ -205,8 +207,8 @@ class AgentKernelStepStore:
         effects = [_EFFECT.validate_python(kept.effect) for kept in found]
         return sorted((one for one in effects if one.status == "started"), key=lambda one: one.started_at)
 
-    async def _change(self, change: Callable[[], T], message: str) -> T:
-        return await asyncio.to_thread(atomically, self.repo, change, message)
+    async def _change(self, change: Callable[[], T], message: str, records: Records[Any] | None = None) -> T:
+        return await asyncio.to_thread(together, self._runs if records is None else records, change, message)
 
 
 _SNAPSHOT: Final = TypeAdapter(ContinuableSnapshot)
@@ -217,7 +219,7 @@ def _key(name: str) -> str:
 
 
 def _next(records: Records[Any], start: str) -> str:
-    newest = next(records.ids(start), None)
+    newest = next(records.ids(exactly(start) + "*"), None)
     number = _LAST if newest is None else int(newest.rpartition(".")[2]) - 1
     while f"{start}{number:09d}" in records:  # somebody else has just added it
         number -= 1
