@@ -224,7 +224,7 @@ def test_code_that_was_never_run_can_be_masked_too() -> None:
     list(run.stream())
     with pytest.raises(NameNotFoundError):
         session.repo.forget(["fruit"])
-    session.repo.forget(["fruit"], mask=summaries.mask_code)
+    session.repo.forget(["fruit"], mask=summaries.CodeMask())
     assert SECRET.encode() not in raw(session)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.magics import binding, load_ipython_extension, unload_ipython_extension
-from agent_kernel.session.history import person
+from agent_kernel.repository import person
 from agent_kernel.storage import Durability, Store, open_store
 from tests.magics.shells import Shell
 

@@ -214,7 +214,8 @@ def test_what_is_done_together_is_done_again_where_somebody_was_faster(repo: ak.
             other.start()
             other.join()
         tries.append(value)
-        records.put(model(id="a", **{field: value + 1}))
+        made: Any = {"id": "a", field: value + 1}
+        records.put(model(**made))
         return value + 1
 
     assert together(records, add) == 11

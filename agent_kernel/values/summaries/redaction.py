@@ -627,7 +627,7 @@ class CodeMask:
         for reach in ("all", "here", "secrets"):
             mine = frozenset(name for name in spoken if self._reach.get(name, "all") == reach)
             if mine:
-                source, hidden = mask_code(source, frozenset() if reach == "secrets" else mine)
+                source, hidden = mask_code(source, frozenset[str]() if reach == "secrets" else mine)
                 least = _LONG_ENOUGH if reach == "here" else 0
                 given |= {one for one in hidden if reach == "all" or (is_telling(one) and len(one) >= least)}
         return source, frozenset(given)
