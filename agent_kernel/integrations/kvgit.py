@@ -37,7 +37,7 @@ class AgentKernelKV(KVStore):
         self._store = self.repo.store
 
     def get(self, key: str) -> bytes | None:
-        """The value; None: there is none."""
+        """The value. Returns None if the key is not there."""
         return self._store.get_many([_key_of(key)]).get(_key_of(key)) if _fits(key) else None
 
     def set(self, key: str, value: bytes) -> None:

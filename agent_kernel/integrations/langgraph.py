@@ -277,7 +277,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     # -- reading
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that a config names, or the newest of its thread and namespace; None: there is none."""
+        """The checkpoint that a config names, or the newest of its thread and namespace. Returns None if nothing is there."""
         thread, namespace = _place_of(config)
         checkpoint = get_checkpoint_id(config)
         if checkpoint:

@@ -77,7 +77,7 @@ class AgentKernelSession(SessionABC):
         self._closed = False
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, the oldest first; with a limit, the last ones. A negative limit is none."""
+        """The items, the oldest first; with a limit, the last ones. A negative limit means all."""
         wanted = resolve_session_limit(limit, self.session_settings)
         self._require_open()
         return [item for _, item in await asyncio.to_thread(self._newest, wanted)]
@@ -89,7 +89,7 @@ class AgentKernelSession(SessionABC):
             await self._change(partial(self._append, [json.dumps(item) for item in items]), "add items")
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove the last item and return it; None: there is none."""
+        """Remove the last item and return it. Returns None if the session is empty."""
         return await self._pop_item_with_validation()
 
     async def _pop_item_with_validation(

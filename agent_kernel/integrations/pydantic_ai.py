@@ -169,7 +169,7 @@ class AgentKernelStepStore:
         return [message for part in reversed(parts) for message in part]
 
     async def latest_snapshot(self, *, run_id: str, include_interrupted: bool = False) -> ContinuableSnapshot | None:
-        """The newest snapshot that a run can be resumed from; None: there is none."""
+        """The newest snapshot that a run can be resumed from. Returns None if the run has no such snapshot."""
         found = await asyncio.to_thread(self._load, run_id, include_interrupted, 1)
         return found[0] if found else None
 
