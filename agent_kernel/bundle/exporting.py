@@ -141,7 +141,7 @@ class Contents(msgspec.Struct):
     left_out: dict[str, str]  # variables, and classes as `class NAME`, and why
     masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
     silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
-    suspects: dict[str, str]  # variables that go along although they look secret, and why
+    suspects: dict[str, str]  # variables that go along although they look secret, or hold what was left out, and why
     made: Plain | None = None  # see `plain`
 
     @property
@@ -221,11 +221,13 @@ def gather(
     kept = set(keep) & found.keys()
     kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
     secret = found.keys() - kept
-    hidden = sorted({*secret, *exclude})
+    hidden = sorted({*secret, *exclude, *_only_needed_by(repo, chosen.tips, {*exclude})})
     showing = _showing(repo)
     before = _left_out_before(source)
     known = {hex_of(id): id for id, _ in repo.history.walk(chosen.tips)} if before.masked or before.silent else {}
     rewritten: list[Mapping[ObjectId, ObjectId]] = []
+    suspects = {name: one.why for name, one in found.items() if name in keep}
+    suspects |= _that_hold(repo, chosen.tips, {*exclude} - secret, hidden)
     if hidden:
         # Of what somebody wants left out, all is masked that code says of it.
         mask = summaries.CodeMask({name: found[name].reach for name in secret - {*exclude}})
@@ -256,8 +258,33 @@ def gather(
                 | _place_now((known[one] for one in before.silent if one in known), rewritten)
             )
         ),
-        {name: one.why for name, one in found.items() if name in keep},
+        suspects,
     )
+
+
+def _that_hold(
+    repo: Repository, tips: Iterable[ObjectId], excluded: Collection[str], hidden: Collection[str]
+) -> dict[str, str]:
+    """Variables that go along and share objects with those that somebody wants left out, or hold their text, and why."""
+    if not excluded:
+        return {}
+    found = dict.fromkeys(repo.traces_of(excluded).shared - {*hidden}, "it shares an object with what you left out")
+    entries = {
+        (name, entry.value, entry.manifest): entry
+        for _, commit in repo.history.walk(tips)
+        for name, entry in repo.tree(commit.tree).items()
+        if not name.startswith("\0")
+    }
+    texts = {
+        text.encode("utf-8", "replace"): name
+        for (name, *_), entry in entries.items()
+        if name in excluded and (text := _text_of(repo, entry))
+    }
+    for (name, *_), entry in entries.items() if texts else ():
+        if name not in found and name not in hidden:
+            of = holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), texts)
+            found |= {name: f"it holds the text of {of}, which you left out"} if of else {}
+    return found
 
 
 def _refuse_secret_names(chosen: Chosen) -> None:
@@ -398,6 +425,15 @@ def _classes_of(repo: Repository, tips: Iterable[ObjectId], names: Collection[st
             needed |= more
             waiting += more
     return needed
+
+
+def _only_needed_by(repo: Repository, tips: list[ObjectId], names: Collection[str]) -> set[str]:
+    """The classes of these variables that no other variable ever needed."""
+    if not names:
+        return set()
+    trees = [repo.tree(commit.tree) for _, commit in repo.history.walk(tips)]
+    others = {name for tree in trees for name in tree.names() if not name.startswith("\0")} - {*names}
+    return _classes_of(repo, tips, names) - _classes_of(repo, tips, others)
 
 
 def _shown_name(name: str) -> str:

@@ -430,3 +430,33 @@ def test_records_that_hold_one_stay_at_home(tmp_path: Path) -> None:
         opening.verify(found)
     with closing(Repository.open(bundle, create=False)) as read:
         assert list(read.records(Login)) == ["plain"]
+
+
+class TestExcluded:
+    MARK = "Zq7MARKERxW9"
+
+    @pytest.mark.parametrize(
+        "cell",
+        [
+            "hid = ['{}']",
+            "hid = []\nhid.append('{}')",
+            "for hid in ['{}']: pass",
+            "def hid():\n    return '{}'",
+            "class hid:\n    k = '{}'",
+            "hid = {{}}\nhid.update(k='{}')",
+        ],
+    )
+    def test_its_code_gives_it_away_nowhere(self, tmp_path: Path, cell: str) -> None:
+        bundle = make_bundle(tmp_path, cell.format(self.MARK), "n = 'kept'", exclude=["hid"])
+        assert holders(bundle, self.MARK) == []
+        assert holders(bundle, "kept")
+
+    def test_what_holds_it_too_is_named(self, tmp_path: Path) -> None:
+        make_bundle(tmp_path, f"hid = [1, 2]; b = hid; c = {{'x': hid}}; text = '{self.MARK}'; d = text + '!'; e = 5")
+        with closing(Repository.open(tmp_path / "study-store")) as repo:
+            contents = exporting.gather(repo, exporting.choose(repo, []), exclude=["hid", "text"])
+        assert contents.suspects == {
+            "b": "it shares an object with what you left out",
+            "c": "it shares an object with what you left out",
+            "d": "it holds the text of text, which you left out",
+        }

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, cast
 
@@ -532,12 +533,21 @@ class _Reader:
         self._hidden = hidden
         self._frames = [_Frame()]
         self._before = ""
+        # Of names that were asked for: how far `name.append` is read, whether it is what `for` goes through, and whether this is
+        # the block of its `def` or `class`.
+        self._chain = 0
+        self._is_looped = self._is_defined = False
+        self._begins = True  # a line
 
     def read(self, pieces: Iterable[Lexeme]) -> Iterable[str]:
         for piece in pieces:
+            if self._begins and piece.sort not in ("newline", "comment"):
+                self._is_defined &= piece.sort == "space"
+                self._begins = False
             yield self._mask_lexeme(piece)
             if piece.sort == "newline" and len(self._frames) == 1:
                 self._frames = [_Frame()]
+                self._begins, self._is_looped = True, False
             elif piece.sort in ("name", "string"):
                 self._note(piece)
             elif piece.sort == "sign":
@@ -567,12 +577,20 @@ class _Reader:
 
     def _is_secret(self) -> bool:
         frame = self._frames[-1]
-        return frame.assigned or (frame.inherits and not (frame.asks and frame.items == 0))
+        return self._is_defined or frame.assigned or (frame.inherits and not (frame.asks and frame.items == 0))
 
     def _note(self, piece: Lexeme) -> None:
         name = piece.text if piece.sort == "name" else literal_text(piece.text)[1]
-        if self._is_meant(name):
+        is_meant = self._is_meant(name)
+        if is_meant:
             self._frames[-1].names_one = True
+        if not self._names or piece.sort != "name":
+            return
+        self._is_defined |= is_meant and self._before in ("def", "class")
+        self._is_looped |= is_meant and self._before == "for"
+        if name == "in" and self._is_looped:
+            self._frames[-1].assigned, self._is_looped = True, False
+        self._chain = 2 if self._chain and self._before == "." else int(is_meant)
 
     def _is_meant(self, name: str) -> bool:
         # What stands beside the names in a cell was not asked for: it would be masked in the stored source for good.
@@ -580,8 +598,9 @@ class _Reader:
 
     def _turn(self, sign: str) -> None:
         frame = self._frames[-1]
+        chain, self._chain = self._chain, self._chain if sign == "." else 0
         if sign in _OPENING:
-            self._open(frame, sign)
+            self._open(frame, sign, chain)
         elif sign in _CLOSING and len(self._frames) > 1:
             closed = self._frames.pop()
             # d["password"] = …: the key says what is assigned; in f(password) == … nothing is assigned to it.
@@ -591,15 +610,18 @@ class _Reader:
             frame.items += 1
         elif sign == ";" and not frame.bracket:
             self._frames = [_Frame()]
+            self._is_looped = False
         elif sign == ":" and not frame.bracket:
             frame.assigned = False  # after `if password == "x":`; an annotation's value is still to come
         elif sign in ("=", ":=", "==", "!=") or (sign == ":" and frame.bracket == "{"):
             frame.assigned = frame.assigned or frame.names_one
 
-    def _open(self, outer: _Frame, sign: str) -> None:
-        follows_a_value = bool(self._before) and (self._before[-1].isalnum() or self._before[-1] in "_)]\"'")
+    def _open(self, outer: _Frame, sign: str, chain: int) -> None:
+        ends_a_value = bool(self._before) and (self._before[-1].isalnum() or self._before[-1] in "_)]\"'")
+        follows_a_value = ends_a_value and not iskeyword(self._before)
         is_subscript = sign == "[" and follows_a_value
-        inherits = (outer.assigned or outer.inherits) and not is_subscript
+        is_method = sign == "(" and chain == 2
+        inherits = (outer.assigned or outer.inherits or is_method) and not is_subscript
         self._frames.append(_Frame(sign, inherits, asks=sign == "(" and self._before in _ASKING))
 
 
