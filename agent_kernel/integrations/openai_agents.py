@@ -1,7 +1,6 @@
 """Conversations of the OpenAI Agents SDK as records: `AgentKernelSession`.
 
-Each item is a record of the branch, so a checkout takes the conversation along with the variables. The keys of a session count
-down: the newest item comes first, so that the last items are read without the others, and what is added lies together.
+A conversation is a list of the branch (`repo.list`), so a checkout takes it along with the variables.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from blake3 import blake3
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.records.collection import Records, exactly, together
-from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
 try:
@@ -34,13 +31,7 @@ __all__ = ["AgentKernelSession"]
 
 T = TypeVar("T")
 
-_LAST: Final = 10**12 - 1  # the first item's number; the next ones count down from it
-
-
-class _ItemRecord(Record):
-    collection = "openai-agents"
-    session: str
-    item: str  # JSON: text of a model may hold what UTF-8 cannot
+_MOST_NAME: Final = 200  # bytes
 
 
 class AgentKernelSession(SessionABC):
@@ -72,21 +63,20 @@ class AgentKernelSession(SessionABC):
         )
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
-        self._items = Records(self.repo, _ItemRecord, branch=branch)
-        self._start = blake3(session_id.encode("utf-8", "surrogatepass")).hexdigest(10) + "."
+        self._items = self.repo.list(_name_of(session_id), plane="branch", branch=branch)
         self._closed = False
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items, the oldest first; with a limit, the last ones. A negative limit means all."""
         wanted = resolve_session_limit(limit, self.session_settings)
         self._require_open()
-        return [item for _, item in await asyncio.to_thread(self._newest, wanted)]
+        return await asyncio.to_thread(self._newest, None if wanted is not None and wanted < 0 else wanted)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items at the end, all or none."""
         self._require_open()
         if items:
-            await self._change(partial(self._append, [json.dumps(item) for item in items]), "add items")
+            await self._change(partial(self._items.extend, [_kept(item) for item in items]), "add items")
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it. Returns None if the session is empty."""
@@ -98,23 +88,19 @@ class AgentKernelSession(SessionABC):
         """The SDK asks for this where an item has to be checked before it goes."""
 
         def pop() -> TResponseInputItem | None:
-            for id, item in self._newest(1):
-                if validate is not None:
-                    validate(item)
-                self._items.delete(id)
-                return item
-            return None
+            if not len(self._items):
+                return None
+            (item,) = self._newest(1)
+            if validate is not None:
+                validate(item)
+            self._items.pop()
+            return item
 
         return await self._change(pop, "pop item")
 
     async def clear_session(self) -> None:
         """Remove all items."""
-
-        def clear() -> None:
-            for id in list(self._items.ids(exactly(self._start) + "*")):
-                self._items.delete(id)
-
-        await self._change(clear, "clear")
+        await self._change(self._items.clear, "clear")
 
     def close(self) -> None:
         """Let go of the store, if it was opened here. Using the session afterwards raises RuntimeError."""
@@ -141,52 +127,32 @@ class AgentKernelSession(SessionABC):
             def replace() -> bool:
                 if self._newest(len(expected)) != expected:
                     return False
-                if prune_prefix is not None:
-                    self._prune(expected[0][0], prune_prefix)
-                for id, _ in expected:
-                    self._items.delete(id)
-                self._append([json.dumps(item) for item in output], _number_of(expected[0][0]))
+                first = len(self._items) - len(expected)
+                expired = 0 if prune_prefix is None else self._expired(first, prune_prefix)
+                before = [*self._items[expired:first]] if expired else []
+                self._items.replace_tail(0 if expired else first, [*before, *map(_kept, output)])
                 return True
 
             return await self._change(replace, "replace the end")
 
-        return _CompactionSnapshot([item for _, item in rows], complete, replace_suffix)
+        return _CompactionSnapshot(rows, complete, replace_suffix)
 
-    def _prune(self, before: str, is_expired: Callable[[TResponseInputItem], bool]) -> None:
-        """Delete items from the oldest on, as long as they are expired."""
-        for id in reversed(list(self._items.ids(exactly(self._start) + "*"))):
-            if id <= before or not is_expired(json.loads(self._items[id].item)):
-                return
-            self._items.delete(id)
+    def _expired(self, before: int, is_expired: Callable[[TResponseInputItem], bool]) -> int:
+        """How many items, from the oldest on, are expired."""
+        for place, item in enumerate(self._items):
+            if place == before or not is_expired(_given(item)):
+                return place
+        return before
 
-    def _newest(self, limit: int | None) -> list[tuple[str, TResponseInputItem]]:
-        """The last items with their ids, the oldest of them first."""
-        found: list[tuple[str, TResponseInputItem]] = []
-        for id in self._items.ids(exactly(self._start) + "*") if limit != 0 else ():
-            record = self._items.get(id)
-            if record is not None:
-                found.append((id, json.loads(record.item)))
-            if limit is not None and len(found) == limit:
-                break
-        return found[::-1]
-
-    def _append(self, items: list[str], number: int | None = None) -> None:
-        if number is None:
-            newest = next(self._items.ids(exactly(self._start) + "*"), None)
-            number = _LAST if newest is None else _number_of(newest) - 1
-        while items and self._id_of(number) in self._items:  # somebody else has just added it
-            number -= 1
-        for place, item in enumerate(items):
-            self._items.put(_ItemRecord(id=self._id_of(number - place), session=self.session_id, item=item))
-
-    def _id_of(self, number: int) -> str:
-        return f"{self._start}{number:012d}"
+    def _newest(self, limit: int | None) -> list[TResponseInputItem]:
+        """The last items, the oldest of them first."""
+        return [_given(item) for item in self._items.items(limit)]
 
     async def _change(self, change: Callable[[], T], what: str) -> T:
         """Make a change in a thread, to its end even where the caller is cancelled meanwhile."""
         self._require_open()
         message = f"OpenAI Agents: {what} of session {self.session_id}"
-        task = asyncio.ensure_future(asyncio.to_thread(together, self._items, change, message))
+        task = asyncio.ensure_future(asyncio.to_thread(self._items.together, change, message))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:
@@ -203,5 +169,23 @@ class AgentKernelSession(SessionABC):
             raise RuntimeError(f"{type(self).__name__} is closed")
 
 
-def _number_of(id: str) -> int:
-    return int(id.rpartition(".")[2])
+def _name_of(session_id: str) -> str:
+    """The name of the list. One that is too long for a key, or that no key holds, is replaced by its digest."""
+    raw = session_id.encode("utf-8", "surrogatepass")
+    is_plain = session_id.isprintable() and len(raw) <= _MOST_NAME
+    return "openai-agents " + (session_id if is_plain else f"#{blake3(raw).hexdigest()}")
+
+
+def _kept(item: Any) -> Any:
+    """An item as it is stored; as text where JSON in UTF-8 cannot hold it (half a character)."""
+    text = json.dumps(item)
+    plain = json.loads(text)
+    try:
+        json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return text
+    return plain
+
+
+def _given(item: Any) -> Any:
+    return json.loads(item) if isinstance(item, str) else item

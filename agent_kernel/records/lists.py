@@ -273,6 +273,10 @@ class RecordList:
         """Take all items away."""
         self.replace_tail(0)
 
+    def together(self, act: Callable[[], S], message: str = "") -> S:
+        """Read and change the list in several steps as one. `act` is called again where somebody else was faster."""
+        return together(self._tails, act, message or f"list: change {self.name}")
+
     def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
         """The items with their sizes, checked before anything is done."""
         try:
