@@ -171,7 +171,7 @@ class _Plan:
     ) -> Generator[Path]:
         """Where the cells run; one that is made for them is gone afterwards.
 
-        The folder of somebody else's history is none of theirs here: you may have one of the same name.
+        A folder that somebody else's history names is not used: here it may be yours, with your files.
         """
         if self.folder is not None:
             yield self.folder
