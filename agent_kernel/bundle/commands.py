@@ -17,6 +17,7 @@ from agent_kernel.bundle.virtual_environment import (
     MadeEnvironment,
     environment_beside,
     make_environment,
+    make_lock,
     read_pins,
 )
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
@@ -53,6 +54,9 @@ def export_arguments(parser: Parser) -> None:
         "--sign", help="sign it with your key, or do not write it (default: sign it if you have a key)", group=one
     )
     parser.flag("--no-sign", help="do not sign it", group=one)
+    parser.flag(
+        "--lock", help="also write which files the packages are, with digests, as uv or pip finds them on your index"
+    )
     parser.flag("--dry-run", help="only say what the file would hold, and how large it would be")
     parser.flag("--force", help="write over a file that is there")
     parser.flag("--yes", help="write it although it is large")
@@ -93,12 +97,15 @@ def export(scope: Scope, options: Namespace) -> Result:
         words = [options.file, *options.words, *(["--all"] if options.all else [])]
         for option, names in (("--exclude", options.exclude), ("--keep", options.keep)):
             words += [option, *names] if names else []
-        for flag in ("--keep-secrets", "--sign", "--no-sign", "--force"):
+        for flag in ("--keep-secrets", "--sign", "--no-sign", "--lock", "--force"):
             words += [flag] if vars(options)[flag.lstrip("-").replace("-", "_")] else []
         again = scope.spell_command("export", *words, "--yes")
         raise Question(f"The file would have {size_text(size)}, most of it {_largest(contents)}; to write it: {again}")
     sign = None if signer is None else signer.sign
-    written = exporting.write(contents, path, scope.step("writing"), sign=sign)
+    lock, why = _lock_of(contents) if options.lock else (b"", "")
+    if why:
+        notes = (*notes, f"No lock, only exact versions: {clean(why)}")
+    written = exporting.write(contents, path, scope.step("writing"), sign=sign, lock=lock)
     return Exported(contents, path, written, notes, signer)
 
 
@@ -119,6 +126,17 @@ def _find_signer(scope: Scope, options: Namespace) -> tuple[keys.Signer | None, 
     if options.sign:
         raise Question(f"Not signed: {why}; look through it first, then trust it: {trusting}")
     return None, (f"Not signed: {why}. To sign it, look through it first, then trust it: {trusting}",)
+
+
+def _lock_of(contents: Contents) -> tuple[bytes, str]:
+    from agent_kernel.bundle.members import find_needed
+
+    pins = find_needed(contents).pins
+    tip = contents.repo.commit_at(contents.chosen.branches[contents.chosen.head])
+    python = str(exporting.environment_of(contents.repo, tip).get("python", ""))
+    return (
+        make_lock(pins, python) if pins and python else (b"", "the history does not say which packages were installed")
+    )
 
 
 def _largest(contents: Contents) -> str:

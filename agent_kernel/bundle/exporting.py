@@ -594,12 +594,18 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def write(
-    contents: Contents, path: Path, progress: Progress | None = None, *, sign: Callable[[bytes], bytes] | None = None
+    contents: Contents,
+    path: Path,
+    progress: Progress | None = None,
+    *,
+    sign: Callable[[bytes], bytes] | None = None,
+    lock: bytes = b"",
 ) -> Written:
     """Write the bundle. A file that is there is replaced once the new one is whole.
 
     Args:
         sign: makes the signature of a manifest, as `keys.Signer.sign` does.
+        lock: a `pylock.toml`, see `virtual_environment.make_lock`.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.
@@ -613,6 +619,7 @@ def write(
             plain = contents.plain
             tip = contents.chosen.branches[contents.chosen.head]
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
+            extra |= {members.LOCK: lock} if lock else {}
             extra |= members.make_members(contents, extra)
             for name in sorted(extra):
                 packer.add(name, [[extra[name]]], packed=len(extra[name]) <= _MOST_PACKED)

@@ -19,7 +19,7 @@ import msgspec
 
 from agent_kernel.bundle.exporting import encode_json, environment_of
 from agent_kernel.commands.text import clean, exact_time
-from agent_kernel.storage.archive import CRATE, INDEX, MANIFEST, NOTEBOOK, OBJECTS, README, RECORDS, REQUIREMENTS
+from agent_kernel.storage.archive import CRATE, INDEX, LOCK, MANIFEST, NOTEBOOK, OBJECTS, README, RECORDS, REQUIREMENTS
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
     from agent_kernel.repository import Author, Commit
 
-__all__ = ["CRATE", "README", "REQUIREMENTS", "Needed", "find_imports", "find_needed", "make_members"]
+__all__ = ["CRATE", "LOCK", "README", "REQUIREMENTS", "Needed", "find_imports", "find_needed", "make_members"]
 
 _KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
 
@@ -237,6 +237,7 @@ def _one_line(value: object) -> str:
 _SAYS: Final = {
     NOTEBOOK: "the notebook with its outputs, as it was last. Jupyter, VS Code and GitHub show it.",
     REQUIREMENTS: "the packages and their versions: python -m pip install -r requirements.txt",
+    LOCK: "the same with the digests of their files, as PEP 751 has it.",
     CRATE: "what this is, who made it and when, in JSON-LD for archives (RO-Crate 1.2).",
     README: "this text.",
     MANIFEST: "branches, tags, variables, what was left out, and the SHA-256 of every other file.",

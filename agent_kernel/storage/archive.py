@@ -41,10 +41,11 @@ INDEX: Final = "store/index"
 RECORDS: Final = "store/records"
 NOTEBOOK: Final = "notebook.ipynb"
 REQUIREMENTS: Final = "requirements.txt"
+LOCK: Final = "pylock.toml"
 CRATE: Final = "ro-crate-metadata.json"
 README: Final = "README.txt"
 # Names that any file system takes, and takes as they are. Export writes no other ones.
-_NAMES: Final = frozenset({MANIFEST, SIGNATURE, OBJECTS, INDEX, RECORDS, NOTEBOOK, REQUIREMENTS, CRATE, README})
+_NAMES: Final = frozenset({MANIFEST, SIGNATURE, OBJECTS, INDEX, RECORDS, NOTEBOOK, REQUIREMENTS, LOCK, CRATE, README})
 _DATA_NAME: Final = re.compile(r"data/([A-Za-z_][A-Za-z0-9_-]{0,99})\.(?:arrow|csv|json|npy|parquet|txt)")
 DEVICES: Final = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
 

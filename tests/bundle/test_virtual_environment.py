@@ -139,3 +139,73 @@ def test_packages_are_installed_without_a_network(tmp_path: Path, monkeypatch: p
     missing = bundle_with(tmp_path / "other", monkeypatch, "absent==1.0")
     assert main(["open", str(missing), "--folder", str(tmp_path / "other"), "--env"]) == 1
     assert (tmp_path / "other" / "study.ipynb").exists()
+
+
+LOCK = f"""
+lock-version = "1.0"
+created-by = "uv"
+
+[[packages]]
+name = "fine"
+version = "2.0"
+sdist = {{ url = "https://example.com/fine-2.0.tar.gz", hashes = {{ sha256 = "{"a" * 64}" }} }}
+wheels = [{{ url = "https://example.com/fine-2.0-py3-none-any.whl", hashes = {{ sha256 = "{"b" * 64}" }} }}]
+"""
+
+
+class TestLock:
+    """`export --lock` writes the digests of the packages' files, and `open --env` holds pip to them."""
+
+    def exported(self, folder: Path, monkeypatch: pytest.MonkeyPatch, lock: str, status: int = 0) -> Path:
+        def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+            if not status:
+                out = "--output-file" if "--output-file" in words else "--output"
+                Path(words[words.index(out) + 1]).write_text(lock)
+            return subprocess.CompletedProcess(words, status, "", "error: no network" if status else "")
+
+        bundle_with(folder, monkeypatch, "fine==2.0").unlink()
+        with monkeypatch.context() as patch:
+            programs = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
+            patch.setattr(virtual_environment, "subprocess", programs)
+            assert main(["export", str(folder / "s"), str(folder / "study.agentnb"), "--lock"]) == 0
+        return folder / "study.agentnb"
+
+    def test_pip_takes_only_files_with_these_digests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = self.exported(tmp_path, monkeypatch, LOCK)
+        with zipfile.ZipFile(path) as opened:
+            assert opened.read("pylock.toml").decode() == LOCK
+        monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=(programs := Programs())))
+        assert main(["open", str(path), "--folder", str(tmp_path), "--env"]) == 0
+        assert "--require-hashes" in programs.ran[1]
+        listed = (tmp_path / "study-env" / "requirements.txt").read_text()
+        assert listed == f"fine==2.0 --hash=sha256:{'a' * 64} --hash=sha256:{'b' * 64}\n"
+
+    def test_without_an_index_there_are_exact_versions(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = self.exported(tmp_path, monkeypatch, "", status=1)
+        assert "No lock, only exact versions: error: no network" in capsys.readouterr().out
+        with zipfile.ZipFile(path) as opened:
+            assert "pylock.toml" not in opened.namelist()
+
+    @pytest.mark.parametrize(
+        "lock",
+        [
+            "not toml [",
+            LOCK.replace('2.0"', '2.0 --index-url http://evil"'),
+            LOCK.replace("a" * 64, "c" * 63),
+            LOCK.replace('name = "fine"', 'name = "a @ http://evil/a.whl"'),
+            LOCK.replace(", hashes = {", ", x = {"),
+            "packages = 5",
+            "packages = []",
+        ],
+    )
+    def test_any_other_lock_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lock: str
+    ) -> None:
+        path = self.exported(tmp_path, monkeypatch, lock)
+        assert main(["open", str(path), "--folder", str(tmp_path), "--env"]) != 0
+        said = capsys.readouterr().err
+        assert "pylock.toml" in said
+        assert "Traceback" not in said
+        assert not (tmp_path / "study.ipynb").exists()
