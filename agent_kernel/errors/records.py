@@ -15,6 +15,9 @@ class RecordError(AgentKernelError):
     def _what(self) -> str:
         return f"{self.collection} {self.id!r}"
 
+    def __str__(self) -> str:
+        return f"{self._what} cannot be used"
+
 
 class RecordNotFoundError(RecordError, NotFoundError):
     """There is no record of this id, or it is another user's."""

@@ -381,7 +381,7 @@ def test_a_second_stop_as_the_first_is_told_of_is_no_interrupt(
         stopped.wait(10)
         return f"{error!r} in {filename}\n" + "".join(str(number) for number in range(1000))
 
-    monkeypatch.setattr("agent_kernel.agents.execution._traceback", slowly)
+    monkeypatch.setattr("agent_kernel.agents.execution.own_traceback", slowly)
 
     def act(first: bool) -> None:
         if not first:

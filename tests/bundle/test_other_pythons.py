@@ -116,7 +116,7 @@ def test_what_differs_when_it_runs_again_is_named_with_the_other_python(
     main(["reproduce", str(BUNDLE)])
     told = capsys.readouterr()
     assert "Traceback" not in told.out + told.err
-    environment = told.out.partition("The environment is another one:")[2].splitlines()
+    environment = told.out.partition("The environment differs:")[2].splitlines()
     assert environment[1].split()[1:] == ["python", "3.13.0", "→", sys.version.split()[0]]
     failed = f"it was written for Python 3.13.0, and this is {sys.version.split()[0]}"
     assert (failed in told.out) is (sys.version_info < (3, 12))

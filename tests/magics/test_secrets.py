@@ -192,7 +192,7 @@ def test_what_stands_beside_it_in_a_cell_is_none_of_its_text(shell: Shell, betwe
     repo = shell.extension.notebook.repo
     assert repo is not None
     (source,) = [commit.cell.source for _, commit in repo.log(list(repo.branches().values())) if commit.cell]
-    assert source == f"password = 'abcdef-geheim'{between}wage = •••• masked"
+    assert source == f"password = 'abcdef-geheim'{between}wage = \"•••• masked\""
 
 
 def test_a_secret_that_was_never_stored_can_leave_the_code(shell: Shell, tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ A `text` block under an example is what the cell prints, but for ids and times. 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
+NEEDS = re.compile(r"^<!-- needs ([\w-]+) -->$", re.MULTILINE)
 CHANGES = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d\d s\b")  # ids, and how long a cell took
 PAGES = sorted(page for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text()))
 END = "\N{END OF TEXT}\n"
@@ -45,7 +45,9 @@ def elsewhere(home: Path) -> dict[str, str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_run_and_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     for package in NEEDS.findall(page.read_text()):
-        if importlib.util.find_spec(package) is None:
+        try:
+            metadata.distribution(package)
+        except metadata.PackageNotFoundError:
             pytest.skip(f"{package} is not installed (make test-integrations)")
     examples = BLOCK.findall(page.read_text())
     done = subprocess.run(

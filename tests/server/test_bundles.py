@@ -111,7 +111,7 @@ def _claim_odd_variables(content: bytes) -> bytes:
     ("spoil", "said"),
     [
         (lambda path: path.write_bytes(b"not a zip, <script>"), "it is not a zip file"),
-        (lambda path: path.write_bytes(b""), "it cannot be read"),
+        (lambda path: path.write_bytes(b""), "it is not a zip file"),
         (lambda path: path.write_bytes(path.read_bytes()[:-200]), "it is not"),
         (lambda path: changed(path, "store/objects", _spoil_an_object).replace(path), "does not match its digest"),
         (
