@@ -60,6 +60,9 @@ _PARALLEL_FROM: Final = 512 << 10
 _MOST_THREADS: Final = 8
 _KNOWN_BITS: Final = ZSTD | SEALED | BASED
 MOST_DEPTH: Final = 7  # bases of bases; a reader fetches them one after the other
+_MOST_READ: Final = (
+    200  # that a reader follows: of several writers none knows how deep the others stored what it builds on
+)
 MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
@@ -394,7 +397,7 @@ class Objects:
                 raise
             raise self._refuse(f"a {error.kind} in it is damaged: {error.reason}") from error
 
-    def _fetch(self, wanted: list[bytes], most_bases: int = MOST_DEPTH) -> dict[bytes, Fetched]:
+    def _fetch(self, wanted: list[bytes], most_bases: int = _MOST_READ) -> dict[bytes, Fetched]:
         strictly = self._refuse is not None
         stored = self._store.get_many(wanted) if wanted else {}
         bases = {key: there for key, body in stored.items() if (there := base_of(key, body)) is not None}

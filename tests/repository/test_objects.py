@@ -157,6 +157,18 @@ def test_differences_are_not_chained_without_end() -> None:
     assert base_of(b"t" + address(payload), b"".join(map(bytes, wrap(address(payload), payload, base=deepest)))) is None
 
 
+def test_chains_that_several_writers_made_longer_are_read(repo: Repository) -> None:
+    """Each believes that what it builds on is stored whole: whoever stored it first, stored it otherwise."""
+    payload = b"x" * 4_000
+    below: Base | None = None
+    for number in range(4 * MOST_DEPTH):
+        payload = payload[:-4] + f"{number:04d}".encode()
+        id = address(payload)
+        repo.store.put_many({Kind.TREE + id: wrap(id, payload, base=below)})
+        below = Base(id, payload, 0)
+    assert Repository(repo.store).objects.get(Kind.TREE, id) == payload
+
+
 def test_what_cannot_be_decoded_is_damaged_not_a_surprise() -> None:
     repo = Repository.open(MemoryStore())
     writer = repo.writer()
