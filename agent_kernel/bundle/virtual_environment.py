@@ -59,7 +59,7 @@ def make_lock(pins: Sequence[str], python: str) -> tuple[bytes, str]:
         python: the version that they are for.
 
     Returns:
-        The lock, a `pylock.toml` of PEP 751; empty where there is none, and then why.
+        The lock, a `pylock.toml` of PEP 751, or empty bytes and why it could not be made.
     """
     with tempfile.TemporaryDirectory(prefix="agent-kernel-") as folder:
         listed, made = Path(folder, REQUIREMENTS), Path(folder, LOCK)

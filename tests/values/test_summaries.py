@@ -10,6 +10,7 @@ import fractions
 import functools
 import mmap
 import pathlib
+import pickle
 import subprocess
 import sys
 import uuid
@@ -166,6 +167,12 @@ def test_a_frame_is_told_by_rows_columns_and_size() -> None:
     assert line(shown) == "DataFrame 1,000,000 × 12, 96 MB"
     assert len(shown.rows) == 3
     assert shown.columns[0] == Column("0", "float64")
+
+
+def test_a_dtype_that_came_from_a_pickle_goes_by_the_same_words() -> None:
+    loaded = pickle.loads(pickle.dumps(np.dtype("f8")))
+    assert loaded.isbuiltin == 0
+    assert line(summarize(np.zeros(3, loaded))) == line(summarize(np.zeros(3)))
 
 
 def test_a_frames_summary_keeps_dtypes_and_first_rows() -> None:

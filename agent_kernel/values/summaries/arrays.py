@@ -76,7 +76,8 @@ def dtype_text(dtype: Any) -> str:
         return _fields_text(dtype)
     if kind in "SU":
         return f"{_WORDS[kind]}{dtype.itemsize // (4 if kind == 'U' else 1)}"
-    if kind in "iufc" and dtype.isbuiltin == 1:
+    # 0: another object than numpy's own of this type, as pandas may hand out; 2: a type that a library added.
+    if kind in "iufc" and (dtype.isbuiltin == 1 or (dtype.isbuiltin == 0 and dtype.isnative)):
         return f"{_WORDS[kind]}{8 * dtype.itemsize}"
     return {"b": "bool", "O": "object"}.get(kind) or type_name(dtype).rpartition(".")[2]
 
