@@ -159,14 +159,13 @@ def test_differences_are_not_chained_without_end() -> None:
 
 def test_chains_that_several_writers_made_longer_are_read(repo: Repository) -> None:
     """Each believes that what it builds on is stored whole: whoever stored it first, stored it otherwise."""
-    payload = b"x" * 4_000
+    payloads = [b"x" * 4_000 + f"{number:04d}".encode() for number in range(4 * MOST_DEPTH)]
     below: Base | None = None
-    for number in range(4 * MOST_DEPTH):
-        payload = payload[:-4] + f"{number:04d}".encode()
+    for payload in payloads:
         id = address(payload)
         repo.store.put_many({Kind.TREE + id: wrap(id, payload, base=below)})
         below = Base(id, payload, 0)
-    assert Repository(repo.store).objects.get(Kind.TREE, id) == payload
+    assert Repository(repo.store).objects.get(Kind.TREE, address(payloads[-1])) == payloads[-1]
 
 
 def test_what_cannot_be_decoded_is_damaged_not_a_surprise() -> None:

@@ -76,10 +76,14 @@ def dtype_text(dtype: Any) -> str:
         return _fields_text(dtype)
     if kind in "SU":
         return f"{_WORDS[kind]}{dtype.itemsize // (4 if kind == 'U' else 1)}"
-    # 0: another object than numpy's own of this type, as pandas may hand out; 2: a type that a library added.
-    if kind in "iufc" and (dtype.isbuiltin == 1 or (dtype.isbuiltin == 0 and dtype.isnative)):
+    if kind in "iufc" and _is_numpys_own(dtype):
         return f"{_WORDS[kind]}{8 * dtype.itemsize}"
     return {"b": "bool", "O": "object"}.get(kind) or type_name(dtype).rpartition(".")[2]
+
+
+def _is_numpys_own(dtype: Any) -> bool:
+    # 0: an object of its own, as out of a pickle, or numbers in the other byte order; 2: a type that a library added.
+    return dtype.isbuiltin == 1 or (dtype.isbuiltin == 0 and dtype.isnative)
 
 
 def _fields_text(dtype: Any) -> str:
@@ -94,7 +98,11 @@ def first_values(value: Any, count: int) -> list[object]:
     Object elements come as they are: show them with `cell`, which does not touch what it does not know.
     """
     dtype = value.dtype
-    if dtype.kind not in "biufcSUMmO" or (dtype.kind in "iufc" and dtype.isbuiltin != 1) or _is_memory_mapped(value):
+    if (
+        dtype.kind not in "biufcSUMmO"
+        or (dtype.kind in "iufc" and not _is_numpys_own(dtype))
+        or _is_memory_mapped(value)
+    ):
         return []
     if dtype.itemsize > _WIDEST_CELL:
         return []
