@@ -83,7 +83,7 @@ def dtype_text(dtype: Any) -> str:
 
 def _is_numpys_own(dtype: Any) -> bool:
     # 0: an object of its own, as out of a pickle, or numbers in the other byte order; 2: a type that a library added.
-    return dtype.isbuiltin == 1 or (dtype.isbuiltin == 0 and dtype.isnative)
+    return bool(dtype.isbuiltin == 1 or (dtype.isbuiltin == 0 and dtype.isnative))
 
 
 def _fields_text(dtype: Any) -> str:
