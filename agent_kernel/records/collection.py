@@ -123,7 +123,7 @@ class Records(Mapping[str, M]):
         """The record.
 
         Raises:
-            RecordNotFoundError: there is none. NewerRecordError, SealedRecordError: it cannot be read.
+            RecordNotFoundError: no record has this id. NewerRecordError, SealedRecordError: it cannot be read.
         """
         return self.require(id)
 

@@ -39,7 +39,7 @@ TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed",
 
 _MOST_LOST: Final = 5  # so many workers may die with a task; then the task is what kills them
 _LOOK_S: Final = 1.0  # between looks at whether the processes of the leases live, while there is other work
-_LOOK_AGAIN_S: Final = 0.05  # the same, while there is none
+_LOOK_AGAIN_S: Final = 0.05  # the same, while no task is ready
 _TRIED: Final = 8
 _DIGITS: Final = 20
 _MOST_NAME: Final = 60  # bytes of a team's name, and of the id of a task: an entry of the index has two ids
@@ -157,7 +157,7 @@ class Queue:
         return f"<Queue {self.team}: {self.counts().pending:,} pending>"
 
     def __getitem__(self, id: str) -> Task:
-        """A task. Raises: RecordNotFoundError: there is none of this id."""
+        """A task. Raises: RecordNotFoundError: no task has this id."""
         return self.tasks[self._id(id)]
 
     def _id(self, task: Task | str) -> str:

@@ -91,7 +91,7 @@ class Speech:
         self.utterances: Records[Utterance] = Records(repo, Utterance)
 
     def __getitem__(self, id: str) -> SpeechSession:
-        """A session. Raises: RecordNotFoundError: there is none of this id."""
+        """A session. Raises: RecordNotFoundError: no session has this id."""
         return SpeechSession(self, self.records[id].id)
 
     def open(

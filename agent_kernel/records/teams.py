@@ -67,7 +67,7 @@ class Teams:
         self.records: Records[Team] = Records(repo, Team)
 
     def __getitem__(self, name: str) -> Team:
-        """A team. Raises: RecordNotFoundError: there is none of this name."""
+        """A team. Raises: RecordNotFoundError: no team has this name."""
         return self.records[name]
 
     get = __getitem__

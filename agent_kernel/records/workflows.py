@@ -142,7 +142,7 @@ class Workflows:
         self._checkpoints: Records[WorkflowCheckpoint] = Records(repo, WorkflowCheckpoint)
 
     def __getitem__(self, id: str) -> Workflow:
-        """A workflow. Raises: RecordNotFoundError: there is none of this id."""
+        """A workflow. Raises: RecordNotFoundError: no workflow has this id."""
         return self.records[id]
 
     get = __getitem__

@@ -84,7 +84,7 @@ class Versioned(Live):
             warnings.warn(note, stacklevel=2)
 
     def _open(self, repo: Repository | Path | str, branch: str | None, author: Author | None) -> Report | None:
-        """Bind the namespace, and bring the branch's last state back; None: there is none."""
+        """Bind the namespace, and bring the branch's last state back; None: it has no state yet."""
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)

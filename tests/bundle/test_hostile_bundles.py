@@ -449,7 +449,7 @@ def _with_summary(rows: list[bytes], summary: bytes) -> None:
 
 
 FORMLESS = {
-    "a change that is none": _with_commit(d=[["q", "X", 20]]),
+    "a change of no known kind": _with_commit(d=[["q", "X", 20]]),
     "a time beyond the calendar": _with_commit(n=-1),
     "an offset of a year": _with_commit(z=10**7),
     "a cell that took forever": _with_commit(c={"s": "x", "d": float("inf")}),

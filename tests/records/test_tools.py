@@ -165,7 +165,7 @@ CHANGED_BY_JSON: list[Any] = [
 
 @pytest.mark.parametrize("value", CHANGED_BY_JSON, ids=lambda value: ascii(value).partition(" at 0x")[0])
 def test_what_json_would_change_is_never_cached_and_the_record_says_so(memory: ak.Repository, value: Any) -> None:
-    """AAF-12: a cached result is what the function returned, or there is none."""
+    """AAF-12: a cached result is exactly what the function returned; anything else is not cached."""
 
     @memory.tool(cache=60)
     def give(given: Any = None) -> Any:
