@@ -84,7 +84,7 @@ def _text_of(value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def pack_json(value: object, default: Callable[[object], object] | None = None) -> object:
+def pack_json(value: object, default: Callable[[object], object] | None = None) -> Any:
     """A dict as JSON gives it back; as a text where UTF-8 cannot hold it (half a character). `unpack_json` takes either.
 
     Args:
@@ -94,7 +94,7 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
         TypeError, ValueError: JSON cannot hold it.
     """
     text = json.dumps(value, default=default)
-    plain: object = json.loads(text)
+    plain: Any = json.loads(text)
     try:
         json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError:

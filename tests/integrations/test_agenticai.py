@@ -46,6 +46,7 @@ from agenticaiframework.state.manager import StateEntry, StateType
 
 from agent_kernel.integrations.agenticai import AgentKernelBackend, AgentKernelStateManager
 
+
 class CopyingBackend(MemoryBackend):
     """Its MemoryBackend, which else hands out what it holds: whoever changes that changes what is stored."""
 
@@ -232,7 +233,14 @@ def play_workflows(flows: Any) -> None:
     flows.cancel(two.workflow_id)
     flows.list_workflows()
     flows.list_workflows(WorkflowStatus.COMPLETED)
-    for call in (flows.get_state, flows.start_workflow, flows.pause, flows.cancel, flows.checkpoint, flows.get_progress):
+    for call in (
+        flows.get_state,
+        flows.start_workflow,
+        flows.pause,
+        flows.cancel,
+        flows.checkpoint,
+        flows.get_progress,
+    ):
         call("nobody")
     assert told == ["step load", "no disk", "step load", "step clean", "done", "step report"]
 
@@ -632,7 +640,14 @@ def test_several_keys_are_stored_as_one_or_not_at_all(repo: ak.Repository) -> No
 
 
 def test_values_that_json_does_not_know_come_back_as_from_files(repo: ak.Repository, tmp_path: Path) -> None:
-    value = {"when": datetime(2026, 1, 2), "path": Path("x"), "pair": (1, 2), "odd": float("inf"), "big": 2**70, "numbers": {3: "x"}}
+    value = {
+        "when": datetime(2026, 1, 2),
+        "path": Path("x"),
+        "pair": (1, 2),
+        "odd": float("inf"),
+        "big": 2**70,
+        "numbers": {3: "x"},
+    }
     found = []
     for backend in (AgentKernelBackend(repo), FileBackend(StateConfig(persist_path=str(tmp_path / "files")))):
         own(backend).save("k", value | {"half": "\ud800"})
@@ -670,7 +685,9 @@ def test_a_key_is_gone_when_its_time_is_over(plane: Any, repo: ak.Repository) ->
 
 def test_an_unknown_backend_is_an_error(tmp_path: Path) -> None:
     for options in ({"backend": "postgres"}, {"config": StateConfig(backend="postgres")}):
-        with pytest.raises(ValueError, match=r"no state backend is named 'postgres' \(known: agent_kernel, file, memory"):
+        with pytest.raises(
+            ValueError, match=r"no state backend is named 'postgres' \(known: agent_kernel, file, memory"
+        ):
             AgentKernelStateManager(**options)
     assert isinstance(StateManager("postgres", auto_checkpoint=False).backend, MemoryBackend)  # which forgets
     with pytest.raises(ValueError, match="persist_path must be"):
