@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import numbers
 import sys
@@ -11,7 +12,7 @@ import typing
 import warnings
 from collections.abc import Mapping
 from types import ModuleType, NoneType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -129,8 +130,12 @@ def fit(value: object, wanted: object) -> object:
     """The value, made fit where that loses nothing (a dict for a model of pydantic).
 
     Raises:
-        Misfit: it is of another type.
+        Misfit: it is of another type, or a field of a dataclass in it is.
     """
+    return _fit(value, wanted, set())
+
+
+def _fit(value: object, wanted: object, seen: set[int]) -> object:
     if not type_text(wanted):
         return value
     if isinstance(wanted, TypeText):
@@ -149,10 +154,45 @@ def fit(value: object, wanted: object) -> object:
         made = _adapter(wanted).validate_python(value, strict=None)
         if not _is_same(made, value):
             raise Misfit(f"it must be {type_text(wanted)}, and a value in it is of another type")
+        _check_fields(made, seen)
         return made
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
+
+
+def _check_fields(value: object, seen: set[int]) -> None:
+    """Check what the dataclasses in a value hold: pydantic takes an instance of one as it is.
+
+    Args:
+        seen: the ids of those that are checked already, as one may hold itself.
+    """
+    kind = type(value)
+    if kind in (list, tuple):
+        for one in cast("list[object]", value):
+            _check_fields(one, seen)
+    elif kind is dict:
+        for one in cast("dict[object, object]", value).values():
+            _check_fields(one, seen)
+    elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__pydantic_validator__") and id(value) not in seen:
+        seen.add(id(value))
+        try:
+            hints = typing.get_type_hints(kind, include_extras=True)
+        except (NameError, TypeError):  # an annotation that is not known here: nothing can be said of any
+            return
+        for field in dataclasses.fields(kind):
+            _check_field(value, field.name, hints[field.name], seen)
+
+
+def _check_field(value: object, name: str, wanted: object, seen: set[int]) -> None:
+    try:
+        check(wanted)
+    except TypeError:
+        return
+    try:
+        _fit(getattr(value, name, None), wanted, seen)
+    except Misfit as misfit:
+        raise Misfit(f"{type(value).__name__}.{name}: {misfit}") from None
 
 
 def _type_of(value: object) -> type:
