@@ -52,7 +52,7 @@ def check(wanted: object) -> None:
     is_plain = isinstance(wanted, type) and not _is_of_pydantic(wanted)
     if not type_text(wanted) or is_plain or isinstance(wanted, TypeText):
         return
-    from pydantic import PydanticUserError
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
     from pydantic.warnings import ArbitraryTypeWarning
 
     try:
@@ -63,6 +63,8 @@ def check(wanted: object) -> None:
             if not getattr(_adapter(wanted), "pydantic_complete", True):
                 raise TypeError("it is not known here")
     except (ArbitraryTypeWarning, PydanticUserError, NameError, TypeError) as error:
+        if _is_dataclass(wanted) and isinstance(error, PydanticSchemaGenerationError):
+            return  # a field is of a type that pydantic does not know, such as a table: each is checked by itself
         said = str(error).partition("\n")[0].partition(". To get rid")[0]
         raise TypeError(f"`returns` must be a type, not {wanted!r}: {said}") from None
 
@@ -148,7 +150,10 @@ def _fit(value: object, wanted: object, seen: set[int]) -> object:
         if wanted is float and type(value) is int:
             return float(value)
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}")
-    from pydantic import ValidationError
+    if _is_dataclass(wanted) and isinstance(value, cast("type", wanted)):
+        _check_fields(value, seen)
+        return value
+    from pydantic import PydanticUserError, ValidationError
 
     try:
         made = _adapter(wanted).validate_python(value, strict=None)
@@ -159,6 +164,8 @@ def _fit(value: object, wanted: object, seen: set[int]) -> object:
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
+    except PydanticUserError:  # a dataclass of what pydantic does not know: only an instance will do
+        raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}") from None
 
 
 def _check_fields(value: object, seen: set[int]) -> None:
@@ -174,13 +181,13 @@ def _check_fields(value: object, seen: set[int]) -> None:
     elif kind is dict:
         for one in cast("dict[object, object]", value).values():
             _check_fields(one, seen)
-    elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__pydantic_validator__") and id(value) not in seen:
+    elif _is_dataclass(kind) and id(value) not in seen:
         seen.add(id(value))
         try:
             hints = typing.get_type_hints(kind, include_extras=True)
         except (NameError, TypeError):  # an annotation that is not known here: nothing can be said of any
             return
-        for field in dataclasses.fields(kind):
+        for field in dataclasses.fields(cast("Any", kind)):
             _check_field(value, field.name, hints[field.name], seen)
 
 
@@ -212,6 +219,13 @@ def _is_same(made: Any, given: Any) -> bool:
         return True
     number = numbers.Integral if kind is int else numbers.Real
     return kind in (int, float) and before is not bool and issubclass(before, number)
+
+
+def _is_dataclass(wanted: object) -> bool:
+    """Whether it is a dataclass of the standard library."""
+    return (
+        isinstance(wanted, type) and dataclasses.is_dataclass(wanted) and not hasattr(wanted, "__pydantic_validator__")
+    )
 
 
 def _is_of_pydantic(wanted: type) -> bool:

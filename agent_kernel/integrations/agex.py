@@ -61,7 +61,7 @@ class AgentKernelOutcome:
     ref: str | None = None
     branch: str = ""
     head: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     _resume: Callable[..., AgentKernelOutcome] | None = field(default=None, repr=False, compare=False)
 
     def resume(self, answer: str, /, **live: object) -> AgentKernelOutcome:
@@ -172,7 +172,9 @@ class AgentKernelTask:
         """Raise before the model is asked, where the value or an input could not be in a world."""
         name = self.spec.name
         if not self.spec.returns.spec.travels:
-            raise TypeError(f"{name}() returns {_text(self.spec.returns.annotation)}, which no world can hold: it is live")
+            raise TypeError(
+                f"{name}() returns {_text(self.spec.returns.annotation)}, which no world can hold: it is live"
+            )
         for parameter, one in self.spec.params.items():
             if parameter not in self._live and not one.spec.travels:
                 raise TypeError(
@@ -325,7 +327,9 @@ class _CodeTask:
             if name not in hints:
                 raise TypeError(f"{self.__name__}(): its {what} has no annotation")
             if not (spec.returns if name == "return" else spec.params[name]).spec.travels:
-                raise TypeError(f"{self.__name__}(): its {what} is {_text(hints[name])}, which is live: it takes and gives data")
+                raise TypeError(
+                    f"{self.__name__}(): its {what} is {_text(hints[name])}, which is live: it takes and gives data"
+                )
         self._types = dict(spec.types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

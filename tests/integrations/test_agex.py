@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,11 +49,13 @@ from nontainer.conformance.corpus import ModelStep
 
 from agent_kernel.agents.event_log import EventStore, state_of
 from agent_kernel.integrations.agex import RESULT, AgentKernelOutcome, AgentKernelTask, AgentTasks
+from agent_kernel.integrations.kvgit import AgentKernelKV
 
+ROOT = Path(__file__).parents[2]
 STATUS = {"clarify": "needs_input", "completed": "success", "failed": "failed"}
 
 
-def scenarios(kind: type[Any], start: str = "") -> list[Any]:
+def scenarios(kind: type[Any]) -> list[Any]:
     files = sorted(JSON_DIR.glob("*.json"))
     is_code = kind is CodeScenario
     return [load(kind, json.loads(file.read_text())) for file in files if file.stem.startswith("code-") == is_code]
@@ -89,8 +92,10 @@ def code_of(step: Step, returns: Any, defs: Any) -> ak.Turn:
 
 
 class Harness:
-    """agex's `TaskHarness` on `AgentKernelTask`. Every world is a branch, and values come from its commits: so what no store
-    can hold is refused here as it is off the process."""
+    """agex's `TaskHarness` on `AgentKernelTask`.
+
+    Every world is a branch, and values come from its commits: so what no store can hold is refused, as agex does off the process.
+    """
 
     name = "agent_kernel"
     capabilities = frozenset({"tables", "arrays"})
@@ -260,3 +265,139 @@ def view_of(lead: ak.Run[Any], scenario: CodeScenario) -> CodeView:
 @pytest.mark.parametrize("scenario", CODE, ids=lambda one: one.name)
 def test_a_scenario_of_code_holds(scenario: CodeScenario) -> None:
     assert check_code(scenario, play(scenario)) == {}
+
+
+# -- what the corpus does not say
+
+
+@dataclass
+class Total:
+    sum: int
+    names: list[str]
+
+
+class Printer:
+    """A machine of the host."""
+
+    def __init__(self) -> None:
+        self.printed: list[str] = []
+
+    def print(self, text: str) -> int:
+        """Print a line; how many there are."""
+        self.printed.append(text)
+        return len(self.printed)
+
+
+def add_up(rows: list[int], printer: Printer) -> Total:
+    """Add up the rows, and print the sum."""
+    raise NotImplementedError
+
+
+def adding(*turns: str) -> AgentKernelTask:
+    return AgentKernelTask(ak.Agent("adder", model=ak.ScriptedModel(turns)), add_up)
+
+
+ADDS = "note = 'added'\nprinter.print(str(sum(rows)))\ntask.success(Total(sum(rows), [where]))"
+
+
+def test_a_task_forks_its_world_and_a_kept_branch_can_be_merged(tmp_path: Path) -> None:
+    printer = Printer()
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as world:
+        world["where"] = "here"
+        world.commit("a place")
+        dropped = adding(ADDS).run([1, 2], printer, world=world)
+        assert (dropped.value, dropped.ref, repo.branches()) == (Total(3, ["here"]), None, ["main"])
+        kept = adding(ADDS).run([3, 4], printer, world=world, keep=True)
+        assert printer.printed == ["3", "7"]
+        assert "note" not in world
+        there = repo.at(kept.branch)
+        assert (there["rows"], there["task_result"], there["note"]) == ([3, 4], Total(7, ["here"]), "added")
+        assert "printer" not in there
+        world.session.merge(kept.branch)
+        assert world["task_result"] == Total(7, ["here"])
+        world.undo()
+        assert "task_result" not in world
+        assert repo.verify().is_sound
+
+
+def test_another_process_answers_a_task(tmp_path: Path) -> None:
+    code = """
+import sys
+from tests.integrations.test_agex import *
+with ak.open(sys.argv[1]) as repo, ak.Versioned(repo) as world:
+    world["where"] = "there"
+    world.commit("a place")
+    print(adding("half = sum(rows)", "task.clarify('Print it?')", ADDS).run([5, 6], Printer(), world=world).ref)
+"""
+    place = tmp_path / "store"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(place)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    ref, printer = done.stdout.strip(), Printer()
+    with ak.open(place) as repo, ak.Versioned(repo) as world:
+        task = adding("half = sum(rows)", "task.clarify('Print it?')", "assert half == 11\n" + ADDS)
+        with pytest.raises(TypeError, match="give printer again"):
+            task.resume(ref, "Yes.", world=world)
+        with pytest.raises(TypeError, match="'printer' does not fit"):
+            task.resume(ref, "Yes.", world=world, printer="none")
+        with pytest.raises(LookupError, match="name the world that it forked"):
+            task.resume(ref, "Yes.", printer=printer)
+        outcome = task.resume(ref, "Yes.", world=world, printer=printer)
+        assert (outcome.status, outcome.value, printer.printed) == ("success", Total(11, ["there"]), ["11"])
+        assert repo.branches() == ["main"]
+        with pytest.raises(LookupError):
+            task.resume("no-such-run", "Yes.", world=world, printer=printer)
+
+
+def test_a_call_returns_the_value_or_raises_as_agex_does() -> None:
+    printer = Printer()
+    assert adding("where = 'x'\n" + ADDS)([1], printer) == Total(1, ["x"])
+    for turn, error in (("task.fail('no rows')", agex.TaskFailed), ("task.clarify('Which?')", agex.NeedsInput)):
+        with pytest.raises(error, match="no rows|Which") as raised:
+            adding(turn)([1], printer)
+        assert raised.value.outcome.status in ("failed", "needs_input")
+    broken = AgentKernelTask(
+        ak.Agent("adder", model=ak.FunctionModel(lambda _: ak.Turn(error=OSError("down")))), add_up
+    )
+    with pytest.raises(agex.TaskInterrupted, match="down"):
+        broken([1], printer)
+    with pytest.raises(ValueError, match="keep needs a world"):
+        adding(ADDS).run([1], printer, keep=True)
+    with pytest.raises(ValueError, match="only a task that asked"):
+        adding("task.fail('no')").run([1], printer).resume("Yes.")
+
+
+def test_what_a_helper_makes_comes_to_the_branch_of_the_code_that_called_it() -> None:
+    helper = ak.Agent("helper", model=ak.FunctionModel(lambda request: "seen = word\ntask.success(word.upper())"))
+    turns = [
+        "@agex.task\ndef shout(word: str) -> str:\n    '''Shout the word.'''",
+        "loud = shout('hi')",
+        "task.success((loud, seen, 'word' in globals()))",
+    ]
+    with ak.Versioned() as state:
+        lead = ak.Agent("lead", model=ak.ScriptedModel(turns), state=state)
+        lead.module(AgentTasks(helper), name="agex")
+        assert lead("Shout") == ("HI", "hi", False)
+        assert sum(len(commit.parents) == 2 for _, commit in state.history()) == 1
+
+
+def test_its_own_worlds_lie_in_our_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of agex that stays as it is, on `Store(kv=AgentKernelKV(…))`: the corpus passes there too."""
+    from agex.conformance import AgexTasks, tasks
+    from nontainer import Store
+
+    stores: list[AgentKernelKV] = []
+
+    def open_store(place: Path) -> Store:
+        stores.append(AgentKernelKV(place / "ours"))
+        return Store(place, kv=stores[-1])
+
+    monkeypatch.setattr(tasks, "Store", open_store)
+    harness, done = AgexTasks(tmp_path), 0
+    for scenario in TASKS:
+        if applies(scenario, harness, "none"):
+            assert check(scenario, run(scenario, harness, "none")) == {}, scenario.name
+            done += 1
+    assert done >= 14
+    assert any(len(list(store.keys())) for store in stores)

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGES = {
     "agenticai": ("agenticaiframework", "agenticai"),
+    "agex": ("agex", "agex"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
