@@ -136,8 +136,10 @@ class AgentKernelTask:
                 state=session,
             )
             return self._settle(run, session, world, live, keep=keep)
-        finally:
+        except BaseException:  # nobody has its ref
             session.close()
+            self._put_away("", repo, branch, world, kept=False)
+            raise
 
     def resume(
         self, ref: str, answer: str, /, *, world: Versioned | None = None, keep: bool = False, **live: Any

@@ -13,7 +13,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import return_types
-from agent_kernel.agents.events import TaskStart
+from agent_kernel.agents.events import Retry, TaskStart
 
 ASKS = "import os\nos.system('true')"
 
@@ -158,7 +158,8 @@ class Report:
 def test_the_fields_of_a_dataclass_are_of_their_types() -> None:
     good = Report([Score("ada", 7)], np.zeros(2))
     good.next = good  # it holds itself
-    for value, wanted in ((good, Report), ([good], list[Report]), ({"a": good, "b": None}, dict[str, Report | None])):
+    fitting: list[tuple[object, object]] = [(good, Report), ([good], list[Report]), ({"a": good}, dict[str, Report])]
+    for value, wanted in fitting:
         return_types.check(wanted)
         assert return_types.fit(value, wanted) == value
     for wrong in (
@@ -166,7 +167,12 @@ def test_the_fields_of_a_dataclass_are_of_their_types() -> None:
         Report([Score("ada", 7)], [0, 0]),  # type: ignore[arg-type]
         Report([Score("ada", 7)], np.zeros(2), Report([5], np.zeros(2))),  # type: ignore[list-item]
     ):
-        for value, wanted in ((wrong, Report), ([wrong], list[Report]), ({"a": wrong}, dict[str, Report | None])):
+        held: list[tuple[object, object]] = [
+            (wrong, Report),
+            ([wrong], list[Report]),
+            ({"a": wrong}, dict[str, Report]),
+        ]
+        for value, wanted in held:
             with pytest.raises(return_types.Misfit, match=r"Score\.total|Report\.grid|Report\.scores"):
                 return_types.fit(value, wanted)
     with pytest.raises(return_types.Misfit, match="Report, and is dict"):
@@ -179,6 +185,6 @@ def test_an_agent_is_told_of_a_field_that_is_of_another_type() -> None:
     agent.cls(Score)
     run = agent.start("Score", returns=Score)
     assert run.result() == Score("ada", 7)
-    told = [event.sent for event in run.events if event.kind == "Retry"]
+    told = [event.sent for event in run.events if isinstance(event, Retry)]
     assert len(told) == 1
     assert "Score.total: it must be int, and is str" in told[0]

@@ -48,6 +48,7 @@ from nontainer.conformance.codec import load
 from nontainer.conformance.corpus import ModelStep
 
 from agent_kernel.agents.event_log import EventStore, state_of
+from agent_kernel.agents.events import Output
 from agent_kernel.integrations.agex import RESULT, AgentKernelOutcome, AgentKernelTask, AgentTasks
 from agent_kernel.integrations.kvgit import AgentKernelKV
 
@@ -249,7 +250,7 @@ def steps_of(scenario: CodeScenario, act: CodeCall) -> Callable[[Any], ak.Turn]:
 
 def view_of(lead: ak.Run[Any], scenario: CodeScenario) -> CodeView:
     lead.result()
-    said = "\n".join(event.sent for event in lead.events if event.kind == "Output")
+    said = "\n".join(event.sent for event in lead.events if isinstance(event, Output))
     line = next((line for line in said.splitlines() if line.startswith(MARK)), None)
     if line is None:
         return CodeView(status="unreported", message=said[-2000:])
@@ -288,9 +289,8 @@ class Printer:
         return len(self.printed)
 
 
-def add_up(rows: list[int], printer: Printer) -> Total:
+def add_up(rows: list[int], printer: Printer) -> Total:  # type: ignore[empty-body]  # agex takes no other
     """Add up the rows, and print the sum."""
-    raise NotImplementedError
 
 
 def adding(*turns: str) -> AgentKernelTask:
@@ -306,7 +306,7 @@ def test_a_task_forks_its_world_and_a_kept_branch_can_be_merged(tmp_path: Path) 
         world["where"] = "here"
         world.commit("a place")
         dropped = adding(ADDS).run([1, 2], printer, world=world)
-        assert (dropped.value, dropped.ref, repo.branches()) == (Total(3, ["here"]), None, ["main"])
+        assert (dropped.value, dropped.ref, [*repo.branches()]) == (Total(3, ["here"]), None, ["main"])
         kept = adding(ADDS).run([3, 4], printer, world=world, keep=True)
         assert printer.printed == ["3", "7"]
         assert "note" not in world
@@ -345,7 +345,7 @@ with ak.open(sys.argv[1]) as repo, ak.Versioned(repo) as world:
             task.resume(ref, "Yes.", printer=printer)
         outcome = task.resume(ref, "Yes.", world=world, printer=printer)
         assert (outcome.status, outcome.value, printer.printed) == ("success", Total(11, ["there"]), ["11"])
-        assert repo.branches() == ["main"]
+        assert [*repo.branches()] == ["main"]
         with pytest.raises(LookupError):
             task.resume("no-such-run", "Yes.", world=world, printer=printer)
 
@@ -354,7 +354,7 @@ def test_a_call_returns_the_value_or_raises_as_agex_does() -> None:
     printer = Printer()
     assert adding("where = 'x'\n" + ADDS)([1], printer) == Total(1, ["x"])
     for turn, error in (("task.fail('no rows')", agex.TaskFailed), ("task.clarify('Which?')", agex.NeedsInput)):
-        with pytest.raises(error, match="no rows|Which") as raised:
+        with pytest.raises(error, match=r"no rows|Which") as raised:
             adding(turn)([1], printer)
         assert raised.value.outcome.status in ("failed", "needs_input")
     broken = AgentKernelTask(
