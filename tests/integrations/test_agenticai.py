@@ -666,10 +666,15 @@ def test_what_was_read_is_a_copy(repo: ak.Repository) -> None:
 
 @pytest.mark.parametrize("plane", ["store", "branch"])
 def test_a_key_is_gone_when_its_time_is_over(plane: Any, repo: ak.Repository) -> None:
+    lasting = AgentKernelStateManager(
+        AgentKernelBackend(repo, plane=plane, config=StateConfig(ttl=600, auto_checkpoint=False))
+    )
+    lasting.save("long", 1)
+    assert (lasting.get("long"), lasting.list(), lasting.cleanup_expired()) == (1, ["long"], 0)
+    lasting.delete("long")
     backend = AgentKernelBackend(repo, plane=plane, config=StateConfig(ttl=1, auto_checkpoint=False))
     manager = AgentKernelStateManager(backend)
     manager.save("k", 1)
-    assert (manager.get("k"), manager.list(), manager.cleanup_expired()) == (1, ["k"], 0)
     time.sleep(1.1)
     assert (manager.get("k"), manager.exists("k"), manager.list(), manager.get_stats()["total_entries"]) == (
         None,
@@ -677,8 +682,8 @@ def test_a_key_is_gone_when_its_time_is_over(plane: Any, repo: ak.Repository) ->
         [],
         0,
     )
-    manager.save("k", 2)
-    entry = manager.get_entry("k")
+    lasting.save("k", 2)
+    entry = lasting.get_entry("k")
     assert entry is not None
     assert (entry.value, entry.version) == (2, 1)
 
