@@ -1,12 +1,13 @@
 """Sessions and memories of agno as records: `AgentKernelDb`.
 
-A session is a record without its runs, and each run is a record of its own, numbered in the order in which they came. So storing a
-run costs that run, however long the conversation is. A third record leads from a run's id to its place. Ids are replaced by their
-digests, since they may be longer than a key.
+A session is a record, and its runs are a list (`RecordList`). So storing a run costs that run, however long the conversation is. A
+record leads from a run's id to its number in the list; where a run was deleted, None is there, and the others keep their numbers. Ids
+are replaced by their digests, since they may be longer than a key.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from pydantic import ConfigDict
 from agent_kernel.errors import MissingExtraError
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import new_id
+from agent_kernel.records.lists import RecordList
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
 
@@ -49,6 +51,7 @@ __all__ = ["AgentKernelDb"]
 
 T = TypeVar("T")
 
+_TOGETHER: Final = 16  # runs that are read at once
 _ACTIVE: Final = ("PENDING", "RUNNING", "PAUSED")  # a run that is not over
 _MAY_CANCEL: Final = ("PENDING", "RUNNING")
 
@@ -61,13 +64,7 @@ class _Document(Record):
 class _SessionRecord(_Document):
     collection = "agno sessions"
     since: str  # sorts sessions in the order in which they came
-    next_run: int = 0
     row: dict[str, Any]  # as agno's tables have it, without the runs
-
-
-class _RunRecord(_Document):
-    collection = "agno runs"
-    run: dict[str, Any]
 
 
 class _RunPlace(Record):
@@ -114,9 +111,9 @@ class AgentKernelDb(InMemoryDb):
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.id = id or generate_id(f"agent_kernel {self.repo.store.url}")
         self._session_records = Records(self.repo, _SessionRecord, plane=plane, branch=branch)
-        self._run_records = Records(self.repo, _RunRecord, plane=plane, branch=branch)
         self._places = Records(self.repo, _RunPlace, plane=plane, branch=branch)
         self._memory_records = Records(self.repo, _MemoryRecord, plane=memory_plane, branch=branch)
+        self._where: dict[str, Any] = {"plane": plane, "branch": branch}
         self._is_ready = True
 
     def close(self) -> None:
@@ -353,14 +350,13 @@ class AgentKernelDb(InMemoryDb):
         """A session as a dict, with its runs."""
         if runs_limit is None:
             return {**record.row, "runs": self._runs_of(record)}
-        newest = [run for run, _ in zip(self._context_runs(record), range(runs_limit), strict=False)]
+        newest = [*itertools.islice(self._context_runs(record), max(runs_limit, 0))]
         return {**record.row, "runs": newest[::-1]}
 
     def _delete(self, record: _SessionRecord) -> None:
-        for id in [*self._run_records.ids(exactly(record.id) + ".*")]:
-            run = self._run_records[id].run
+        for run in self._runs_of(record):
             self._places.delete(_place_id(run["run_id"], record.id))
-            self._run_records.delete(id)
+        self._list(record.id).clear()
         self._session_records.delete(record.id)
 
     # -- runs
@@ -368,9 +364,8 @@ class AgentKernelDb(InMemoryDb):
     def get_run(self, run_id: str, deserialize: bool | None = True) -> Any:
         """A run, of whatever session, or None."""
         for place in self._places_of(run_id):
-            found: _RunRecord | None = self._run_records.get(_run_id(place.session, place.number))
-            if found is not None:
-                return deserialize_run(get_run_type(found.run), found.run) if deserialize else found.run
+            run = self._list(place.session)[place.number]
+            return deserialize_run(get_run_type(run), run) if deserialize else run
         return None
 
     def get_runs(
@@ -411,7 +406,8 @@ class AgentKernelDb(InMemoryDb):
         """Store a run of a session. Where the session does not exist, nothing is stored.
 
         Args:
-            run_index: its place in the session, where the run does not say it. One that is there keeps its place.
+            run_index: its place in the session, where the run does not say it; by default after all others. A run that is there keeps
+                its place.
 
         Raises:
             ValueError: the run has no id. TypeError: something in it has no form in JSON. Nothing was stored.
@@ -419,53 +415,53 @@ class AgentKernelDb(InMemoryDb):
         document = _as_dict(run)
         if document.get("run_id") is None:
             raise ValueError("Run must have a run_id")
-        if run_index is not None:
-            document.setdefault("run_index", run_index)
+        if run_index is not None and document.get("run_index") is None:
+            document["run_index"] = run_index
 
         def store() -> None:
             record = self._record(session_id)
             if record is not None:
-                is_new = self._put_run(record, document)
-                self._touch(record, must=is_new)
+                self._put_run(record, document)
+                self._touch(record)
 
         self._change(store, f"run of session {session_id}")
 
-    def _put_run(self, record: _SessionRecord, run: dict[str, Any]) -> bool:
-        """Store a run; whether it is a new one, which has changed the record of its session."""
-        id = _place_id(run["run_id"], record.id)
+    def _put_run(self, record: _SessionRecord, run: dict[str, Any]) -> None:
+        id, runs = _place_id(run["run_id"], record.id), self._list(record.id)
         place: _RunPlace | None = self._places.get(id)
         if place is None:
-            place = _RunPlace(id=id, session=record.id, number=record.next_run)
-            record.next_run += 1
-            self._places.put(place)
-            self._run_records.put(_RunRecord(id=_run_id(place.session, place.number), run=run))
-            return True
-        before = self._run_records[_run_id(place.session, place.number)].run
-        kept = {name: before[name] for name in ("run_index",) if name in before}
-        self._run_records.put(_RunRecord(id=_run_id(place.session, place.number), run={**run, **kept}))
-        return False
+            number = len(runs)
+            self._places.put(_RunPlace(id=id, session=record.id, number=number))
+            runs.append(run if run.get("run_index") is not None else {**run, "run_index": number})
+        else:
+            before = runs[place.number]
+            self._replace_run(place, {**run, "run_index": before.get("run_index", place.number)})
+
+    def _replace_run(self, place: _RunPlace, run: dict[str, Any]) -> None:
+        runs = self._list(place.session)
+        runs.replace_tail(place.number, [run, *runs[place.number + 1 :]])
 
     def delete_run(self, run_id: str) -> bool:
         """Delete a run, of whatever session; whether it was there."""
-
-        def delete() -> bool:
-            places = self._places_of(run_id)
-            for place in places:
-                self._places.delete(place.id)
-                self._run_records.delete(_run_id(place.session, place.number))
-                self._touch(self._session_records[place.session])
-            return bool(places)
-
-        return self._change(delete, f"delete run {run_id}")
+        return self._change(partial(self._delete_runs, [run_id]), f"delete run {run_id}")
 
     def delete_runs(self, run_ids: list[str]) -> None:
         """Delete the runs of these that are there."""
+        self._change(partial(self._delete_runs, run_ids), f"delete {len(run_ids)} runs")
 
-        def delete() -> None:
-            for id in run_ids:
-                self.delete_run(id)
-
-        self._change(delete, f"delete {len(run_ids)} runs")
+    def _delete_runs(self, run_ids: Iterable[str]) -> bool:
+        gone: dict[str, set[int]] = {}
+        for place in itertools.chain.from_iterable(map(self._places_of, run_ids)):
+            self._places.delete(place.id)
+            gone.setdefault(place.session, set()).add(place.number)
+        for session, numbers in gone.items():
+            runs, first = self._list(session), min(numbers)
+            left = [None if number in numbers else run for number, run in enumerate(runs[first:], first)]
+            while left and left[-1] is None:
+                left.pop()
+            runs.replace_tail(first, left)
+            self._touch(self._session_records[session])
+        return bool(gone)
 
     def cancel_pending_run(
         self,
@@ -489,11 +485,10 @@ class AgentKernelDb(InMemoryDb):
             place = None if record is None else self._places.get(_place_id(run_id, record.id))
             if record is None or place is None or record.row.get("user_id") not in (None, user_id):
                 return False
-            found = self._run_records[_run_id(place.session, place.number)]
-            if found.run.get("status") != expected_status:
+            run = self._list(place.session)[place.number]
+            if run.get("status") != expected_status:
                 return False
-            cancelled = {**found.run, "status": "CANCELLED", "content": found.run.get("content") or reason}
-            self._run_records.put(found.model_copy(update={"run": cancelled}))
+            self._replace_run(place, {**run, "status": "CANCELLED", "content": run.get("content") or reason})
             return True
 
         return self._change(cancel, f"cancel run {run_id}")
@@ -501,20 +496,23 @@ class AgentKernelDb(InMemoryDb):
     def _places_of(self, run_id: str) -> list[_RunPlace]:
         return self._places.find(exactly(_key(run_id)) + ".*")
 
+    def _list(self, session: str) -> RecordList:
+        """The runs of a session, by the id of its record."""
+        return RecordList(self.repo, f"agno {session}", **self._where)
+
     def _runs_of(self, record: _SessionRecord) -> list[dict[str, Any]]:
-        return [one.run for one in self._run_records.find(exactly(record.id) + ".*")]
+        return [run for run in self._list(record.id).items() if run is not None]
 
     def _context_runs(self, record: _SessionRecord) -> Iterator[dict[str, Any]]:
-        """The runs that belong to the conversation, the newest first, each read when it is asked for."""
-        for number in range(record.next_run - 1, -1, -1):
-            found: _RunRecord | None = self._run_records.get(_run_id(record.id, number))
-            if found is not None:
-                yield from filter_context_runs([found.run])
+        """The runs that belong to the conversation, the newest first, read as they are asked for."""
+        runs = self._list(record.id)
+        for stop in range(len(runs), 0, -_TOGETHER):
+            yield from reversed(filter_context_runs(runs[max(stop - _TOGETHER, 0) : stop]))
 
-    def _touch(self, record: _SessionRecord, *, must: bool = False) -> None:
+    def _touch(self, record: _SessionRecord) -> None:
         """Say that the session was changed now. Within a second it is said once."""
         now = int(time.time())
-        if must or record.row.get("updated_at") != now:
+        if record.row.get("updated_at") != now:
             self._session_records.put(record.model_copy(update={"row": {**record.row, "updated_at": now}}))
 
     # -- memories
@@ -645,10 +643,6 @@ def _is_text(value: Any) -> bool:
 
 def _key(name: str) -> str:
     return blake3(str(name).encode("utf-8", "surrogatepass")).hexdigest(12)
-
-
-def _run_id(session: str, number: int) -> str:
-    return f"{session}.{number:010d}"
 
 
 def _place_id(run_id: str, session: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import Any
+from unittest.mock import Mock
 
 import agno.db.in_memory
 import agno.db.in_memory.in_memory_db
@@ -25,7 +26,9 @@ class SqliteDb(AgentKernelDb):
     def __init__(self, db_file: str | None = None, **tables: Any) -> None:
         super().__init__("memory:" if db_file is None else f"{db_file}.store")
 
-    Session = staticmethod(contextlib.nullcontext)  # what is cleaned up after a test lies in a store of its own
+    def Session(self) -> Any:
+        """What cleans up after a test: here each has a store of its own."""
+        return contextlib.nullcontext(Mock())
 
     def _get_table(self, table_type: str, **options: Any) -> None:
         return None
