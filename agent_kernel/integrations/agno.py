@@ -151,9 +151,7 @@ class AgentKernelDb(InMemoryDb):
         for id in [*self._memory_records]:
             self._memory_records.delete(id)
         for memory in memories:
-            self._memory_records.put(
-                _MemoryRecord(id=_key(memory["memory_id"]), since=new_id(), memory=_plain(memory))
-            )
+            self._memory_records.put(_MemoryRecord(id=_key(memory["memory_id"]), since=new_id(), memory=_plain(memory)))
 
     # -- sessions
 
@@ -400,9 +398,7 @@ class AgentKernelDb(InMemoryDb):
         shown = _page(runs, limit, page)
         return [deserialize_run(get_run_type(run), run) for run in shown] if deserialize else (shown, len(runs))
 
-    def upsert_run(
-        self, run: Any, session_id: str, user_id: str | None = None, run_index: int | None = None
-    ) -> None:
+    def upsert_run(self, run: Any, session_id: str, user_id: str | None = None, run_index: int | None = None) -> None:
         """Store a run of a session. Where the session does not exist, nothing is stored.
 
         Args:
@@ -590,8 +586,8 @@ _TYPES: Final = (
 
 def _typed(session: Session) -> dict[str, Any]:
     """A session as a dict, with its type and without its runs."""
-    kinds = {"session_type": kind.value for model, kind in _TYPES if isinstance(session, model)}
-    return {**session.to_dict(include_runs=False), **kinds}
+    row = session.to_dict(include_runs=False)
+    return row | next(({"session_type": kind.value} for model, kind in _TYPES if isinstance(session, model)), {})
 
 
 def _given(row: dict[str, Any], session_type: SessionType | None, deserialize: bool | None) -> Any:

@@ -201,7 +201,9 @@ def test_each_type_of_session_comes_back_as_that_type(db: AgentKernelDb) -> None
 def test_sessions_are_filtered_sorted_and_paged(db: AgentKernelDb) -> None:
     db.upsert_sessions(
         [
-            session_of(f"s{number}", f"user-{number % 2}", created_at=100 * number + 100, session_data={"session_name": name})
+            session_of(
+                f"s{number}", f"user-{number % 2}", created_at=100 * number + 100, session_data={"session_name": name}
+            )
             for number, name in enumerate(["Apples", "Pears", "Red apples", "Figs"])
         ]
     )
@@ -331,7 +333,9 @@ def test_half_a_character_and_ids_of_any_length_are_stored(db: AgentKernelDb) ->
 
 def test_memories_are_kept_found_and_deleted(db: AgentKernelDb) -> None:
     def remember(id: str, user: str, text: str, *topics: str) -> None:
-        db.upsert_user_memory(UserMemory(memory=text, memory_id=id, user_id=user, topics=list(topics), agent_id="helper"))
+        db.upsert_user_memory(
+            UserMemory(memory=text, memory_id=id, user_id=user, topics=list(topics), agent_id="helper")
+        )
 
     remember("1", "ada", "likes figs", "food")
     remember("2", "ada", "swims", "sport", "water")
@@ -463,6 +467,30 @@ def test_a_checkout_rewinds_the_session_and_the_variables_as_one(repo: ak.Reposi
         assert contents(AgentKernelDb(repo, branch="other"), "talk") == ["Figs."]
 
 
+def test_a_cell_s_session_and_variables_are_one_commit(tmp_path: Path) -> None:
+    """Its code is what a notebook's cell has: one undo takes back all that it did."""
+    with ak.Namespace(tmp_path / "store") as notebook:
+        ran = notebook.run(f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from agno.agent import Agent
+from agent_kernel.integrations.agno import AgentKernelDb
+from tests.integrations.scripted_agno import ScriptedModel
+
+def ask(question, answer):
+    agent = Agent(model=ScriptedModel(answer), db=AgentKernelDb({str(tmp_path / "store")!r}), session_id="talk", telemetry=False)
+    return agent.run(question).content
+""")
+        assert ran.error is None, ran.error
+        for number in (1, 2):
+            ran = notebook.run(f"answer = ask('question', 'answer {number}')")
+            assert ran.error is None, ran.error
+        assert contents(AgentKernelDb(notebook.repo), "talk") == ["answer 1", "answer 2"]
+        notebook.undo()
+        assert notebook["answer"] == "answer 1"
+        assert contents(AgentKernelDb(notebook.repo), "talk") == ["answer 1"]
+
+
 def test_sessions_of_the_store_s_plane_stay_when_a_checkout_goes_back(repo: ak.Repository) -> None:
     with ak.Versioned(repo) as state:
         db = AgentKernelDb(repo, plane="store")
@@ -489,7 +517,9 @@ def test_a_forked_session_goes_its_own_way(db: AgentKernelDb) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("runs", []), ("tool-batch", ["RUNNING", "RUNNING"])])
-def test_a_run_is_stored_at_its_end_or_after_each_batch_of_tools(db: AgentKernelDb, mode: Any, expected: list[str]) -> None:
+def test_a_run_is_stored_at_its_end_or_after_each_batch_of_tools(
+    db: AgentKernelDb, mode: Any, expected: list[str]
+) -> None:
     seen: list[tuple[str, int]] = []
 
     def look(step: int) -> str:
@@ -498,7 +528,9 @@ def test_a_run_is_stored_at_its_end_or_after_each_batch_of_tools(db: AgentKernel
         seen.extend((run["status"], len(run["messages"])) for run in runs)
         return "looked"
 
-    agent = agent_on(db, ("look", {"step": 1}), ("look", {"step": 2}), ("look", {"step": 3}), "done", tools=[look], checkpoint=mode)
+    agent = agent_on(
+        db, ("look", {"step": 1}), ("look", {"step": 2}), ("look", {"step": 3}), "done", tools=[look], checkpoint=mode
+    )
     agent.run("go on")
     assert [status for status, _ in seen] == expected
     assert [size for _, size in seen] == sorted({size for _, size in seen})
@@ -527,7 +559,10 @@ Agent(model=model, db=AgentKernelDb({str(tmp_path / "store")!r}), tools=[work], 
     assert died.returncode == 9, died.stderr
     db = AgentKernelDb(tmp_path / "store")
     (run,) = db.get_session("talk", deserialize=False)["runs"]
-    assert (run["status"], [message["role"] for message in run["messages"]]) == ("RUNNING", ["user", "assistant", "tool"])
+    assert (run["status"], [message["role"] for message in run["messages"]]) == (
+        "RUNNING",
+        ["user", "assistant", "tool"],
+    )
     agent = agent_on(db, "done", checkpoint="tool-batch")
     assert agent.continue_run(run_id=run["run_id"], session_id="talk", input="Go on.").content == "done"
     assert contents(db, "talk") == ["done"]
