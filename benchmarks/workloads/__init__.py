@@ -31,6 +31,7 @@ WORKLOADS = (
     "history_browser",
     "footer",
     "record_lists",
+    "agno_sessions",
     "agent_steps",
     "bundles",
     "faithful",

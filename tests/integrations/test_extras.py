@@ -10,6 +10,7 @@ import pytest
 PACKAGES = {
     "agenticai": ("agenticaiframework", "agenticai"),
     "agex": ("agex", "agex"),
+    "agno": ("agno", "agno"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
