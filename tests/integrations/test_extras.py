@@ -8,6 +8,7 @@ import sys
 import pytest
 
 PACKAGES = {
+    "agentscope": ("agentscope", "agentscope"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
