@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 from blake3 import blake3
-from pydantic import BaseModel, JsonValue, SecretBytes, SecretStr
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentKernelStorage"]
 
-R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 _Names: TypeAlias = tuple[str, ...]  # a record's: the user and the id, mostly
+_Json: TypeAlias = dict[str, Any]
 _Place: TypeAlias = tuple[str, _Names]  # a collection, and a record's names in it
 
 _MOST_NAME: Final = 100  # bytes of a name in a key
@@ -69,60 +69,78 @@ _LAST: Final = 10**12 - 1
 _TERMINAL: Final = ("ready", "error")
 
 
-class _Row(Record, Generic[R]):
-    """A record of AgentScope under a key of ours."""
+class _Row(Record):
+    """A record of AgentScope under a key of ours, as its JSON: a filter need not build what it leaves out."""
 
+    model_config = ConfigDict(ser_json_inf_nan="constants")
     keeps_past = False  # beside the branches; on a branch the commits keep it
-    record: R
+    model: ClassVar[type[BaseModel]]
+    document: dict[str, Any]
     name: str = ""  # unique among those of its user
 
+    @property
+    def record(self) -> Any:
+        return self.model.model_validate(self.document)
 
-class _Agent(_Row[AgentRecord]):
+
+class _Agent(_Row):
     collection = "agentscope agent"
+    model = AgentRecord
 
 
-class _Session(_Row[SessionRecord]):
+class _Session(_Row):
     collection = "agentscope session"
+    model = SessionRecord
 
 
-class _Team(_Row[TeamRecord]):
+class _Team(_Row):
     collection = "agentscope team"
+    model = TeamRecord
 
 
-class _SOP(_Row[SOPRecord]):
+class _SOP(_Row):
     collection = "agentscope sop"
+    model = SOPRecord
 
 
-class _SOPRun(_Row[SOPRunRecord]):
+class _SOPRun(_Row):
     collection = "agentscope sop run"
+    model = SOPRunRecord
 
 
-class _Schedule(_Row[ScheduleRecord]):
+class _Schedule(_Row):
     collection = "agentscope schedule"
+    model = ScheduleRecord
 
 
-class _Channel(_Row[ChannelRecord]):
+class _Channel(_Row):
     collection = "agentscope channel"
+    model = ChannelRecord
 
 
-class _Credential(_Row[CredentialRecord]):
+class _Credential(_Row):
     collection = "agentscope credential"
+    model = CredentialRecord
 
 
-class _MCP(_Row[MCPRecord]):
+class _MCP(_Row):
     collection = "agentscope mcp"
+    model = MCPRecord
 
 
-class _Skill(_Row[SkillRecord]):
+class _Skill(_Row):
     collection = "agentscope skill"
+    model = SkillRecord
 
 
-class _KnowledgeBase(_Row[KnowledgeBaseRecord]):
+class _KnowledgeBase(_Row):
     collection = "agentscope knowledge base"
+    model = KnowledgeBaseRecord
 
 
-class _Document(_Row[KnowledgeDocumentRecord]):
+class _Document(_Row):
     collection = "agentscope document"
+    model = KnowledgeDocumentRecord
 
 
 class _Message(Record):
@@ -210,48 +228,46 @@ class AgentKernelStorage(StorageBase):
         self,
         kind: Records[Any],
         *names: str,
-        where: Callable[[Any], bool] = lambda record: True,
+        where: Callable[[_Json], bool] = lambda document: True,
         newest_first: bool = False,
     ) -> list[Any]:
-        """The records whose names begin so, by the time when they were made."""
-        found = [row.record for row in self._rows(kind, names) if where(row.record)]
+        """The records whose names begin so and whose JSON is wanted, by the time when they were made."""
+        found = [row.record for row in self._rows(kind, names) if where(row.document)]
         return sorted(found, key=lambda record: record.created_at.timestamp(), reverse=newest_first)
 
     def _find_named(self, kind: Records[Any], names: _Names, name: str) -> Any:
         return next((row.record for row in self._rows(kind, names) if row.name == name), None)
 
-    def _put(self, kind: Records[Any], names: _Names, record: R, name: str = "") -> R:
+    def _put(self, kind: Records[Any], names: _Names, document: _Json, name: str = "") -> Any:
         """Store a record, new or in the place of the one with its names, and return it with its times.
 
         Raises:
             ValueError: another one of the user has this `name`.
         """
 
-        def act() -> R:
-            there: Any = self._get(kind, *names)
+        def act() -> Any:
+            there = kind.get(_key(*names))
             if name:
                 holder = self._find_named(kind, names[:-1], name)
                 if holder is not None and holder.id != names[-1]:
                     raise ValueError(
                         f"the {kind.schema.collection} {holder.id!r} has the name {name!r}: choose another"
                     )
-            times = {
-                "updated_at": datetime.now(),
-                "created_at": cast("Any", record if there is None else there).created_at,
-            }
-            row = kind.make(id=_key(*names), record=record.model_copy(update=times), name=name)
-            return cast("R", kind.put(row).record)
+            made = (document if there is None else there.document)["created_at"]
+            times = {"created_at": made, "updated_at": datetime.now().isoformat()}
+            return kind.put(kind.make(id=_key(*names), document=document | times, name=name)).record
 
         return self._change(kind, act, "put", names)
 
-    def _edit(self, kind: Records[Any], names: _Names, change: Callable[[Any], bool]) -> bool:
-        """Change a record that is there, if `change` changes what it is handed and returns True. Returns whether it did."""
+    def _set(self, kind: Records[Any], names: _Names, change: Callable[[_Json], _Json | None]) -> bool:
+        """Set what `change` returns for the JSON of a record that is there. Returns whether it is there and `change` returned some."""
 
         def act() -> bool:
             row = kind.get(_key(*names))
-            if row is None or not change(row.record):
+            new = None if row is None else change(row.document)
+            if row is None or new is None:
                 return False
-            row.record.updated_at = datetime.now()
+            row.document |= {**new, "updated_at": datetime.now().isoformat()}
             kind.put(row)
             return True
 
@@ -308,9 +324,9 @@ class AgentKernelStorage(StorageBase):
         """What goes away with a record."""
         user = names[0]
         if isinstance(record, AgentRecord):
-            for session in self._find(self._sessions, user, where=lambda one: one.agent_id == names[-1]):
+            for session in self._find(self._sessions, user, where=lambda one: one["agent_id"] == names[-1]):
                 yield self._sessions, (user, session.id)
-            for schedule in self._find(self._schedules, user, where=lambda one: one.agent_id == names[-1]):
+            for schedule in self._find(self._schedules, user, where=lambda one: one["agent_id"] == names[-1]):
                 yield self._schedules, (user, schedule.id)
         elif isinstance(record, ScheduleRecord):
             for session in self._find(
@@ -333,7 +349,7 @@ class AgentKernelStorage(StorageBase):
             for document in self._find(self._documents, *names):
                 yield self._documents, (*names, document.id)
         elif isinstance(record, SOPRecord):
-            for run in self._find(self._sop_runs, user, where=lambda one: one.sop_id == names[-1]):
+            for run in self._find(self._sop_runs, user, where=lambda one: one["sop_id"] == names[-1]):
                 yield self._sop_runs, (user, run.id)
         elif isinstance(record, SOPRunRecord):
             for session in record.sessions.values():
@@ -345,16 +361,16 @@ class AgentKernelStorage(StorageBase):
         if isinstance(record, SessionRecord):
             self._delete_messages(user, names[-1])
         elif isinstance(record, TeamRecord):
-            self._edit(self._sessions, (user, record.session_id), partial(_set_team, team_id=None))
+            self._set(self._sessions, (user, record.session_id), partial(_set_team, team_id=None))
         elif isinstance(record, AgentRecord):
             for team in self._find(self._teams, user):
-                self._edit(self._teams, (user, team.id), partial(_remove_member, agent_id=names[-1]))
+                self._set(self._teams, (user, team.id), partial(_remove_member, agent_id=names[-1]))
 
     # -- the rules for coroutines: the same in a thread
 
-    async def _upsert(self, kind: Records[Any], user_id: str, record: R, name: str = "") -> R:
-        own = record.model_copy(update={"user_id": user_id}, deep=True)  # the caller may change theirs meanwhile
-        return await asyncio.to_thread(self._put, kind, (user_id, cast("Any", own).id), own, name)
+    async def _upsert(self, kind: Records[Any], user_id: str, record: BaseModel, name: str = "") -> Any:
+        document = _json(record) | {"user_id": user_id}
+        return await asyncio.to_thread(self._put, kind, (user_id, document["id"]), document, name)
 
     async def _fetch(self, kind: Records[Any], *names: str) -> Any:
         return await asyncio.to_thread(self._get, kind, *names)
@@ -362,8 +378,8 @@ class AgentKernelStorage(StorageBase):
     async def _list(self, kind: Records[Any], *names: str, **how: Any) -> list[Any]:
         return await asyncio.to_thread(partial(self._find, kind, *names, **how))
 
-    async def _modify(self, kind: Records[Any], names: _Names, change: Callable[[Any], bool]) -> bool:
-        return await asyncio.to_thread(self._edit, kind, names, change)
+    async def _modify(self, kind: Records[Any], names: _Names, change: Callable[[_Json], _Json | None]) -> bool:
+        return await asyncio.to_thread(self._set, kind, names, change)
 
     async def _remove(self, kind: Records[Any], *names: str) -> bool:
         return await asyncio.to_thread(self._delete, kind, *names)
@@ -376,7 +392,7 @@ class AgentKernelStorage(StorageBase):
         def act() -> str:
             named = data | {"name": data.get("name") or self._free_name(user_id, data)}
             record = CredentialRecord(**({"id": data["id"]} if data.get("id") else {}), user_id=user_id, data=named)
-            return cast("str", self._put(self._credentials, (user_id, record.id), record).id)
+            return cast("str", self._put(self._credentials, (user_id, record.id), _json(record)).id)
 
         return await asyncio.to_thread(together, self._credentials, act)
 
@@ -384,7 +400,7 @@ class AgentKernelStorage(StorageBase):
         """A name for a credential after its type, with a number where the user has others."""
         kind = data.get("type") or ""
         stem = kind.removesuffix("_credential").replace("_", " ").title() or "Credential"
-        others = self._find(self._credentials, user_id, where=lambda one: one.data.get("type") == kind)
+        others = self._find(self._credentials, user_id, where=lambda one: one["data"].get("type") == kind)
         taken = {one.data.get("name") for one in others if one.id != data.get("id")}
         numbered = (f"{stem} ({number})" for number in range(2, len(taken) + 3))
         return next(name for name in (stem, *numbered) if name not in taken)
@@ -437,7 +453,7 @@ class AgentKernelStorage(StorageBase):
 
     async def list_agents(self, user_id: str) -> list[AgentRecord]:
         """The agents that the user made. Those that a team made are found by their ids alone."""
-        return await self._list(self._agents, user_id, where=lambda agent: agent.source == "user")
+        return await self._list(self._agents, user_id, where=lambda agent: agent["source"] == "user")
 
     async def get_agent(self, user_id: str, agent_id: str) -> AgentRecord | None:
         return await self._fetch(self._agents, user_id, agent_id)
@@ -474,21 +490,16 @@ class AgentKernelStorage(StorageBase):
             warnings.warn(
                 "pass `origin` to upsert_session: its `source` arguments are deprecated", DeprecationWarning, 2
             )
-        given: dict[str, Any] = {"config": config.model_copy(deep=True)}
-        if state is not None:
-            given["state"] = state.model_copy(deep=True)
+        given: _Json = {"config": _json(config)} | ({} if state is None else {"state": _json(state)})
+        came_from = {name: value for name, value in flat.items() if value} if origin is None else {"origin": origin}
+        own_id = {"id": session_id} if session_id else {}
+        new: _Json = (
+            _json(SessionRecord(user_id=user_id, agent_id=agent_id, config=config, **own_id, **came_from)) | given
+        )
 
         def act() -> SessionRecord:
-            there = self._get(self._sessions, user_id, session_id) if session_id else None
-            if there is not None:
-                record = there.model_copy(update=given)
-            else:
-                came_from = (
-                    {name: value for name, value in flat.items() if value} if origin is None else {"origin": origin}
-                )
-                own_id = {"id": session_id} if session_id else {}
-                record = SessionRecord(user_id=user_id, agent_id=agent_id, **own_id, **came_from, **given)
-            return self._put(self._sessions, (user_id, record.id), record)
+            there = self._sessions.get(_key(user_id, new["id"])) if session_id else None
+            return self._put(self._sessions, (user_id, new["id"]), new if there is None else there.document | given)
 
         return await asyncio.to_thread(together, self._sessions, act)
 
@@ -501,19 +512,14 @@ class AgentKernelStorage(StorageBase):
         Raises:
             RecordNotFoundError (a KeyError): there is no such session.
         """
-        own = state.model_copy(deep=True)
-
-        def change(record: SessionRecord) -> bool:
-            record.state = own
-            return True
-
-        if not await self._modify(self._sessions, (user_id, session_id), change):
+        new = {"state": _json(state)}
+        if not await self._modify(self._sessions, (user_id, session_id), lambda session: new):
             raise RecordNotFoundError(_Session.collection, session_id)
 
     async def list_sessions(self, user_id: str, agent_id: str) -> list[SessionRecord]:
         """The sessions of an agent, the newest first."""
         return await self._list(
-            self._sessions, user_id, where=lambda session: session.agent_id == agent_id, newest_first=True
+            self._sessions, user_id, where=lambda session: session["agent_id"] == agent_id, newest_first=True
         )
 
     async def get_session(self, user_id: str, agent_id: str, session_id: str) -> SessionRecord | None:
@@ -634,14 +640,13 @@ class AgentKernelStorage(StorageBase):
     # -- channels: their ids belong to no user, and a bot has one channel
 
     async def upsert_channel(self, record: ChannelRecord, platform_bot_id: str) -> str:
-        own = record.model_copy(deep=True)
-        return (await asyncio.to_thread(self._put, self._channels, (own.id,), own, platform_bot_id)).id
+        return (await asyncio.to_thread(self._put, self._channels, (record.id,), _json(record), platform_bot_id)).id
 
     async def get_channel(self, channel_id: str) -> ChannelRecord | None:
         return await self._fetch(self._channels, channel_id)
 
     async def list_channels(self, user_id: str) -> list[ChannelRecord]:
-        return await self._list(self._channels, where=lambda channel: channel.user_id == user_id)
+        return await self._list(self._channels, where=lambda channel: channel["user_id"] == user_id)
 
     async def list_all_channels(self) -> list[ChannelRecord]:
         return await self._list(self._channels)
@@ -679,8 +684,8 @@ class AgentKernelStorage(StorageBase):
     ) -> list[SOPRunRecord]:
         """The runs of the user, of one procedure or all and in one phase or any, the newest first."""
 
-        def is_wanted(run: SOPRunRecord) -> bool:
-            return sop_id in (None, run.sop_id) and phase in (None, run.state.phase)
+        def is_wanted(run: _Json) -> bool:
+            return sop_id in (None, run["sop_id"]) and phase in (None, run["state"]["phase"])
 
         return await self._list(self._sop_runs, user_id, where=is_wanted, newest_first=True)
 
@@ -692,14 +697,8 @@ class AgentKernelStorage(StorageBase):
         Raises:
             RecordNotFoundError (a KeyError): there is no such run.
         """
-        own = state.model_copy(deep=True)
-
-        def change(run: SOPRunRecord) -> bool:
-            run.state = own
-            run.sessions = run.sessions if sessions is None else dict(sessions)
-            return True
-
-        if not await self._modify(self._sop_runs, (user_id, sop_run_id), change):
+        new = {"state": _json(state)} | ({} if sessions is None else {"sessions": dict(sessions)})
+        if not await self._modify(self._sop_runs, (user_id, sop_run_id), lambda run: new):
             raise RecordNotFoundError(_SOPRun.collection, sop_run_id)
 
     async def delete_sop_run(self, user_id: str, sop_run_id: str) -> bool:
@@ -745,13 +744,13 @@ class AgentKernelStorage(StorageBase):
             ValueError: it says that it is another user's. RecordNotFoundError: there is no such knowledge base.
         """
         _require_owner(user_id, record)
-        own = record.model_copy(deep=True)
+        document = _json(record)
         base = (user_id, record.knowledge_base_id)
 
         def act() -> KnowledgeDocumentRecord:
             if self._get(self._knowledge_bases, *base) is None:
                 raise RecordNotFoundError(_KnowledgeBase.collection, base[-1])
-            return self._put(self._documents, (*base, own.id), own)
+            return self._put(self._documents, (*base, record.id), document)
 
         return await asyncio.to_thread(together, self._documents, act)
 
@@ -776,14 +775,13 @@ class AgentKernelStorage(StorageBase):
         chunk_count: int | None = None,
     ) -> None:
         """Set a document's status, and its error and number of chunks if they are given. A missing document is left alone."""
+        given = {"error": error, "chunk_count": chunk_count}
 
-        def change(document: KnowledgeDocumentRecord) -> bool:
-            document.status = status
-            if error is not None:
-                document.data.error = error
-            if chunk_count is not None:
-                document.data.chunk_count = chunk_count
-            return True
+        def change(document: _Json) -> _Json:
+            return {
+                "status": status,
+                "data": document["data"] | {name: one for name, one in given.items() if one is not None},
+            }
 
         await self._modify(self._documents, (user_id, knowledge_base_id, document_id), change)
 
@@ -799,14 +797,12 @@ class AgentKernelStorage(StorageBase):
         now: datetime | None = None,
     ) -> bool:
         """Take the lease of a document that nobody holds, or whose lease is over. Returns whether it is taken."""
-        now = now or datetime.now()
+        moment = now or datetime.now()
 
-        def change(document: KnowledgeDocumentRecord) -> bool:
-            until = document.lease_expires_at
-            if document.processing_node is not None and until is not None and not _is_before(until, now):
-                return False
-            document.processing_node, document.lease_expires_at = processing_node, now + lease_ttl
-            return True
+        def change(document: _Json) -> _Json | None:
+            if _is_held(document) and not _is_before(document["lease_expires_at"], moment):
+                return None
+            return {"processing_node": processing_node, "lease_expires_at": (moment + lease_ttl).isoformat()}
 
         return await self._modify(self._documents, (user_id, knowledge_base_id, document_id), change)
 
@@ -820,11 +816,10 @@ class AgentKernelStorage(StorageBase):
         now: datetime | None = None,
     ) -> bool:
         """Hold a lease for longer. Returns whether it still was this worker's."""
-        now = now or datetime.now()
+        until = (now or datetime.now()) + lease_ttl
 
-        def change(document: KnowledgeDocumentRecord) -> bool:
-            document.lease_expires_at = now + lease_ttl
-            return document.processing_node == processing_node
+        def change(document: _Json) -> _Json | None:
+            return {"lease_expires_at": until.isoformat()} if document["processing_node"] == processing_node else None
 
         return await self._modify(self._documents, (user_id, knowledge_base_id, document_id), change)
 
@@ -833,10 +828,9 @@ class AgentKernelStorage(StorageBase):
     ) -> None:
         """Give a lease back, if it is this worker's."""
 
-        def change(document: KnowledgeDocumentRecord) -> bool:
-            is_ours = document.processing_node == processing_node
-            document.processing_node = document.lease_expires_at = None
-            return is_ours
+        def change(document: _Json) -> _Json | None:
+            is_ours = document["processing_node"] == processing_node
+            return {"processing_node": None, "lease_expires_at": None} if is_ours else None
 
         await self._modify(self._documents, (user_id, knowledge_base_id, document_id), change)
 
@@ -846,17 +840,16 @@ class AgentKernelStorage(StorageBase):
         """The documents of all users that are not done, and whose lease is over."""
         moment = now or datetime.now()
 
-        def is_expired(document: KnowledgeDocumentRecord) -> bool:
-            until = document.lease_expires_at
-            is_held = document.processing_node is not None and until is not None
-            return is_held and document.status not in _TERMINAL and _is_before(cast("datetime", until), moment)
+        def is_expired(document: _Json) -> bool:
+            is_open = document["status"] not in _TERMINAL
+            return is_open and _is_held(document) and _is_before(document["lease_expires_at"], moment)
 
         return await self._list(self._documents, where=is_expired)
 
     async def list_knowledge_documents_pending_since(self, threshold: datetime) -> list[KnowledgeDocumentRecord]:
         """The documents of all users that were made before a time and that nobody has begun with."""
         return await self._list(
-            self._documents, where=lambda one: one.status == "pending" and _is_before(one.created_at, threshold)
+            self._documents, where=lambda one: one["status"] == "pending" and _is_before(one["created_at"], threshold)
         )
 
 
@@ -876,23 +869,22 @@ def _message_key(user_id: str, session_id: str, number: int) -> str:
     return f"{_key(user_id, session_id)}/{_LAST - number:012d}"
 
 
-def _began_with(session: SessionRecord, field: str, id: str) -> bool:
+def _began_with(session: _Json, field: str, id: str) -> bool:
     """Whether a session began with this schedule or channel."""
-    return getattr(session.origin, field, None) == id
+    return bool(session["origin"].get(field) == id)
 
 
-def _set_team(session: SessionRecord, team_id: str | None) -> bool:
-    is_new = session.team_id != team_id
-    session.team_id = team_id
-    return is_new
+def _set_team(session: _Json, team_id: str | None) -> _Json | None:
+    return None if session["team_id"] == team_id else {"team_id": team_id}
 
 
-def _remove_member(team: TeamRecord, agent_id: str) -> bool:
-    members = [member for member in team.data.members if member.agent_id != agent_id]
-    old = [id for id in _old_members(team) if id != agent_id]
-    is_new = len(members) < len(team.data.members) or len(old) < len(_old_members(team))
-    team.data.members, team.data.member_ids = members, old
-    return is_new
+def _remove_member(team: _Json, agent_id: str) -> _Json | None:
+    before = {name: team["data"][name] for name in ("members", "member_ids")}
+    after = {
+        "members": [one for one in before["members"] if one["agent_id"] != agent_id],
+        "member_ids": [id for id in before["member_ids"] if id != agent_id],
+    }
+    return None if after == before else {"data": team["data"] | after}
 
 
 def _old_members(team: TeamRecord) -> list[str]:
@@ -900,14 +892,23 @@ def _old_members(team: TeamRecord) -> list[str]:
     return cast("list[str]", vars(team.data)["member_ids"])
 
 
+def _is_held(document: _Json) -> bool:
+    return document["processing_node"] is not None and document["lease_expires_at"] is not None
+
+
+def _json(record: BaseModel) -> _Json:
+    """What is stored: what the caller changes later does not matter to it."""
+    return record.model_dump(mode="json")
+
+
 def _require_owner(user_id: str, record: Any) -> None:
     if record.user_id != user_id:
         raise ValueError(f"the record's user is {record.user_id!r}, not {user_id!r}")
 
 
-def _is_before(one: datetime, other: datetime) -> bool:
-    """Whether a time is earlier, where one of the two may have a time zone. Without one it is local."""
-    return one.timestamp() < other.timestamp()
+def _is_before(text: str, other: datetime) -> bool:
+    """Whether a stored time is earlier, where one of the two may have a time zone. Without one it is local."""
+    return datetime.fromisoformat(text).timestamp() < other.timestamp()
 
 
 def _unmasked(value: Any) -> Any:
@@ -915,5 +916,5 @@ def _unmasked(value: Any) -> Any:
     if isinstance(value, SecretStr | SecretBytes):
         return value.get_secret_value()
     if isinstance(value, dict):
-        return {name: _unmasked(one) for name, one in cast("dict[Any, Any]", value).items()}
-    return [*map(_unmasked, cast("list[Any]", value))] if isinstance(value, list | tuple) else value
+        return {name: _unmasked(one) for name, one in value.items()}
+    return [*map(_unmasked, value)] if isinstance(value, list | tuple) else value

@@ -48,8 +48,8 @@ class Client:
 
     async def set(self, key: tuple[str, dict[str, str]], text: str) -> None:
         kind, names = self._record(key)
-        model = kind.schema.model.model_fields["record"].annotation
-        self.storage._put(kind, names, model.model_validate_json(text))
+        record = kind.schema.model.model.model_validate_json(text)
+        self.storage._put(kind, names, record.model_dump(mode="json"))
 
     async def sadd(self, key: object, *ids: str) -> None:
         """Records of ours need no set of their ids."""

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,6 +40,11 @@ class Module:
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def state_dict(self) -> dict[str, Any]:
         return self.__dict__

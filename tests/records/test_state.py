@@ -388,6 +388,7 @@ def test_a_state_begins_with_its_repository_and_ends_with_it(plane: Plane, place
         return state.load()
 
     loaded = asyncio.run(use())
+    assert loaded is not None
     assert loaded == {"turns": ["hello"]}
     loaded["turns"].append("later")
     assert state.load() == {"turns": ["hello"]}
