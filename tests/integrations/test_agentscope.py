@@ -687,6 +687,26 @@ def test_a_deletion_is_one_commit(repo: ak.Repository) -> None:
     assert repo.commit_at(repo.resolve("HEAD")).parents == (before,)
 
 
+def test_several_calls_are_one_commit_or_nothing(repo: ak.Repository) -> None:
+    storage = AgentKernelStorage(repo)
+    say(storage, "before")
+    before = repo.resolve("HEAD")
+    with repo.transaction("a turn"):
+        say(storage, "hello")
+        begin(storage, session_id="s")
+        assert said(storage) == ["before", "hello"]
+    assert repo.commit_at(repo.resolve("HEAD")).parents == (before,)
+
+    def fail() -> None:
+        with repo.transaction():
+            say(storage, "half of it")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert said(storage) == ["before", "hello"]
+
+
 def test_another_process_goes_on(repo: ak.Repository, tmp_path: Path) -> None:
     say(AgentKernelStorage(repo), "hello")
 
