@@ -8,7 +8,9 @@ import sys
 import pytest
 
 PACKAGES = {
+    "agenticai": ("agenticaiframework", "agenticai"),
     "agentscope": ("agentscope", "agentscope"),
+    "agex": ("agex", "agex"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
