@@ -8,15 +8,15 @@ long the list is, and how often items of it were replaced. Only a replacement to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 import msgspec
-from pydantic import ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, together
-from agent_kernel.records.schema import Plane, Record, describe
+from agent_kernel.records.schema import Plane, describe
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
@@ -28,37 +28,40 @@ S = TypeVar("S")
 
 # Beside the branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
 # stays empty. A commit stores only the new pieces of it, with a list of all: the longer, the longer the list.
-_PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 16 << 10}
+_PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 64 << 10}
 
 
-class _Tail(Record):
+# Neither derives from Record, so that the items can come first: a part and the tails before it begin with the same bytes, and are
+# stored as the same pieces.
+class _Tail(BaseModel):
     """What is stored under the name of a list."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection = "list"
-    keeps_past = False
-    items: list[JsonValue] = Field(
-        default_factory=list[JsonValue]
-    )  # first: what changes with each item comes after them
+    collection: ClassVar[str] = "list"
+    keeps_past: ClassVar[bool] = False
+    items: list[JsonValue] = Field(default_factory=list[JsonValue])
     start: int = 0  # items before those here, in parts
     parts: int = 0
     size: int = 0  # bytes of the items here, as JSON
     cuts: int = 0  # how often items that were there were taken away
     cut: int = 0  # how many stayed when it last happened
+    id: str
 
     @property
     def length(self) -> int:
         return self.start + len(self.items)
 
 
-class _Part(Record):
+class _Part(BaseModel):
     """Items that stay as they are."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection = "list part"
-    keeps_past = False
+    collection: ClassVar[str] = "list part"
+    keeps_past: ClassVar[bool] = False
+    is_final: ClassVar[bool] = True
     items: list[JsonValue]
     start: int
+    id: str
 
 
 class ListChange(msgspec.Struct, frozen=True):

@@ -101,7 +101,7 @@ class AdvancedSQLiteSession(AdvancedAgentKernelSession):
         with closing(sqlite3.connect(":memory:")) as tables:
             tables.executescript(TABLES)
             fill(tables, self)
-            tables.execute("PRAGMA query_only = ON")
+            tables.commit()
             yield tables
 
 
