@@ -585,12 +585,35 @@ _TYPED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _PAGE: Final = msgspec.msgpack.Decoder(Page)
 
 
+# What most checkpoints and messages say, as they are encoded: most of a short one is this. Never change it: with other words, what
+# was stored cannot be read. A new one needs a mark of its own.
+_WORDS: Final = zstandard.ZstdCompressionDict(
+    b"\xb9langchain_core.messages.base\xbclangchain_core.messages.tool\xabToolMessage\xactool_call_id\xa8artifact\xc0\xa6status\xa7success"
+    b"\xbelangchain_core.messages.system\xadSystemMessage\xbdlangchain_core.messages.human\xacHumanMessage\x86\xa7content"
+    b"\xbalangchain_core.messages.ai\xa9AIMessage\x89\xa7content\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa5human"
+    b"\xa4type\xa2ai\xa4name\xc0\xa2id\xc0\xaatool_calls\x91\x84\xa4name\xa4args\x81\xa2id\xa4type\xa9tool_call\xb2invalid_tool_calls\x90"
+    b"\xaeusage_metadata\x83\xacinput_tokens\xadoutput_tokens\xactotal_tokens\xb3model_validate_json\xb1additional_kwargs\x80"
+    b"\xb1response_metadata\x80\xa4type\xa5human\xa4name\xc0\xa2id\xd9$\x93\x92\xa7msgpack\xc5\x86\xa1v\x04\xa2ts\xd9 "
+    b"T00:00:00.000000+00:00\xa2id\xd9$\xb0channel_versions\x83\xa9__start__\xd9)00000000000000000000000000000000.\xa8messages\xd9)"
+    b"00000000000000000000000000000000.\xb0branch:to:agent\xa5tools\xadversions_seen\x83\xa9__input__\x80\xa9__start__\x81\xa9__start__"
+    b"\xd9)00000000000000000000000000000000.\xb0updated_channels\x91\xa8messages\x92\xa7msgpack\xc4\x1e\x83\xa6source\xa4loop\xa5input"
+    b"\xa4step\xcd\x01\xa7parents\x80\x81\xa8messages\x95\xd9)00000000000000000000000000000000.\xa0\xa0\xc4\x00\x92\x9a\x92\x02\xc4\n",
+    dict_type=zstandard.DICT_TYPE_RAWCONTENT,
+)
+_WITH_WORDS: Final = b"\x01"  # no frame of zstd begins so
+
+
 def _packed(value: object) -> bytes:
-    return zstandard.compress(msgspec.msgpack.encode(value), 3)
+    compressor = zstandard.ZstdCompressor(
+        level=3, dict_data=_WORDS, write_dict_id=False, write_checksum=False, write_content_size=True
+    )
+    return _WITH_WORDS + compressor.compress(msgspec.msgpack.encode(value))
 
 
 def _unpacked(packed: bytes) -> bytes:
-    return zstandard.decompress(packed)
+    if not packed.startswith(_WITH_WORDS):  # of a release that had no words yet
+        return zstandard.decompress(packed)
+    return zstandard.ZstdDecompressor(dict_data=_WORDS).decompress(packed[1:])
 
 
 def _body_of(record: _CheckpointRecord) -> _Body:

@@ -516,9 +516,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         self._require_open()
         if branch_id == self.current_branch:
             if not force:
-                raise ValueError(
-                    f"Cannot delete current branch '{branch_id}'. Use force=True or switch branches first"
-                )
+                raise ValueError(f"Cannot delete current branch '{branch_id}'. Use force=True or switch branches first")
             await self._in_thread(partial(self._require_branch, branch_id))
             await self.switch_to_branch(_MAIN)
 
@@ -571,9 +569,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         rows = [row for row in await self._read(branch_id) if row.is_user]
         return [_as_turn(row, None) for row in rows if any(map(has, _texts_of(row.item.get("content", ""))))]
 
-    async def get_conversation_by_turns(
-        self, branch_id: str | None = None
-    ) -> dict[int, list[dict[str, str | None]]]:
+    async def get_conversation_by_turns(self, branch_id: str | None = None) -> dict[int, list[dict[str, str | None]]]:
         """By turn, `type` and `tool_name` of each item."""
         turns: dict[int, list[dict[str, str | None]]] = {}
         for row in await self._read(branch_id):
@@ -615,9 +611,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
             await _to_its_end(store())
         except Exception as error:
             extra: dict[str, object] = {"session_id": self.session_id}
-            log_model_action_error(
-                self._logger, "Failed to store session usage", error, diagnostic_extra=lambda: extra
-            )
+            log_model_action_error(self._logger, "Failed to store session usage", error, diagnostic_extra=lambda: extra)
 
     async def _store_turn_usage(self, usage: Usage, branch: str, first: _Said | None) -> None:
         """`first`: the first item of the turn. Where it is gone, or another one is in its place, nothing is stored."""

@@ -71,7 +71,7 @@ _PARALLEL_FROM: Final = 512 << 10
 _MOST_THREADS: Final = 8
 _KNOWN_BITS: Final = ZSTD | SEALED | BASED
 _MOST_READ: Final = (
-    200  # that a reader follows: of several writers none knows how deep the others stored what it builds on
+    400  # that a reader follows: of several writers none knows how deep the others stored what it builds on
 )
 MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole

@@ -95,9 +95,7 @@ def cut(names: Sequence[str], level: int, *, at_end: bool) -> list[tuple[int, in
     return spans(starts(hashes, reach, at_end=at_end), len(names))
 
 
-def store_node(
-    writer: Writer, node: Node, old: tuple[Ref, Node] | None = None, most_depth: int = MOST_DEPTH
-) -> Ref:
+def store_node(writer: Writer, node: Node, old: tuple[Ref, Node] | None = None, most_depth: int = MOST_DEPTH) -> Ref:
     """Store a node, as what it differs in from an old version of it if one is given."""
     base = None if old is None else (old[0].id, ENCODER.encode(old[1]))
     id = writer.add(Kind.TREE, ENCODER.encode(node), compress=False, decoded=node, base=base, most_depth=most_depth)
@@ -396,9 +394,7 @@ class Tree:
         """The tree with these names set, or removed where they map to None."""
         return self.edit_rows(writer, {name: encode(entry) if entry else None for name, entry in changes.items()})
 
-    def edit_rows(
-        self, writer: Writer, changes: Mapping[str, bytes | None], *, most_depth: int = MOST_DEPTH
-    ) -> Tree:
+    def edit_rows(self, writer: Writer, changes: Mapping[str, bytes | None], *, most_depth: int = MOST_DEPTH) -> Tree:
         """The same with encoded entries.
 
         Args:
