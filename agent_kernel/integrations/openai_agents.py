@@ -609,7 +609,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
                 await self._store_turn_usage(usage, asked.branch, await captured)
 
             await _to_its_end(store())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a run that is over does not fail for what it used
             extra: dict[str, object] = {"session_id": self.session_id}
             log_model_action_error(self._logger, "Failed to store session usage", error, diagnostic_extra=lambda: extra)
 

@@ -317,7 +317,7 @@ class Sweeper:
         if any(kind_of(key) == Kind.CHUNK for key in doomed):  # marking looks at no chunk
             staying += [key for key in self._repo.pointers.keys(Kind.CHUNK) if key not in doomed]
 
-        def visit(key: bytes, stored: Buffer) -> None:
+        def visit(key: bytes, stored: memoryview) -> None:
             base = base_of(key, stored)
             if base is not None and key not in (known := self.reach.bases.setdefault(base[0], [])):
                 known.append(key)

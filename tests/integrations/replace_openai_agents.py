@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -80,8 +80,8 @@ class AdvancedSQLiteSession(AdvancedAgentKernelSession):
     def _run_ordered_turn_operation(self, worker: Callable[[], Any]) -> Coroutine[Any, Any, Any]:
         return super()._in_order(worker)
 
-    async def _store_turn_usage(self, *given: Any) -> None:
-        await self._update_turn_usage_internal(*given)
+    async def _store_turn_usage(self, usage: Any, branch: str, first: Any) -> None:
+        await self._update_turn_usage_internal(usage, branch, first)
 
     async def _update_turn_usage_internal(self, *given: Any) -> None:
         await super()._store_turn_usage(*given)
@@ -96,7 +96,7 @@ class AdvancedSQLiteSession(AdvancedAgentKernelSession):
     messages_table = "agent_messages"
 
     @contextmanager
-    def _locked_connection(self) -> Iterator[sqlite3.Connection]:
+    def _locked_connection(self) -> Generator[sqlite3.Connection]:
         """What their tests look for in tables, in tables that are made of our records for each look."""
         with closing(sqlite3.connect(":memory:")) as tables:
             tables.executescript(TABLES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -212,11 +212,12 @@ def test_what_a_failed_change_did_is_not_there(repo: ak.Repository, monkeypatch:
     def fail(*_: object) -> None:
         raise RuntimeError("on purpose")
 
-    for broken, call in {
+    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "_usage_id": session.pop_item,
         "_forget_usage": session.clear_session,
         "_keep": lambda: session.create_branch_from_turn(1, "idea"),
-    }.items():
+    }
+    for broken, call in calls.items():
         with monkeypatch.context() as patch:
             patch.setattr(session, broken, fail)
             with pytest.raises(RuntimeError, match="on purpose"):
