@@ -63,7 +63,7 @@ FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
 
 test-integrations: $(INTEGRATIONS)/.made  ## the suites of LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
 	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations \
-	  tests/packaging/test_examples.py -k 'integrations or coming-from-langgraph or coming-from-openai'
+	  tests/packaging/test_examples.py -k 'integrations or coming-from-langgraph or coming-from-openai or coming-from-agenticai or agex-tasks'
 
 $(INTEGRATIONS)/.made: pyproject.toml Makefile
 	$(PYTHON) -m venv $(INTEGRATIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-_OTHERS = ("kvgit", "langgraph", "openai-agents", "pydantic-ai-harness")
+_OTHERS = ("agenticaiframework", "agex", "kvgit", "langgraph", "openai-agents", "pydantic-ai-harness")
 
 
 def _are_installed() -> bool:

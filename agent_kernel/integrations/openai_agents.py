@@ -25,6 +25,7 @@ from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
 from agent_kernel.records.collection import Records, exactly
+from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
@@ -94,7 +95,7 @@ class AgentKernelSession(SessionABC):
         """Add items at the end, all or none."""
         self._require_open()
         if items:
-            await self._change(partial(self._items.extend, [_kept(item) for item in items]), "add items")
+            await self._change(partial(self._items.extend, [pack_json(item) for item in items]), "add items")
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it. Returns None if the session is empty."""
@@ -148,7 +149,7 @@ class AgentKernelSession(SessionABC):
                 first = len(self._items) - len(expected)
                 expired = 0 if prune_prefix is None else self._expired(first, prune_prefix)
                 before = [*self._items[expired:first]] if expired else []
-                self._items.replace_tail(0 if expired else first, [*before, *map(_kept, output)])
+                self._items.replace_tail(0 if expired else first, [*before, *map(pack_json, output)])
                 return True
 
             return await self._change(replace, "replace the end")
@@ -186,21 +187,10 @@ def _name_of(session_id: str) -> str:
     return "openai-agents " + (session_id if is_plain else f"#{blake3(raw).hexdigest()}")
 
 
-def _kept(item: Any) -> Any:
-    """An item as it is stored; as text where JSON in UTF-8 cannot hold it (half a character)."""
-    text = json.dumps(item)
-    plain = json.loads(text)
-    try:
-        json.dumps(plain, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return text
-    return plain
-
-
 def _given(item: Any) -> Any:
     if isinstance(item, list):  # with its time and turn
         item = item[0]
-    return json.loads(item) if isinstance(item, str) else item
+    return unpack_json(item)
 
 
 async def _to_its_end(work: Awaitable[T]) -> T:
@@ -380,7 +370,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         stored: list[JsonValue] = []
         for place, item in enumerate(items):
             turn += _is_user(item)
-            stored.append([_kept(item), now + place, turn])
+            stored.append([pack_json(item), now + place, turn])
         there.extend(stored)
         about = self._about()
         if branch not in about.created_ns:

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 PACKAGES = {
+    "agenticai": ("agenticaiframework", "agenticai"),
+    "agex": ("agex", "agex"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
