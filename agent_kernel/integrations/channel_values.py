@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,18 +43,18 @@ class Pages(NamedTuple):
 
 
 def write_items(
-    items: Sequence[bytes], known: Mapping[bytes, PageId], pages: Pages
+    items: Sequence[bytes], find: Callable[[bytes], PageId | None], pages: Pages
 ) -> tuple[Spine, dict[bytes, PageId]]:
     """Store a list. Returns the value and, by their digests, its pages.
 
     Args:
-        known: by their digests, pages that are there.
+        find: tells, by its digest, a page that is there.
     """
     used: dict[bytes, PageId] = {}
 
     def store(page: Page) -> PageId:
         digest = _digest_of(page)
-        id = known.get(digest) or used.get(digest)
+        id = used.get(digest) or find(digest)
         if id is None:
             id = (time.time_ns() // 1_000_000).to_bytes(6, "big") + os.urandom(4)
             pages.write(id, page)

@@ -74,6 +74,8 @@ _FORKED: Final = ("update", "fork")
 
 _Version: TypeAlias = str | int | float
 _PendingWrites: TypeAlias = list[tuple[str, str, Any]]
+_Loaded: TypeAlias = list[Any]
+_Encoded: TypeAlias = list[bytes]
 
 
 class _Value(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +97,8 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 class _Write(msgspec.Struct, frozen=True, array_like=True):
     place: int  # among the writes of its task
     channel: str
-    value: tuple[str, bytes]
+    value: tuple[str, bytes]  # ("", b""): a list in pages
+    spine: Spine | None = None
 
 
 class _LangGraphRecord(Record):
@@ -149,6 +152,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         self._pages = Records(self.repo, _PageRecord, branch=branch)
         self._all = Records(self.repo, _LangGraphRecord, branch=branch)
         self._known: dict[bytes, dict[bytes, PageId]] = {}
+        # Pages of late, by thread and digest. A checkout may have taken them away, so each is looked for before it is used.
+        self._late: dict[tuple[str, bytes], PageId] = {}
         self._read: dict[str, Page] = {}
 
     # -- writing
@@ -194,16 +199,19 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         """Store what a task wrote after a checkpoint. What the task has written before stays, but for errors and interrupts."""
         thread, namespace = _place_of(config)
         id = _key(thread, namespace, config["configurable"]["checkpoint_id"], _WRITES, _short(task_id, 8))
-        new = [
-            _Write(WRITES_IDX_MAP.get(channel, place), channel, self.serde.dumps_typed(value))
-            for place, (channel, value) in enumerate(writes)
-        ]
+        new = [(WRITES_IDX_MAP.get(channel, place), channel, value) for place, (channel, value) in enumerate(writes)]
+        typed = [self._items_of(value) or self.serde.dumps_typed(value) for _, _, value in new]
 
         def store() -> None:
             there = self._writes.get(id)
-            found = {} if there is None else {one.place: one for one in _WRITE_LIST.decode(_unpacked(there.writes))}
+            merged = {} if there is None else {one.place: one for one in _writes_of(there)}
+            known = frozenset(merged)
+            for (place, channel, _), value in zip(new, typed, strict=True):
+                if place < 0 or place not in known:
+                    # What a task writes is in the next checkpoint, too: both have the same pages.
+                    spine = self._write_list(thread, value, None) if isinstance(value, list) else None
+                    merged[place] = _Write(place, channel, ("", b"") if isinstance(value, list) else value, spine)
             path = task_path if there is None else there.path
-            merged = found | {one.place: one for one in new if one.place < 0 or one.place not in found}
             record = _WritesRecord(id=id, task=task_id, path=path, writes=_packed(list(merged.values())))
             if record != there:
                 self._writes.put(record)
@@ -229,23 +237,41 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
     def _stored(self, thread: str, version: _Version, value: object, before: _Value | None) -> _Value:
         """A value; of a list that is long, what is new in it goes into pages."""
-        if type(value) is list:
-            items = [msgspec.msgpack.encode(self.serde.dumps_typed(item)) for item in cast("list[object]", value)]
-            if sum(map(len, items)) >= _PAGED_FROM:
-                return _Value(version, spine=self._write_list(thread, items, before))
+        items = self._items_of(value)
+        if items is not None:
+            return _Value(version, spine=self._write_list(thread, items, before))
         kind, content = self.serde.dumps_typed(value)
         return _Value(version, "", kind, content)
+
+    def _items_of(self, value: object) -> _Encoded | None:
+        """The items of a list that is long enough for pages."""
+        if type(value) is not list:
+            return None
+        items = [msgspec.msgpack.encode(self.serde.dumps_typed(item)) for item in cast("list[object]", value)]
+        return items if sum(map(len, items)) >= _PAGED_FROM else None
 
     def _write_list(self, thread: str, items: Sequence[bytes], before: _Value | None) -> Spine:
         pages = self._pages_in(thread)
         known: Mapping[bytes, PageId] = {}
+
+        def find(digest: bytes) -> PageId | None:
+            id = known.get(digest)
+            if id is None:
+                id = self._late.get((thread, digest))
+                if id is not None and _page_id(thread, id) not in self._pages:
+                    return None
+            return id
+
         if before is not None and before.spine is not None:
             mark = _mark(thread, before.spine)
             known = self._known.get(mark) or pages_of(before.spine, pages)
-        spine, used = write_items(items, known, pages)
+        spine, used = write_items(items, find, pages)
         if len(self._known) >= _KNOWN:
             self._known.clear()
         self._known[_mark(thread, spine)] = used
+        if len(self._late) >= _READ:
+            self._late.clear()
+        self._late.update(((thread, digest), id) for digest, id in used.items() if digest not in known)
         return spine
 
     def _held_by(self, thread: str, namespace: str, channel: str, value: _Value) -> _Value | None:
@@ -254,23 +280,21 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         return None if holder is None else _body_of(holder).values.get(channel)
 
     def _pages_in(self, thread: str) -> Pages:
-        start = f"{_short(thread, 10)}.p."
-
         def read(id: PageId) -> Page:
-            found = self._read.get(start + id.hex())
+            found = self._read.get(_page_id(thread, id))
             if found is None:
-                found = _PAGE.decode(_unpacked(self._pages[start + id.hex()].page))
+                found = _PAGE.decode(_unpacked(self._pages[_page_id(thread, id)].page))
                 remember(id, found)
             return found
 
         def write(id: PageId, page: Page) -> None:
-            self._pages.put(_PageRecord(id=start + id.hex(), page=_packed(page)), expect=0)
+            self._pages.put(_PageRecord(id=_page_id(thread, id), page=_packed(page)), expect=0)
             remember(id, page)
 
         def remember(id: PageId, page: Page) -> None:
             if len(self._read) >= _READ:
                 self._read.clear()
-            self._read[start + id.hex()] = page  # a page never changes
+            self._read[_page_id(thread, id)] = page  # a page never changes
 
         return Pages(read, write)
 
@@ -352,18 +376,24 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     def _value_of(self, thread: str, value: _Value) -> Any:
         if value.spine is None:
             return self.serde.loads_typed((value.kind, value.content))
-        items = read_items(value.spine, self._pages_in(thread))
-        return [self.serde.loads_typed(_TYPED.decode(item)) for item in items]
+        return self._list_in(thread, value.spine)
+
+    def _list_in(self, thread: str, spine: Spine) -> _Loaded:
+        return [self.serde.loads_typed(_TYPED.decode(item)) for item in read_items(spine, self._pages_in(thread))]
 
     def _pending(self, record: _CheckpointRecord) -> _PendingWrites:
         found: list[tuple[tuple[str, str, int], _Write]] = []
         for id in self._writes.ids(exactly(_start(record.thread, record.namespace, record.checkpoint) + _WRITES) + "*"):
             there = self._writes.get(id)
             if there is not None:
-                writes = _WRITE_LIST.decode(_unpacked(there.writes))
-                found += [(writes_sort_key(there.path, there.task, one.place), one) for one in writes]
+                found += [(writes_sort_key(there.path, there.task, one.place), one) for one in _writes_of(there)]
         found.sort(key=lambda pair: pair[0])
-        return [(key[1], one.channel, self.serde.loads_typed(one.value)) for key, one in found]
+        return [(key[1], one.channel, self._written(record.thread, one)) for key, one in found]
+
+    def _written(self, thread: str, write: _Write) -> Any:
+        if write.spine is not None:
+            return self._list_in(thread, write.spine)
+        return self.serde.loads_typed(write.value)
 
     def _as_resumable(self, config: RunnableConfig, found: CheckpointTuple) -> CheckpointTuple:
         """Where the config names a checkpoint of a subgraph too, the parent's checkpoint is one to go on from.
@@ -463,6 +493,9 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             else:
                 self._checkpoints.put(remnant)
                 spines += _spines_of(remnant)
+        for id in self._writes.ids(exactly(_start(thread)) + "*"):
+            writes = self._writes.get(id) if _kind_of(id) == _WRITES else None
+            spines += [one.spine for one in _writes_of(writes) if one.spine is not None] if writes is not None else []
         self._delete_pages(thread, spines)
 
     def _delete_pages(self, thread: str, spines: Iterable[Spine]) -> None:
@@ -552,16 +585,47 @@ _TYPED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _PAGE: Final = msgspec.msgpack.Decoder(Page)
 
 
+# What most checkpoints and messages say, as they are encoded: most of a short one is this. Never change it: with other words, what
+# was stored cannot be read. A new one needs a mark of its own.
+_WORDS: Final = zstandard.ZstdCompressionDict(
+    b"\xb9langchain_core.messages.base\xbclangchain_core.messages.tool\xabToolMessage\xactool_call_id\xa8artifact\xc0\xa6status\xa7success"
+    b"\xbelangchain_core.messages.system\xadSystemMessage\xbdlangchain_core.messages.human\xacHumanMessage\x86\xa7content"
+    b"\xbalangchain_core.messages.ai\xa9AIMessage\x89\xa7content\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa5human"
+    b"\xa4type\xa2ai\xa4name\xc0\xa2id\xc0\xaatool_calls\x91\x84\xa4name\xa4args\x81\xa2id\xa4type\xa9tool_call\xb2invalid_tool_calls\x90"
+    b"\xaeusage_metadata\x83\xacinput_tokens\xadoutput_tokens\xactotal_tokens\xb3model_validate_json\xb1additional_kwargs\x80"
+    b"\xb1response_metadata\x80\xa4type\xa5human\xa4name\xc0\xa2id\xd9$\x93\x92\xa7msgpack\xc5\x86\xa1v\x04\xa2ts\xd9 "
+    b"T00:00:00.000000+00:00\xa2id\xd9$\xb0channel_versions\x83\xa9__start__\xd9)00000000000000000000000000000000.\xa8messages\xd9)"
+    b"00000000000000000000000000000000.\xb0branch:to:agent\xa5tools\xadversions_seen\x83\xa9__input__\x80\xa9__start__\x81\xa9__start__"
+    b"\xd9)00000000000000000000000000000000.\xb0updated_channels\x91\xa8messages\x92\xa7msgpack\xc4\x1e\x83\xa6source\xa4loop\xa5input"
+    b"\xa4step\xcd\x01\xa7parents\x80\x81\xa8messages\x95\xd9)00000000000000000000000000000000.\xa0\xa0\xc4\x00\x92\x9a\x92\x02\xc4\n",
+    dict_type=zstandard.DICT_TYPE_RAWCONTENT,
+)
+_WITH_WORDS: Final = b"\x01"  # no frame of zstd begins so
+
+
 def _packed(value: object) -> bytes:
-    return zstandard.compress(msgspec.msgpack.encode(value), 3)
+    compressor = zstandard.ZstdCompressor(
+        level=3, dict_data=_WORDS, write_dict_id=False, write_checksum=False, write_content_size=True
+    )
+    return _WITH_WORDS + compressor.compress(msgspec.msgpack.encode(value))
 
 
 def _unpacked(packed: bytes) -> bytes:
-    return zstandard.decompress(packed)
+    if not packed.startswith(_WITH_WORDS):  # of a release that had no words yet
+        return zstandard.decompress(packed)
+    return zstandard.ZstdDecompressor(dict_data=_WORDS).decompress(packed[1:])
 
 
 def _body_of(record: _CheckpointRecord) -> _Body:
     return _BODY.decode(_unpacked(record.body))
+
+
+def _writes_of(record: _WritesRecord) -> list[_Write]:
+    return _WRITE_LIST.decode(_unpacked(record.writes))
+
+
+def _page_id(thread: str, id: PageId) -> str:
+    return f"{_short(thread, 10)}.p.{id.hex()}"
 
 
 def _spines_of(record: _CheckpointRecord) -> list[Spine]:

@@ -407,6 +407,7 @@ class Records(Mapping[str, M]):
             is_sealed=self._seal is not None,
             document=document,
             keeps_past=self.schema.keeps_past,
+            is_final=self.schema.is_final,
         )
 
     def _expect(self, id: str, row: Row | None, expect: int | None) -> None:

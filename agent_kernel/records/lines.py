@@ -35,8 +35,8 @@ from agent_kernel.errors import (
 )
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
-from agent_kernel.repository.blobs import digest_pieces, store_blob
-from agent_kernel.repository.commits import decode_entry, encode
+from agent_kernel.repository.blobs import PIECE, digest_pieces, store_blob
+from agent_kernel.repository.commits import DEEPEST, address, decode_entry, encode
 from agent_kernel.repository.refs import Ref, branch_key
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ _PATIENCE_S: Final = 0.004
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
-_BETWEEN: Final = re.compile(rb'[\]}]*,(?=["{\[0-9-])|[\]}]+$')  # where a value of JSON ends
+_SHORT_END: Final = 256  # bytes of the end of a document that lie in the tree
+# Where a value of JSON ends; or, seldom, something within a text that looks so.
+_BETWEEN: Final = re.compile(rb'(?<=["\]}0-9el])[\]}]*,(?=["{\[0-9-])|[\]}]+$')
 _PAGE: Final = 1_000
 
 
@@ -86,6 +88,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     is_sealed: bool = False  # with the key of its collection
     document: bytes = b""  # JSON
     keeps_past: bool = True  # whether the store's plane keeps this row when another takes its place
+    is_final: bool = False  # no other version comes, with which it could share pieces
 
     def is_gone(self, now_ns: int) -> bool:
         return 0 < self.expires_ns <= now_ns
@@ -382,21 +385,35 @@ def _version_of(row: Row) -> Version:
 def encode_entry(writer: Writer, row: Row) -> bytes:
     """A short row lies in the tree. Of a long one its document lies beside, in pieces that its next version shares."""
     raw = encode(row)
-    blobs: tuple[Blob, ...]
     if len(raw) <= _INLINE:
-        blobs = (Blob(len(raw), inline=raw),)
-    else:
-        cuts = plan_cuts(row.document)
-        head = encode(msgspec.structs.replace(row, document=b""))
-        document, _ = store_blob(writer, row.document, cuts, digest_pieces(row.document, cuts))
-        blobs = (Blob(len(head), inline=head), document)
-    return encode(Entry(value=encode(Manifest(blobs=blobs, size=len(raw)))))
+        return encode(Entry(value=encode(Manifest(blobs=(Blob(len(raw), inline=raw),), size=len(raw)))))
+    document, end = row.document, b""
+    cuts = plan_cuts(document)
+    if len(cuts) > 1 and cuts[-1] - cuts[-2] <= _SHORT_END:  # it differs each time, and is no object for that
+        document, end, cuts = document[: cuts[-2]], document[cuts[-2] :], cuts[:-1]
+    if row.is_final:
+        cuts = _as_one(writer, document, cuts)
+    head = encode(msgspec.structs.replace(row, document=end))
+    body, _ = store_blob(writer, document, cuts, digest_pieces(document, cuts))
+    return encode(Entry(value=encode(Manifest(blobs=(Blob(len(head), inline=head), body), size=len(raw)))))
+
+
+def _as_one(writer: Writer, document: bytes, cuts: Sequence[int]) -> list[int]:
+    """Where to cut a document that stays as it is: nowhere. Pieces that are there from earlier become parts of it."""
+    if len(cuts) < 2 or len(document) > PIECE:
+        return list(cuts)
+    pieces = [document[start:end] for start, end in zip([0, *cuts], cuts, strict=False)]
+    writer.store_within((address(document), document), [(address(piece), piece) for piece in pieces])
+    return [len(document)]
 
 
 def read_entry(repo: Repository, raw: bytes) -> bytes:
     """The row that an entry of a tree of records holds."""
     head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(decode_entry(raw)).blobs)
-    return encode(msgspec.structs.replace(decode_row(head), document=more[0])) if more else head
+    if not more:
+        return head
+    row = decode_row(head)
+    return encode(msgspec.structs.replace(row, document=more[0] + row.document))
 
 
 def plan_cuts(document: bytes) -> list[int]:
@@ -507,7 +524,7 @@ class BranchLine(PastLine):
             if not edit.new:
                 return result
             writer = self.repo.writer()
-            after = tree.edit_rows(writer, entries_of(writer, edit.new))
+            after = tree.edit_rows(writer, entries_of(writer, edit.new), most_depth=DEEPEST)
             commit = Commit(
                 tree=self.repo.tree(None).id if before is None else before.tree,
                 parents=() if tip is None else (tip,),
@@ -603,7 +620,7 @@ class Pending(Line):
             self._going = dict(self.rows)
         if not self._going:
             return root
-        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._going)).id
+        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._going), most_depth=DEEPEST).id
 
     def settle(self) -> None:
         """The commit that took rows along is published. What another thread changed meanwhile is for the next one."""

@@ -8,15 +8,15 @@ long the list is, and how often items of it were replaced. Only a replacement to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 import msgspec
-from pydantic import ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, together
-from agent_kernel.records.schema import Plane, Record, describe
+from agent_kernel.records.schema import Plane, describe
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
@@ -28,37 +28,40 @@ S = TypeVar("S")
 
 # Beside the branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
 # stays empty. A commit stores only the new pieces of it, with a list of all: the longer, the longer the list.
-_PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 16 << 10}
+_PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 64 << 10}
 
 
-class _Tail(Record):
+# Neither derives from Record, so that the items can come first: a part and the tails before it begin with the same bytes, and are
+# stored as the same pieces.
+class _Tail(BaseModel):
     """What is stored under the name of a list."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection = "list"
-    keeps_past = False
-    items: list[JsonValue] = Field(
-        default_factory=list[JsonValue]
-    )  # first: what changes with each item comes after them
+    collection: ClassVar[str] = "list"
+    keeps_past: ClassVar[bool] = False
+    items: list[JsonValue] = Field(default_factory=list[JsonValue])
     start: int = 0  # items before those here, in parts
     parts: int = 0
     size: int = 0  # bytes of the items here, as JSON
     cuts: int = 0  # how often items that were there were taken away
     cut: int = 0  # how many stayed when it last happened
+    id: str
 
     @property
     def length(self) -> int:
         return self.start + len(self.items)
 
 
-class _Part(Record):
+class _Part(BaseModel):
     """Items that stay as they are."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection = "list part"
-    keeps_past = False
+    collection: ClassVar[str] = "list part"
+    keeps_past: ClassVar[bool] = False
+    is_final: ClassVar[bool] = True
     items: list[JsonValue]
     start: int
+    id: str
 
 
 class ListChange(msgspec.Struct, frozen=True):
@@ -273,6 +276,26 @@ class RecordList:
         """Take all items away."""
         self.replace_tail(0)
 
+    def fork(self, name: str, until: int | None = None) -> RecordList:
+        """Begin another list with the first items of this one, by default with all. On a branch both share what is stored.
+
+        Raises:
+            StaleRecordError: that list has items. IndexError: there are fewer than `until`.
+        """
+        other = self._named(name)
+
+        def act() -> None:
+            there, tail = other._tail(), self._tail()
+            if there.length:
+                raise StaleRecordError("list", name, 0, there.length, "length")
+            end = tail.length if until is None else until
+            if not 0 <= end <= tail.length:
+                raise IndexError(f"the list {self.name!r} has {tail.length:,} items: the first {end:,} are not there")
+            other._begin(there, self, tail, end)
+
+        together(self._tails, act, f"list: fork {self.name} as {name}")
+        return other
+
     def together(self, act: Callable[[], S], message: str = "") -> S:
         """Read and change the list in several steps as one. `act` is called again where somebody else was faster."""
         return together(self._tails, act, message or f"list: change {self.name}")
@@ -281,7 +304,7 @@ class RecordList:
         """The items with their sizes, checked before anything is done."""
         try:
             checked = _Part(id="-", start=0, items=list(items)).items
-            return [(item, len(to_json(item, inf_nan_mode="constants"))) for item in checked]
+            return [(item, _size_of(item)) for item in checked]
         except ValidationError as error:
             raise InvalidRecordError("list", self.name, describe(error)) from error
         except ValueError as error:  # half a character
@@ -300,8 +323,18 @@ class RecordList:
                 self._parts.delete(f"{self._id}#{number:08d}")
             tail.start, tail.parts, tail.items = part.start, first, part.items
         tail.items = tail.items[: start - tail.start]
-        tail.size = sum(len(to_json(item, inf_nan_mode="constants")) for item in tail.items)
+        tail.size = sum(map(_size_of, tail.items))
         return self._add(tail, new)
+
+    def _begin(self, tail: _Tail, source: RecordList, theirs: _Tail, end: int) -> None:
+        """Take over the first items of another list: whole parts as they are."""
+        while tail.parts < theirs.parts:
+            part = source._part(tail.parts, theirs)
+            if part.start + len(part.items) > end:
+                break
+            self._parts.put(part.model_copy(update={"id": f"{self._id}#{tail.parts:08d}"}), user=self._user)
+            tail.parts, tail.start = tail.parts + 1, part.start + len(part.items)
+        self._add(tail, [(item, _size_of(item)) for item in source._read(theirs, tail.start, end)])
 
     def _add(self, tail: _Tail, new: list[tuple[JsonValue, int]]) -> int:
         for item, size in new:
@@ -324,9 +357,14 @@ class RecordList:
             ValueError: the list lies beside all branches, where its past is not kept.
         """
         self._require_past()
-        past = RecordList.__new__(RecordList)
-        past.__dict__.update(self.__dict__, _tails=self._tails.at(ref), _parts=self._parts.at(ref))
+        past = self._named(self.name)
+        past.__dict__.update(_tails=self._tails.at(ref), _parts=self._parts.at(ref))
         return past
+
+    def _named(self, name: str) -> RecordList:
+        other = RecordList.__new__(RecordList)
+        other.__dict__.update(self.__dict__, name=name, _id=place_of(self._user, name))
+        return other
 
     def history(self) -> Iterator[ListChange]:
         """What happened to the list, the newest change first.
@@ -355,6 +393,10 @@ class RecordList:
             raise ValueError(
                 f"the list {self.name!r} lies beside all branches and keeps no past: make it with plane='branch'"
             )
+
+
+def _size_of(item: JsonValue) -> int:
+    return len(to_json(item, inf_nan_mode="constants"))
 
 
 def place_of(user: str, *names: str) -> str:

@@ -43,6 +43,7 @@ class Record(BaseModel):
     ttl_s: ClassVar[float | None] = None  # seconds until a record is gone
     coalesce_s: ClassVar[float] = 0.0  # seconds for which updates wait to be stored together
     keeps_past: ClassVar[bool] = True  # whether the plane `store` keeps what a record was before a change
+    is_final: ClassVar[bool] = False  # whether records stay as they were put: a long one is stored as one piece
 
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
@@ -89,6 +90,7 @@ class Schema(Generic[M]):
         self.ttl_s: float | None = getattr(model, "ttl_s", None)
         self.coalesce_s: float = getattr(model, "coalesce_s", 0.0)
         self.keeps_past: bool = getattr(model, "keeps_past", True)
+        self.is_final: bool = getattr(model, "is_final", False)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
 

@@ -27,6 +27,10 @@ ObjectId = NewType("ObjectId", bytes)
 ALGORITHM: Final = b"\x01"  # BLAKE3, 32 bytes
 ID_SIZE: Final = 33
 
+# Of objects that are stored as differences, how many bases there are, each below the other: a reader fetches them one by one.
+MOST_DEPTH: Final = 7
+DEEPEST: Final = 31  # of trees that change with each commit, and are seldom read as they were
+
 
 class Kind:
     """The first byte of a key: what the object is."""

@@ -21,7 +21,18 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError, StoreError
 from agent_kernel.repository.blobs import in_threads
-from agent_kernel.repository.commits import ID_SIZE, KIND_NAMES, Kind, ObjectId, address, hex_of, id_of, kind_of
+from agent_kernel.repository.commits import (
+    DEEPEST,
+    ID_SIZE,
+    KIND_NAMES,
+    MOST_DEPTH,
+    Kind,
+    ObjectId,
+    address,
+    hex_of,
+    id_of,
+    kind_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +49,8 @@ if TYPE_CHECKING:
 # its whole id, and never unpacked to more than objects have. So all that a trusted commit leads to is what was trusted.
 #
 # A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary): its id is that
-# of the whole payload all the same. Stored bytes therefore mean something in their own store only; what travels to
-# another one is payloads.
+# of the whole payload all the same. A chunk may be stored so too, as a part of a longer one that came later. Stored bytes
+# therefore mean something in their own store only; what travels to another one is payloads.
 
 VERSION: Final = 1
 # An earlier release that has the store open may read no commit whose page it would take for garbage.
@@ -59,9 +70,8 @@ LEAST_PROBE_GAIN: Final = 1.2
 _PARALLEL_FROM: Final = 512 << 10
 _MOST_THREADS: Final = 8
 _KNOWN_BITS: Final = ZSTD | SEALED | BASED
-MOST_DEPTH: Final = 7  # bases of bases; a reader fetches them one after the other
 _MOST_READ: Final = (
-    200  # that a reader follows: of several writers none knows how deep the others stored what it builds on
+    400  # that a reader follows: of several writers none knows how deep the others stored what it builds on
 )
 MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
@@ -88,14 +98,16 @@ def wrap(
     compress: bool = True,
     base: Base | None = None,
     version: int = VERSION,
+    most_depth: int = MOST_DEPTH,
 ) -> tuple[bytes, Buffer]:
     """Header and body to store, without copying a payload that does not compress.
 
     Args:
         digest: xxh3-128 of the payload where the caller knows it already.
         base: what to store the difference from, where that saves at least a third.
+        most_depth: how many bases there may be, one below the other; at most `DEEPEST`.
     """
-    if base is not None and len(payload) >= BASE_FROM and base.depth < MOST_DEPTH:
+    if base is not None and len(payload) >= BASE_FROM and base.depth < most_depth:
         body = _difference(payload, base)
         if body is not None:
             return _header(id, payload, BASED, digest, version), body
@@ -175,7 +187,7 @@ def base_of(key: bytes, stored: Buffer) -> tuple[bytes, int] | None:
     codec, _, body = _parts(key, stored)
     if not codec & BASED:
         return None
-    if len(body) < _BASE_HEADER or not 1 <= body[0] <= MOST_DEPTH:
+    if len(body) < _BASE_HEADER or not 1 <= body[0] <= DEEPEST:
         raise make_damaged_error(key, "its header is not one that any release wrote")
     return kind_of(key) + bytes(body[1:_BASE_HEADER]), body[0]
 
@@ -508,11 +520,14 @@ class Objects:
         seen: set[bytes] = set()
         failures: list[StoreError] = []
         compressed: list[tuple[bytes, bytes]] = []
+        based: list[bytes] = []
 
         def visit(key: bytes, view: memoryview) -> None:
             seen.add(key)
             try:
-                if is_compressed(key, view):
+                if base_of(key, view) is not None:
+                    based.append(key)
+                elif is_compressed(key, view):
                     compressed.append((key, bytes(view)))  # a view lasts no longer than its visit
                 elif not failures:
                     digests[ObjectId(key[1:])] = _fill(key, view, keys[key], strictly)
@@ -533,6 +548,10 @@ class Objects:
             expanded = _expand(compressed, keys, strictly)
             digests |= {ObjectId(key[1:]): digest for (key, _), digest in zip(compressed, expanded, strict=True)}
             compressed.clear()
+        for key, found in self._fetch(based).items() if based else ():
+            for target in keys[key]:
+                target[:] = found.payload
+            digests[ObjectId(key[1:])] = xxh3_128_digest(found.payload)
         for key in wanted:
             if key not in seen:
                 raise make_damaged_error(key, "it is missing")
@@ -621,6 +640,7 @@ class Writer:
         self._pending: dict[bytes, tuple[bytes, Buffer]] = {}
         self._pending_bytes = 0
         self._payloads: dict[bytes, bytes] = {}  # of small objects, to store again what a collection took
+        self._within: dict[bytes, bytes] = {}
 
     def add(
         self,
@@ -630,12 +650,14 @@ class Writer:
         *,
         decoded: object = None,
         base: tuple[ObjectId, bytes] | None = None,
+        most_depth: int = MOST_DEPTH,
     ) -> ObjectId:
         """Store a payload, unless it is known to be there, and return its id.
 
         Args:
             decoded: what the payload decodes to, for the cache.
             base: id and payload of an object of this kind that differs little, to store the difference from.
+            most_depth: of differences from differences.
         """
         id = address(payload)
         key = kind + id
@@ -646,7 +668,7 @@ class Writer:
         if key not in self._pending and key not in self._presence.keys:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
             known = self._objects.base_for(kind, *base) if base is not None and is_small else None
-            parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind))
+            parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
             if kind == Kind.TREE:
                 self._objects.note_depth(key, parts)
             self._queue(key, parts)
@@ -671,6 +693,25 @@ class Writer:
         absent = dict(chosen(zip(keys, pieces, strict=True), missing))
         for key, parts in zip(absent, wrap_pieces(list(absent.values())), strict=True):
             self._queue(key, parts)
+
+    def store_within(self, whole: tuple[ObjectId, bytes], pieces: Iterable[tuple[ObjectId, bytes]]) -> None:
+        """Let chunks that are there already be stored as parts of a longer one, which this commit refers to.
+
+        Args:
+            whole: id and payload of the longer one.
+            pieces: ids and payloads.
+        """
+        # Only of shorter ones, so that nothing is ever stored as a part of itself.
+        shorter = {Kind.CHUNK + id: (id, piece) for id, piece in pieces if len(piece) < len(whole[1])}
+        there = self.present(list(shorter)) - self._pending.keys()
+        for key in there:
+            header, body = wrap(*shorter[key], base=Base(*whole, 0))
+            if is_based(header):
+                self._within[key] = b"".join((header, body))
+
+    def stored_within(self) -> Mapping[bytes, bytes]:
+        """What the publishing swap is to store in the place of what is there. No other one may: see `flush`."""
+        return self._within
 
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of the keys that are in the store, as far as can be told without reading them."""
@@ -701,7 +742,7 @@ class Writer:
     def note_published(self) -> None:
         """Note that the swap that stored `pending()` went through."""
         self._note(self._pending)
-        self._pending, self._pending_bytes = {}, 0
+        self._pending, self._pending_bytes, self._within = {}, 0, {}
 
     def put_back(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
         """Queue again what a collection took, go on in its epoch, and return the keys that nobody holds any more."""

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
-FORMAT_VERSION: Final = 3  # 2: pages in parts, and all of values that came with them; 3: records
+# 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows
+FORMAT_VERSION: Final = 4
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes
@@ -138,6 +139,7 @@ class Move:
         self.expected: dict[bytes, bytes | None] = {}
         self.new: dict[bytes, bytes | None] = {}
         self.items: Mapping[bytes, Sequence[Buffer] | Buffer] = {}
+        self.objects: Mapping[bytes, bytes] = {}  # that are there, stored in another way
         self.used_cache = False
         self.stamp = time.time_ns()
 
@@ -262,7 +264,7 @@ class Pointers:
                 raise
             if not move.new and not move.items:
                 return result
-            if self.store.swap(move.expected, move.new, move.items):
+            if self.store.swap(move.expected, {**move.new, **move.objects}, move.items):
                 self._seen.update((key, value) for key, value in move.new.items() if not key.startswith(LOGS))
                 return result
             if attempt > 1:

@@ -408,6 +408,7 @@ def publish(
                 move.log(target, id, message, session)
             move.log(head_log(session), id, message, session)
         move.items = writer.pending()
+        move.objects = writer.stored_within()
 
     repo.pointers.change(build)
     writer.note_published()

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from agent_kernel.repository.commits import ENCODER, ID_SIZE, Entry, Kind, ObjectId, decode_entry, encode
+from agent_kernel.repository.commits import ENCODER, ID_SIZE, MOST_DEPTH, Entry, Kind, ObjectId, decode_entry, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agent_kernel.repository.objects import Objects, Writer
 
@@ -95,10 +95,10 @@ def cut(names: Sequence[str], level: int, *, at_end: bool) -> list[tuple[int, in
     return spans(starts(hashes, reach, at_end=at_end), len(names))
 
 
-def store_node(writer: Writer, node: Node, old: tuple[Ref, Node] | None = None) -> Ref:
+def store_node(writer: Writer, node: Node, old: tuple[Ref, Node] | None = None, most_depth: int = MOST_DEPTH) -> Ref:
     """Store a node, as what it differs in from an old version of it if one is given."""
     base = None if old is None else (old[0].id, ENCODER.encode(old[1]))
-    id = writer.add(Kind.TREE, ENCODER.encode(node), compress=False, decoded=node, base=base)
+    id = writer.add(Kind.TREE, ENCODER.encode(node), compress=False, decoded=node, base=base, most_depth=most_depth)
     count = sum(node.counts) if isinstance(node, Inner) else len(node.names)
     return Ref(node.names[0] if node.names else "", id, count)
 
@@ -156,12 +156,15 @@ class Run(msgspec.Struct, frozen=True):
 class TreeEditor:
     """One edit: `changes` maps names to rows, None for those that go; `moving` are those that come or go."""
 
-    def __init__(self, objects: Objects, writer: Writer, changes: Rows, moving: Sequence[str]) -> None:
+    def __init__(
+        self, objects: Objects, writer: Writer, changes: Rows, moving: Sequence[str], most_depth: int = MOST_DEPTH
+    ) -> None:
         self._objects = objects
         self._writer = writer
         self._changes = changes
         self._names = sorted(changes)
         self._moving = moving  # sorted
+        self._most_depth = most_depth
 
     def apply(self, root: ObjectId) -> ObjectId:
         """The id of the tree after the edit."""
@@ -214,12 +217,12 @@ class TreeEditor:
         fresh_names += names[done:]
         fresh = b"".join([*fresh_ids, ids[done * ID_SIZE :]])
         fresh_counts += counts[done:]
-        known = {node.names[0]: (ref, node) for ref, node in zip(run.refs, inners, strict=True)}
+        known = _by_ends(zip(run.refs, inners, strict=True))
         pieces = _same_cuts(inners) if fresh_names == names else cut(fresh_names, level, at_end=run.at_end)
         return [
             self._store_changed(
                 Inner(level, fresh_names[start:end], fresh[start * ID_SIZE : end * ID_SIZE], fresh_counts[start:end]),
-                known.get(fresh_names[start]),
+                known.get(fresh_names[start]) or known.get(fresh_names[end - 1]),
             )
             for start, end in pieces
             if start < end
@@ -260,20 +263,28 @@ class TreeEditor:
         moved = len(rows) != len(before) or self._any_moves(low, high)
         names = sorted(rows) if moved else before
         pieces = cut(names, 0, at_end=run.at_end) if moved else _same_cuts(leaves)
-        known = {leaf.names[0]: (ref, leaf) for ref, leaf in zip(run.refs, leaves, strict=True) if leaf.names}
+        known = _by_ends((ref, leaf) for ref, leaf in zip(run.refs, leaves, strict=True) if leaf.names)
         found: list[Ref] = []
         for start, end in pieces:
             if start == end:
                 continue
             piece = Leaf(names[start:end], [rows[name] for name in names[start:end]])
-            found.append(self._store_changed(piece, known.get(piece.names[0])))
+            old = known.get(piece.names[0]) or known.get(piece.names[-1])
+            found.append(self._store_changed(piece, old))
         return found
 
     def _store_changed(self, node: Node, known: tuple[Ref, Node] | None) -> Ref:
         if known is None or known[1] != node:
-            return store_node(self._writer, node, known if len(self._names) <= MOST_DIFFERENCES else None)
+            old = known if len(self._names) <= MOST_DIFFERENCES else None
+            return store_node(self._writer, node, old, self._most_depth)
         count = sum(node.counts) if isinstance(node, Inner) else len(node.names)
         return Ref(node.names[0], known[0].id, count)
+
+
+def _by_ends(nodes: Iterable[tuple[Ref, Node]]) -> dict[str, tuple[Ref, Node]]:
+    """Nodes by their first names and by their last ones: names may be new at either end."""
+    there = list(nodes)
+    return {one.names[-1]: (ref, one) for ref, one in there} | {one.names[0]: (ref, one) for ref, one in there}
 
 
 def _same_cuts(nodes: Sequence[Node]) -> list[tuple[int, int]]:
@@ -383,14 +394,19 @@ class Tree:
         """The tree with these names set, or removed where they map to None."""
         return self.edit_rows(writer, {name: encode(entry) if entry else None for name, entry in changes.items()})
 
-    def edit_rows(self, writer: Writer, changes: Mapping[str, bytes | None]) -> Tree:
-        """The same with encoded entries."""
+    def edit_rows(self, writer: Writer, changes: Mapping[str, bytes | None], *, most_depth: int = MOST_DEPTH) -> Tree:
+        """The same with encoded entries.
+
+        Args:
+            most_depth: how many versions of a node may be stored as differences, each from the one before. More of them take
+                less space, and longer to be read.
+        """
         before = self._present(changes)
         needed = {name: row for name, row in changes.items() if before.get(name) != row}
         if not needed:
             return self
         moving = sorted(name for name, row in needed.items() if (row is None) == (name in before))
-        return Tree(self._objects, TreeEditor(self._objects, writer, needed, moving).apply(self.id))
+        return Tree(self._objects, TreeEditor(self._objects, writer, needed, moving, most_depth).apply(self.id))
 
     def _present(self, names: Mapping[str, object]) -> dict[str, bytes]:
         if len(names) * 20 < len(self):

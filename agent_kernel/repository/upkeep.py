@@ -287,6 +287,7 @@ class Sweeper:
             if failures == _ATTEMPTS:
                 raise StoreUnavailableError(self._repo.store.url, "it is too busy to collect garbage; try again later")
             self.mark()
+            self._add_bases_of_garbage(set(waiting))
         self._repo.objects.forget_cached()
         return count, freed
 
@@ -313,16 +314,33 @@ class Sweeper:
         staying = [
             key for key in self._repo.pointers.keys(Kind.TREE) if key not in self.reach.seen and key not in doomed
         ]
-        for key, stored in self._repo.store.get_many(staying).items():
+        if any(kind_of(key) == Kind.CHUNK for key in doomed):  # marking looks at no chunk
+            staying += [key for key in self._repo.pointers.keys(Kind.CHUNK) if key not in doomed]
+
+        def visit(key: bytes, stored: memoryview) -> None:
             base = base_of(key, stored)
-            if base is not None:
-                self.reach.bases.setdefault(base[0], []).append(key)
+            if base is not None and key not in (known := self.reach.bases.setdefault(base[0], [])):
+                known.append(key)
+
+        _view(self._repo.store, staying, visit)
 
     def _whole_again(self, doomed: set[bytes]) -> dict[bytes, bytes]:
-        """Tree nodes stored as differences from what is about to go, to be stored whole."""
+        """Tree nodes and chunks stored as differences from what is about to go, to be stored whole."""
         keys = [key for base in doomed & self.reach.bases.keys() for key in self.reach.bases[base] if key not in doomed]
         found = self._repo.objects.fetch(keys)
         return {key: b"".join(wrap(id_of(key), there.payload)) for key, there in found.items()}
+
+
+def _view(store: Store, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
+    view_many = getattr(store, "view_many", None)
+    wanted = list(keys)
+    for start in range(0, len(wanted), _BATCH):
+        batch = wanted[start : start + _BATCH]
+        if view_many is not None:
+            view_many(batch, visit)
+        else:
+            for key, stored in store.get_many(batch).items():
+                visit(key, memoryview(stored))
 
 
 def measure_stored(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
@@ -332,14 +350,7 @@ def measure_stored(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
     def visit(key: bytes, view: memoryview) -> None:
         sizes[key] = len(view)
 
-    view_many = getattr(store, "view_many", None)
-    wanted = list(keys)
-    for start in range(0, len(wanted), 256):
-        batch = wanted[start : start + 256]
-        if view_many is not None:
-            view_many(batch, visit)
-        else:
-            sizes.update((key, len(stored)) for key, stored in store.get_many(batch).items())
+    _view(store, keys, visit)
     return sizes
 
 
@@ -516,10 +527,14 @@ class Verifier:
 
     def _check_leaves(self, keys: list[bytes]) -> None:
         there: set[bytes] = set()
+        based: list[bytes] = []
 
         def visit(key: bytes, view: memoryview) -> None:
             there.add(key)
             try:
+                if kind_of(key) == Kind.CHUNK and base_of(key, view) is not None:
+                    based.append(key)  # part of a longer one
+                    return
                 if base_of(key, view) is not None:
                     raise make_damaged_error(key, "its header is not one that any release wrote")
                 payload = unwrap(key, view)
@@ -529,12 +544,9 @@ class Verifier:
             except DamagedObjectError as error:
                 self._faults[key] = error.reason
 
-        view_many = getattr(self._repo.store, "view_many", None)
-        if view_many is not None:
-            view_many(keys, visit)
-        else:
-            for key, stored in self._repo.store.get_many(keys).items():
-                visit(key, memoryview(stored))
+        _view(self._repo.store, keys, visit)
+        for key, found in self._fetch(based).items():
+            self._follow(key, found)
         for key in keys:
             if key not in there:
                 self._faults[key] = "it is missing"

@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import pytest
+import zstandard
 
 import agent_kernel as ak
 from tests.integrations.foreign import needs, run_suite
@@ -23,6 +25,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
+from agent_kernel.integrations import langgraph as module
 from agent_kernel.integrations.langgraph import AgentKernelSaver, AgentKernelStore
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -306,3 +309,41 @@ def test_memory_is_found_by_what_it_holds_and_goes_when_its_time_is_over(repo: a
     assert [item.key for item in store.search(("a",), filter={"by": {"name": "ada"}})] == ["1"]
     asyncio.run(asyncio.sleep(0.01))
     assert store.get(("a",), "3") is None
+
+
+def test_what_a_task_wrote_shares_its_pages_with_the_checkpoint_and_outlives_others(repo: ak.Repository) -> None:
+    saver = AgentKernelSaver(repo)
+    large = {"content": "x" * 3_000}
+    graph = StateGraph(_Messages)
+    graph.add_node("answer", lambda state: {"messages": [{**large, "number": len(state["messages"])}]})
+    graph.add_edge(START, "answer")
+    app: Any = graph.compile(checkpointer=saver)
+    for run in ("one", "two"):
+        app.invoke({"messages": [large]}, {**THREAD, "metadata": {"run_id": run}})
+
+    def pages() -> int:
+        return sum(id.split(".")[1] == "p" for id in saver._pages.ids())
+
+    # Each of two questions and two answers once, and not once more for the task that wrote it.
+    assert pages() <= 6
+    saver.delete_for_runs(["one"])
+    fresh = AgentKernelSaver(repo)
+    states = [*fresh.list(THREAD)]
+    assert len(states[0].checkpoint["channel_values"]["messages"]) == 4
+    written = [value for state in states for _, channel, value in state.pending_writes or () if channel == "messages"]
+    assert [value[0]["content"] for value in written] == [large["content"]] * 2
+    assert repo.verify().is_sound
+
+
+def test_what_earlier_releases_packed_is_read(repo: ak.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver = AgentKernelSaver(repo)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(module, "_packed", lambda value: zstandard.compress(msgspec.msgpack.encode(value), 3))
+        graph = two_steps(saver)
+        graph.invoke({"foo": "", "bar": []}, THREAD)
+    expected = graph.get_state(THREAD).values
+    assert two_steps(AgentKernelSaver(repo)).get_state(THREAD).values == expected != {}
+
+
+class _Messages(TypedDict):
+    messages: Annotated[list[Any], operator.add]

@@ -8,7 +8,7 @@ import string
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ import agent_kernel as ak
 from agent_kernel.records import lists
 from agent_kernel.records.lists import ListChange, RecordList
 from agent_kernel.records.schema import Plane
+from agent_kernel.repository import Kind
+from agent_kernel.repository.objects import base_of
 
 
 @pytest.fixture
@@ -328,3 +330,88 @@ def test_a_reader_of_a_long_list_opens_few_of_its_parts(repo: ak.Repository, mon
     assert turns[5_000][:5] == "05000"
     assert [item[:5] for item in turns.items(limit=400)] == [f"{n:05d}" for n in range(9_600, 10_000)]
     assert len(opened) < 15
+
+
+# -- on a branch, items that were stored one by one become parts of a longer chunk when they are sealed
+
+
+TURNS = 100  # of 2 KB: three parts are sealed
+
+
+def grow(repo: ak.Repository, branch: str = "main") -> list[str]:
+    """One commit a turn, each with a tag."""
+    turns = [f"{number} " + random.Random(number).randbytes(1_000).hex() for number in range(TURNS)]
+    talk = repo.list("talk", plane="branch", branch=branch)
+    for number, turn in enumerate(turns):
+        talk.append(turn)
+        repo.create_tag(f"turn-{number}", repo.resolve(branch))
+    return turns
+
+
+def chunks_within_others(repo: ak.Repository) -> int:
+    keys = list(repo.pointers.keys(Kind.CHUNK))
+    return sum(base_of(key, stored) is not None for key, stored in repo.store.get_many(keys).items())
+
+
+def check_all(repo: ak.Repository, turns: list[str], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        assert repo.list("talk", plane="branch").at(f"turn-{number}").items() == turns[: number + 1]
+    assert repo.verify().is_sound
+
+
+def test_each_state_of_a_list_stays_as_it_was_when_its_items_are_sealed(repo: ak.Repository, tmp_path: Path) -> None:
+    turns = grow(repo)
+    assert chunks_within_others(repo) > 0.6 * TURNS
+    check_all(repo, turns, range(0, TURNS, 7))
+    with ak.open(tmp_path / "store") as again:
+        check_all(again, turns, (0, TURNS // 2, TURNS - 1))
+
+
+def test_what_was_stored_within_a_chunk_outlives_it(repo: ak.Repository) -> None:
+    repo.list("something", plane="branch").append(1)
+    repo.create_branch("talking", repo.resolve("HEAD"))
+    turns = grow(repo, "talking")
+    kept = range(0, 30, 3)  # before the first part was sealed
+    repo.delete_branch("talking", force=True)
+    for number in range(TURNS):
+        if number not in kept:
+            repo.delete_tag(f"turn-{number}")
+    before = chunks_within_others(repo)
+    repo.gc(grace_s=0)
+    assert chunks_within_others(repo) < before
+    check_all(repo, turns, kept)
+
+
+def test_a_turn_on_a_branch_costs_little_more_than_its_bytes(repo: ak.Repository) -> None:
+    grow(repo)
+    stored = sum(repo.stats().stored.values())
+    assert stored < 1.2 * TURNS * 2_000  # digits take half of their bytes; without sealing it would be 1.9 times
+
+
+def test_a_fork_has_the_items_and_shares_what_is_stored(repo: ak.Repository) -> None:
+    turns = grow(repo)
+    before = sum(repo.stats().stored.values())
+    talk = repo.list("talk", plane="branch")
+    other = talk.fork("other", 90)
+    assert other.items() == turns[:90]
+    assert sum(repo.stats().stored.values()) - before < 0.05 * 90 * 2_000
+    other.append("another way")
+    assert (len(talk), other.items(limit=2)) == (TURNS, [turns[89], "another way"])
+    with pytest.raises(ak.StaleRecordError):
+        talk.fork("other")
+    with pytest.raises(IndexError):
+        talk.fork("third", TURNS + 1)
+    assert talk.fork("all").items() == turns
+
+
+@PLANES
+def test_a_fork_of_a_list_of_many_parts_begins_where_it_is_told_to(
+    repo: ak.Repository, plane: Plane, small_parts: None
+) -> None:
+    talk = repo.list("talk", plane=plane)
+    talk.extend(range(50))
+    for until in (0, 1, 9, 25, 49, 50):
+        other = talk.fork(f"other {until}", until)
+        other.append("end")
+        assert other.items() == [*range(until), "end"]
+    assert talk.items() == [*range(50)]
