@@ -670,8 +670,8 @@ def _repeat(repo: Repository, edit: Edit, now: Edit) -> None:
 def together(records: Records[Any], act: Callable[[], T], message: str = "") -> T:
     """Store all that `act` changes of these records and of others beside them as one.
 
-    It is called again where somebody else was faster, so it is written as if it were alone. Within a transaction it is a part of
-    that.
+    It is called again where somebody else was faster, so it is written as if it were alone. No lock is held meanwhile: it may wait
+    for what other threads do. Within a transaction it is a part of that.
     """
     within, line = _EDIT.get(), records.line()
     if within is not None:
@@ -702,6 +702,7 @@ def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
         yield from line.scan(prefix)
         return
     edit, found = within.edit_of(line), dict(line.scan(prefix))
+    edit.listed.setdefault(prefix, set(found))
     for key, raw in found.items():
         edit.seen.setdefault(key, raw)
     for key, row in edit.new.items():

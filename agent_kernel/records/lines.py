@@ -3,7 +3,9 @@
 There are two places. Records of the plane `branch` are a tree of their own in each commit: a checkout, a rollback and a merge
 take them along with the variables. Records of the plane `store` lie beside all branches, a key for each, and no checkout
 touches them: a task that is done stays done. Both change in the same way: a function reads rows from an `Edit` and sets others,
-and where somebody else was faster it is called again. So a verb is written as if it were alone.
+and where somebody else was faster it is called again. So a verb is written as if it were alone. It runs without a lock: what it
+read is compared with what is there when it has ended, under the lock, and only then is anything stored. So it may wait for others,
+and may take as long as it likes.
 
 While a session of this process is on a branch, changes of records go into its next commit: variables and records are one
 state. Otherwise each change is a commit of its own.
@@ -12,6 +14,7 @@ state. Otherwise each change is a commit of its own.
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import random
 import re
@@ -19,7 +22,8 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -66,6 +70,7 @@ PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
+_TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
@@ -117,6 +122,7 @@ class Edit:
     def __init__(self, read: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
         self._read = read
         self.seen: dict[str, bytes | None] = {}
+        self.listed: dict[str, set[str]] = {}  # the keys that were there, by what they begin with
         self.new: dict[str, Row | None] = {}
         self.index: dict[bytes, bytes | None] = {}
 
@@ -144,6 +150,10 @@ class Edit:
         self.new[key] = row
 
 
+class _Outdated(Exception):
+    """What an attempt read was changed by others meanwhile."""
+
+
 class Line(ABC):
     """Rows by key, `collection NUL id`. Safe to use from several threads."""
 
@@ -152,6 +162,7 @@ class Line(ABC):
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self._lock = threading.RLock()
+        self._turn = threading.RLock()
         self._waiting: dict[str, Row | None] = {}
         self._waiting_index: dict[bytes, bytes | None] = {}
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
@@ -189,17 +200,78 @@ class Line(ABC):
         Args:
             wait_s: seconds that the changes may wait for others, to be stored with them. Readers of this process see them at once.
         """
+        for attempt in range(_ATTEMPTS):
+            if attempt > 1:
+                time.sleep(random.random() * _PATIENCE_S)
+            with self._in_turn():
+                edit = Edit(self.read)
+                try:
+                    result = build(edit)
+                except Exception:
+                    if self._is_outdated(edit):  # it saw what never was there together: that says nothing
+                        continue
+                    raise
+                try:
+                    self._take(edit, build, message, wait_s)
+                except _Outdated:
+                    continue
+                return result
+        raise StoreUnavailableError(self.repo.store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
+
+    @contextmanager
+    def _in_turn(self) -> Generator[None]:
+        """Threads take turns, so that they need not do again what another one undid. Nobody waits long for one that takes its time."""
+        has_turn = self._turn.acquire(timeout=_TURN_S)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._turn.release()
+
+    def _take(self, edit: Edit, build: Callable[[Edit], object], message: str, wait_s: float) -> None:
+        """Store what an attempt changed, or let it wait. Raises: _Outdated: nothing was stored."""
+        if not edit.new:
+            return
         with self._lock:
             if wait_s > 0:
-                edit = Edit(self.read)
-                result = build(edit)
+                self._require_current(edit, self._with_all_that_waits())
                 self._bases = {key: edit.seen.get(key) for key in edit.new} | self._bases
                 self._waiting.update(edit.new)
                 self._waiting_index.update(edit.index)
                 self._builds.append(build)
                 self._store_soon(wait_s)
-                return result
-            return self._change(lambda edit: self._with_waiting(edit, build), message, self._settled)
+            else:
+                self._change(
+                    lambda now: self._with_waiting(now, lambda now: self._adopt(edit, now)), message, self._settled
+                )
+
+    def _adopt(self, edit: Edit, now: Edit) -> None:
+        self._require_current(edit, now)
+        now.new.update(edit.new)
+        now.index.update(edit.index)
+
+    def _require_current(self, edit: Edit, now: Edit) -> None:
+        now.fetch(list(edit.seen))
+        if any(now.raw(key) != raw for key, raw in edit.seen.items()):
+            raise _Outdated
+        for prefix, keys in edit.listed.items():
+            new = {key for key, row in now.new.items() if row is not None and key.startswith(prefix)}
+            gone = {key for key, row in now.new.items() if row is None}
+            if {*self._keys(prefix), *new} - gone != keys:
+                raise _Outdated
+
+    def _is_outdated(self, edit: Edit) -> bool:
+        with self._lock:
+            try:
+                self._require_current(edit, self._with_all_that_waits())
+            except _Outdated:
+                return True
+        return False
+
+    def _with_all_that_waits(self) -> Edit:
+        now = Edit(self._stored)
+        now.new.update(self._waiting)
+        return now
 
     def flush(self) -> None:
         """Store what waits."""
@@ -254,6 +326,9 @@ class Line(ABC):
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]: ...
 
     @abstractmethod
+    def _keys(self, prefix: str) -> Iterator[str]: ...
+
+    @abstractmethod
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]: ...
 
     @abstractmethod
@@ -293,6 +368,9 @@ class StoreLine(Line):
         for page in self._pages(ROWS + prefix.encode()):
             found = self.repo.store.get_many(page)
             yield from ((key[len(ROWS) :].decode(), found[key]) for key in page if key in found)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return (key[len(ROWS) :].decode() for page in self._pages(ROWS + prefix.encode()) for key in page)
 
     def _pages(self, prefix: bytes) -> Iterator[list[bytes]]:
         after = b""
@@ -443,6 +521,9 @@ class PastLine(Line):
         rows = ((key, tree.row(key)) for key in keys)
         return {key: read_entry(self.repo, row) for key, row in rows if row is not None}
 
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return self.tree().names(prefix)
+
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
 
@@ -576,6 +657,11 @@ class Pending(Line):
                 found[key] = read_entry(self.repo, row)
         return found
 
+    def _keys(self, prefix: str) -> Iterator[str]:
+        stored = (key for key in self.tree().names(prefix) if key not in self.rows)
+        new = (key for key, row in self.rows.items() if row is not None and key.startswith(prefix))
+        return itertools.chain(stored, new)
+
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         stored = ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
         pending = sorted((one for one in self.rows.items() if one[0].startswith(prefix)), key=itemgetter(0))
@@ -659,26 +745,3 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
 
 def _same_store(one: Repository, other: Repository) -> bool:
     return one.store is other.store or (one.store.url == other.store.url and not one.store.url.startswith("memory:"))
-
-
-def merge(
-    repo: Repository, writer: Writer, base: ObjectId | None, ours: ObjectId | None, theirs: ObjectId
-) -> ObjectId | None:
-    """The records of two commits together, given the one they come from. Of a record that both changed, the later one stays."""
-    before, mine = tree_of(repo, base), tree_of(repo, ours)
-    changed_here = {key: row for key, _, row in before.diff_rows(mine)}
-    edits = {
-        key: row
-        for key, _, row in before.diff_rows(tree_of(repo, theirs))
-        if key not in changed_here or (row != changed_here[key] and _is_later(repo, row, changed_here[key]))
-    }
-    if not edits:
-        return None if ours is None else repo.commit_at(ours).records
-    return mine.edit_rows(writer, edits).id
-
-
-def _is_later(repo: Repository, one: bytes | None, other: bytes | None) -> bool:
-    if one is None or other is None:  # a change outlives a deletion: deleting again is easier than writing again
-        return one is not None
-    times = [decode_row(read_entry(repo, raw)).time_ns for raw in (one, other)]
-    return times[0] > times[1]
