@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import zstandard
@@ -18,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, TransitionError
 from agent_kernel.records.lines import Row
 
-__all__ = ["Document", "Plane", "Record", "Schema", "migration"]
+__all__ = ["Document", "Plane", "Record", "Schema", "known_schema", "migration"]
 
 M = TypeVar("M", bound=BaseModel)
 Plane: TypeAlias = Literal["branch", "store"]
@@ -91,6 +92,7 @@ class Schema(Generic[M]):
         self.keeps_past: bool = getattr(model, "keeps_past", True)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
+        _KNOWN[self.collection] = self
 
     @cached_property
     def _migrations(self) -> dict[int, Migration]:
@@ -202,6 +204,14 @@ class Schema(Generic[M]):
                 raise InvalidRecordError(self.collection, id, reason)
             document = change(document)
         return document
+
+
+_KNOWN: Final[WeakValueDictionary[str, Schema[Any]]] = WeakValueDictionary()
+
+
+def known_schema(collection: str) -> Schema[Any] | None:
+    """The schema by which this process read or wrote the collection last; None: it does not have its model."""
+    return _KNOWN.get(collection)
 
 
 def describe(error: ValidationError) -> str:
