@@ -40,7 +40,7 @@ from agent_kernel.errors import (
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
 from agent_kernel.repository.blobs import digest_pieces, store_blob
-from agent_kernel.repository.commits import decode_entry, encode
+from agent_kernel.repository.commits import decode_entry, decode_manifest, encode
 from agent_kernel.repository.refs import Ref, branch_key
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ __all__ = [
     "BranchLine",
     "Edit",
     "Line",
+    "Look",
     "PastLine",
     "Pending",
     "Row",
@@ -68,6 +69,8 @@ logger = logging.getLogger(__name__)
 ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
 PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
+CHANGED: Final = b"n/c/"  # the present records by when they changed: collection NUL time id
+GONE: Final = b"n/d/"  # the same of those that were deleted not long ago
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
 _TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
@@ -76,9 +79,14 @@ _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
 _BETWEEN: Final = re.compile(rb'[\]}]*,(?=["{\[0-9-])|[\]}]+$')  # where a value of JSON ends
 _PAGE: Final = 1_000
+_BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
+WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
+_GONE_NS: Final = 3_600 * 10**9
+_FEW: Final = 8
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+# Without `gc`: rows are read by the thousand and refer to nothing that could refer to them.
+class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """A record as it is stored."""
 
     version: int  # 1 for the first; each change adds one
@@ -150,7 +158,18 @@ class Edit:
         self.new[key] = row
 
 
-class _Outdated(Exception):
+class Look(msgspec.Struct, frozen=True):
+    """Where a look at the records of a line stood, to go on from."""
+
+    line: object  # what the rest belongs to
+    over: dict[str, Row | None]  # what was not stored yet
+    tree: Tree | None = None
+    last_ns: int = 0  # of the store's plane: the newest change, and the entries for it and for those shortly before
+    seen: frozenset[bytes] = frozenset()
+    whole_s: float = 0.0  # when all was read
+
+
+class _OutdatedError(Exception):
     """What an attempt read was changed by others meanwhile."""
 
 
@@ -213,7 +232,7 @@ class Line(ABC):
                     raise
                 try:
                     self._take(edit, build, message, wait_s)
-                except _Outdated:
+                except _OutdatedError:
                     continue
                 return result
         raise StoreUnavailableError(self.repo.store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
@@ -229,7 +248,7 @@ class Line(ABC):
                 self._turn.release()
 
     def _take(self, edit: Edit, build: Callable[[Edit], object], message: str, wait_s: float) -> None:
-        """Store what an attempt changed, or let it wait. Raises: _Outdated: nothing was stored."""
+        """Store what an attempt changed, or let it wait. Raises: _OutdatedError: nothing was stored."""
         if not edit.new:
             return
         with self._lock:
@@ -253,18 +272,18 @@ class Line(ABC):
     def _require_current(self, edit: Edit, now: Edit) -> None:
         now.fetch(list(edit.seen))
         if any(now.raw(key) != raw for key, raw in edit.seen.items()):
-            raise _Outdated
+            raise _OutdatedError
         for prefix, keys in edit.listed.items():
             new = {key for key, row in now.new.items() if row is not None and key.startswith(prefix)}
             gone = {key for key, row in now.new.items() if row is None}
             if {*self._keys(prefix), *new} - gone != keys:
-                raise _Outdated
+                raise _OutdatedError
 
     def _is_outdated(self, edit: Edit) -> bool:
         with self._lock:
             try:
                 self._require_current(edit, self._with_all_that_waits())
-            except _Outdated:
+            except _OutdatedError:
                 return True
         return False
 
@@ -319,6 +338,21 @@ class Line(ABC):
         """What differs from before if anything may have changed."""
 
     @abstractmethod
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        """Where the line stands, and the rows that may have changed since (None: it was deleted); in place of these None: any may.
+
+        A row may be newer than the look. Then it comes again with the next one.
+        """
+
+    def _over(self, prefix: str) -> dict[str, Row | None]:
+        """What is not stored yet."""
+        return {key: row for key, row in self._waiting.items() if key.startswith(prefix)}
+
+    def _rows_now(self, keys: set[str]) -> dict[str, bytes | None]:
+        found = self.read(sorted(keys))
+        return {key: found.get(key) for key in keys}
+
+    @abstractmethod
     def history(self, key: str) -> Iterator[Version]:
         """What a record was, the newest first."""
 
@@ -360,6 +394,32 @@ class StoreLine(Line):
             time.monotonic_ns() if self._waiting else 0,
         )
 
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        collection = prefix.partition("\0")[0]
+        now, now_ns = time.monotonic(), time.time_ns()
+        known = since if since is not None and since.line is self and now - since.whole_s <= WHOLE_S else None
+        with self._lock:
+            over = self._over(prefix)
+            last_ns = now_ns if known is None else known.last_ns
+            entries = self._changes(collection, last_ns - _BACK_NS)
+        last_ns = min(max((int.from_bytes(one[:8], "big") for one in entries), default=last_ns), now_ns)
+        if known is None:
+            return Look(self, over, None, last_ns, entries, now), None
+        keys = {f"{collection}\0{one[8:].decode()}" for one in entries - known.seen}
+        keys = {key for key in keys if key.startswith(prefix)} | _differing(known.over, over)
+        return Look(self, over, None, last_ns, entries, known.whole_s), self._rows_now(keys)
+
+    def _changes(self, collection: str, after_ns: int) -> frozenset[bytes]:
+        """What changed after a time: its time in 8 bytes, and its id."""
+        found: list[bytes] = []
+        for index in (CHANGED, GONE):
+            start = index + collection.encode() + b"\0"
+            after = start + max(after_ns, 0).to_bytes(8, "big")
+            while page := self.repo.store.keys(start, after, _PAGE):
+                found += [key[len(start) :] for key in page]
+                after = page[-1]
+        return frozenset(found)
+
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         found = self.repo.store.get_many([ROWS + key.encode() for key in keys])
         return {key[len(ROWS) :].decode(): raw for key, raw in found.items()}
@@ -397,8 +457,9 @@ class StoreLine(Line):
                 return result
             expected = {ROWS + key.encode(): raw for key, raw in edit.seen.items()}
             new: dict[bytes, bytes | None] = {INDEX + key: value for key, value in edit.index.items()}
+            now = time.time_ns()
             for key, row in edit.new.items():
-                new |= self._moves(key, edit.seen.get(key), row)
+                new |= self._moves(key, edit.seen.get(key), row, now)
             if store.swap(expected, new):
                 done()
                 return result
@@ -406,16 +467,31 @@ class StoreLine(Line):
                 time.sleep(random.random() * _PATIENCE_S)
         raise StoreUnavailableError(store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
 
-    def _moves(self, key: str, before: bytes | None, row: Row | None) -> dict[bytes, bytes | None]:
-        new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
+    def _moves(self, key: str, before: bytes | None, row: Row | None, now_ns: int) -> dict[bytes, bytes | None]:
         old = None if before is None else decode_row(before)
+        if row is not None and row.time_ns < now_ns:  # what counts is when it is stored
+            row = msgspec.structs.replace(row, time_ns=now_ns)
+        new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
+        if old is not None:
+            new[_change_key(CHANGED, key, old.time_ns)] = None
+        if row is not None:
+            new[_change_key(CHANGED, key, row.time_ns)] = b""
+        elif old is not None:
+            new[_change_key(GONE, key, max(now_ns, old.time_ns + 1))] = b""
+            new |= self._forgotten(key.partition("\0")[0], now_ns)
         if old is not None and old.keeps_past:
             assert before is not None
             new[_past_key(key, old.version)] = before
             if row is None:
-                gone = Row(version=old.version + 1, time_ns=time.time_ns(), schema=0)
+                gone = Row(version=old.version + 1, time_ns=now_ns, schema=0)
                 new[_past_key(key, gone.version)] = encode(gone)
         return new
+
+    def _forgotten(self, collection: str, now_ns: int) -> dict[bytes, bytes | None]:
+        """A few deletions that nobody asks for any more."""
+        start = GONE + collection.encode() + b"\0"
+        end = start + (now_ns - _GONE_NS).to_bytes(8, "big")
+        return {key: None for key in self.repo.store.keys(start, b"", _FEW) if key < end}
 
     def last_version(self, key: str) -> int:
         """The version of a record that was deleted; 0: there never was one."""
@@ -450,6 +526,16 @@ def _past_key(key: str, version: int) -> bytes:
     return PAST + key.encode() + b"\0" + version.to_bytes(8, "big")
 
 
+def _change_key(index: bytes, key: str, time_ns: int) -> bytes:
+    collection, _, id = key.partition("\0")
+    return index + collection.encode() + b"\0" + time_ns.to_bytes(8, "big") + id.encode()
+
+
+def _differing(one: Mapping[str, Row | None], other: Mapping[str, Row | None]) -> set[str]:
+    keys = one.keys() | other.keys()
+    return {key for key in keys if (key in one) != (key in other) or one.get(key) != other.get(key)}
+
+
 def _version_of(row: Row) -> Version:
     return Version(None if not row.schema else row, row.time_ns, row.actor)
 
@@ -473,7 +559,12 @@ def encode_entry(writer: Writer, row: Row) -> bytes:
 
 def read_entry(repo: Repository, raw: bytes) -> bytes:
     """The row that an entry of a tree of records holds."""
-    head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(decode_entry(raw)).blobs)
+    entry = decode_entry(raw)
+    if entry.manifest is None:  # nearly always: a short row lies in the tree
+        blobs = decode_manifest(entry.value).blobs
+        if len(blobs) == 1 and (inline := blobs[0].inline) is not None:
+            return inline
+    head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(entry).blobs)
     return encode(msgspec.structs.replace(decode_row(head), document=more[0])) if more else head
 
 
@@ -515,6 +606,14 @@ class PastLine(Line):
 
     def mark(self) -> object:
         return self.tree().id
+
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        with self._lock:
+            look = Look(self.repo, self._over(prefix), self.tree())
+        if since is None or since.tree is None or look.tree is None or since.line is not self.repo:
+            return look, None
+        keys = {key for key, _, _ in since.tree.diff_rows(look.tree) if key.startswith(prefix)}
+        return look, self._rows_now(keys | _differing(since.over, look.over))
 
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
@@ -625,11 +724,13 @@ def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, byte
 # -- in the next commit of a session
 
 
-class Pending(Line):
+class Pending(PastLine):
     """Records as the session has them: those of its HEAD, with what its next commit will change."""
 
+    is_readonly = False
+
     def __init__(self, repo: Repository, session: LiveBranch) -> None:
-        super().__init__(repo)
+        super().__init__(repo, None)
         self._session = weakref.ref(session)
         self.rows: dict[str, Row | None] = {}
         self._going: dict[str, Row | None] = {}  # what the commit under way takes along
@@ -656,6 +757,9 @@ class Pending(Line):
             elif (row := tree.row(key)) is not None:
                 found[key] = read_entry(self.repo, row)
         return found
+
+    def _over(self, prefix: str) -> dict[str, Row | None]:
+        return {key: row for key, row in {**self.rows, **self._waiting}.items() if key.startswith(prefix)}
 
     def _keys(self, prefix: str) -> Iterator[str]:
         stored = (key for key in self.tree().names(prefix) if key not in self.rows)
