@@ -118,9 +118,9 @@ class Records(Mapping[str, M]):
 
     def _repr_html_(self) -> str:
         """A table, in a notebook."""
-        from agent_kernel.records.tables import as_table
+        from agent_kernel.records.tables import ROWS, as_table
 
-        return as_table(self.schema.collection, list(self.values()))
+        return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
 
     # -- reading
 
@@ -462,6 +462,12 @@ class Records(Mapping[str, M]):
         line = self.line()
         assert isinstance(line, StoreLine)
         return [value.decode() for _, value in line.find(self._index_key(prefix), limit)]
+
+    def newest(self, start: str = "", limit: int = 1) -> list[str]:
+        """The ids that begin so of the records of the store's plane that changed last, the newest change first."""
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        return line.newest(self.prefix, start, limit)
 
     def count(self, prefix: str) -> int:
         """How many entries of the index begin so."""

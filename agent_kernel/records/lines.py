@@ -14,6 +14,7 @@ state. Otherwise each change is a commit of its own.
 from __future__ import annotations
 
 import atexit
+import heapq
 import itertools
 import logging
 import random
@@ -408,6 +409,15 @@ class StoreLine(Line):
         keys = {f"{collection}\0{one[8:].decode()}" for one in entries - known.seen}
         keys = {key for key in keys if key.startswith(prefix)} | _differing(known.over, over)
         return Look(self, over, None, last_ns, entries, known.whole_s), self._rows_now(keys)
+
+    def newest(self, prefix: str, start: str, limit: int) -> list[str]:
+        """The ids of the records that changed last."""
+        wanted = start.encode()
+        entries = [one for one in self._changes(prefix.partition("\0")[0], 0) if one.startswith(wanted, 8)]
+        ids = (
+            one[8:].decode() for one in heapq.nlargest(2 * limit, entries)
+        )  # one that was deleted and came again is there twice
+        return list(dict.fromkeys(ids))[:limit]
 
     def _changes(self, collection: str, after_ns: int) -> frozenset[bytes]:
         """What changed after a time: its time in 8 bytes, and its id."""

@@ -200,7 +200,9 @@ class Schema(Generic[M]):
         """The records of rows that are not sealed. Raises what `load` raises."""
         if all(row.schema == self.version for _, row in rows):
             try:
-                found = self._all(b"[%b]" % b",".join([row.text() if row.is_packed else row.document for _, row in rows]))
+                found = self._all(
+                    b"[%b]" % b",".join([row.text() if row.is_packed else row.document for _, row in rows])
+                )
             except ValidationError:
                 found = []
             if len(found) == len(rows):

@@ -343,7 +343,9 @@ class Tree:
         first = max(bisect_right(node.names, prefix) - 1, 0)
         if isinstance(node, Leaf):
             names = node.names
-            if names and names[first].startswith(prefix) and names[-1].startswith(prefix):  # all of them: no need to look
+            if (
+                names and names[first].startswith(prefix) and names[-1].startswith(prefix)
+            ):  # all of them: no need to look
                 yield from zip(names[first:], node.rows[first:], strict=True)
                 return
             for place in range(first, len(names)):
