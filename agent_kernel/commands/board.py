@@ -268,7 +268,11 @@ def _queues(sight: _Sight) -> _Part:
     found = [(team, counts) for team, counts in found if counts.total]
     rows: list[_Row] = []
     for team, counts in found[: sight.most]:
-        shares = (counts.completed, "good"), (counts.in_progress, "active"), (counts.failed, "bad")
+        shares: tuple[tuple[int, Tone], ...] = (
+            (counts.completed, "good"),
+            (counts.in_progress, "active"),
+            (counts.failed, "bad"),
+        )
         cells: tuple[_Cell, ...] = (
             _text(team),
             _Bar(tuple((number / counts.total, tone) for number, tone in shares)),
@@ -573,16 +577,16 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What differs, in words: `status busy`, `members ada current_task the parser`."""
-    for field, value in new.items():
-        before = old.get(field)
-        if field in _QUIET or field.endswith("_s") or value == before or (before is None and not value):
+    for name, value in new.items():
+        before = old.get(name)
+        if name in _QUIET or name.endswith("_s") or value == before or (before is None and not value):
             continue
         inner, was = _fields(value), _fields(before or {})
         if inner is not None and was is not None:
-            yield from (f"{field} {said}" for said in _changed(was, inner))
+            yield from (f"{name} {said}" for said in _changed(was, inner))
         else:
-            yield f"{field} {_brief(value)}"
-    yield from (f"without {field}" for field in old if field not in new)
+            yield f"{name} {_brief(value)}"
+    yield from (f"without {name}" for name in old if name not in new)
 
 
 def _fields(value: object) -> Mapping[str, Any] | None:

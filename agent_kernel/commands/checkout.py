@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -607,11 +607,12 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
     if base is None:
         raise UnrelatedHistoriesError(short(ours), short(theirs))
     writer = repo.writer()
-    choices = {"choose_ours": options.ours, "choose_theirs": options.theirs}
-    records = _merge_records(repo, writer, base, ours, theirs, **choices)
-    taken: Collection[str] = () if records is None else records.names
+    records = _merge_records(repo, writer, base, ours, theirs, choose_ours=options.ours, choose_theirs=options.theirs)
+    mine, other = set(options.ours), set(options.theirs)
+    if records is not None:
+        mine, other = mine - records.names, other - records.names
     trees = [repo.tree_at(at) for at in (base, ours, theirs)]
-    merged = repo.merge_trees(*trees, **{side: set(names).difference(taken) for side, names in choices.items()})
+    merged = repo.merge_trees(*trees, choose_ours=mine, choose_theirs=other)
     if merged.conflicts:
         conflict = conflict_of(repo, merged.conflicts)
         conflict.conflicts += () if records is None else records.rows

@@ -173,10 +173,10 @@ def _record_conflicts(repo: Repository, base: ObjectId, here: ObjectId, other: O
 
     for name, rows in sorted(merge_records(repo, repo.writer(), base, here, other).conflicts.items()):
         fields = [row.removeprefix(name) for row, _, _ in rows]
-        sides = (
+        ours, theirs = (
             ", ".join(f"{field} {row[at]}".lstrip() for field, row in zip(fields, rows, strict=True)) for at in (1, 2)
         )
-        yield Conflict(shorten_line(name), *map(shorten_line, sides))
+        yield Conflict(shorten_line(name), shorten_line(ours), shorten_line(theirs))
 
 
 def _plan_cherry_pick(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:

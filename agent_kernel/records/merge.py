@@ -124,8 +124,8 @@ class _Merge:
         if any(side is None for side in sides[1:]) or any(row is not None and _is_whole(unit, row) for row in sides):
             self.names.add(_name_of(unit))
             if not choice:
-                said = [_brief(unit, side) for side in sides[1:]]
-                self.conflicts[_name_of(unit)] = [(_name_of(unit), *said)]
+                name = _name_of(unit)
+                self.conflicts[name] = [(name, _brief(unit, sides.ours), _brief(unit, sides.theirs))]
             return {key: self._theirs.row(key) for key in keys} if choice == "theirs" else {}
         row = self._merged(unit, sides, choice)
         return {} if row is sides.ours else {unit: encode_entry(writer, row)}

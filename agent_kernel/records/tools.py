@@ -123,7 +123,11 @@ class Tools:
 
         Set it to a state (`repo.state("ada")`), a mapping, or a function that is called for one at each call.
         """
-        return self.repo.state("default") if self._state is None else self._state
+        if self._state is not None:
+            return self._state
+        from agent_kernel.records.state import State
+
+        return State(self.repo, "default")
 
     @state.setter
     def state(self, state: object) -> None:

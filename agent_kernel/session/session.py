@@ -24,8 +24,8 @@ from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
     from agent_kernel.records.merge import RecordMerge
+    from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
     from agent_kernel.session.merge import Choices, Resolver
     from agent_kernel.session.operations import Talk
 

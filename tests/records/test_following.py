@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.records.collection import Records
+from agent_kernel.records.collection import Records, transaction
 from agent_kernel.records.following import Follower
 from agent_kernel.records.lines import GONE, StoreLine
 
@@ -62,7 +62,7 @@ def test_each_look_gives_what_changed_since_the_one_before(items: Records[Item])
 
 
 def test_a_look_reads_what_changed_and_no_more(items: Records[Item], monkeypatch: pytest.MonkeyPatch) -> None:
-    with items.repo.transaction():
+    with transaction(items.repo):
         for number in range(300):
             items.put(Item(id=f"r{number}"))
     follower = Follower(items)

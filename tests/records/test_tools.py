@@ -323,7 +323,7 @@ def test_what_a_tool_returned_for_one_state_is_not_cached_for_another(memory: ak
         assert str(inspect.signature(bound)) == "(greeting: 'str' = 'hello') -> 'str'"
         assert (bound(), bound("bye")) == (f"hello {user}", f"bye {user}")
         assert bound("bye") == f"bye {user}"
-    assert name(agent_state={"name": "cy"}) == "hello cy"  # type: ignore[call-arg]
+    assert name(agent_state={"name": "cy"}) == "hello cy"
     assert memory.tools.stats("name").cache_hits == 2
     with pytest.raises(TypeError, match="unexpected keyword"):
         bound(agent_state=memory.state("ada"))

@@ -80,8 +80,8 @@ def test_an_error_of_what_was_changed_meanwhile_does_not_count(boxes: ak.records
 
     together(boxes, act)
     assert calls == [0, 1]
-    with pytest.raises(LookupError):
-        together(boxes, lambda: [][0] if boxes["a"].number else None)
+    with pytest.raises(KeyError):
+        together(boxes, lambda: boxes["nobody"])
 
 
 def test_a_record_that_came_meanwhile_is_seen_by_who_listed_them(boxes: ak.records.Records[Box]) -> None:
