@@ -38,7 +38,7 @@ class RecordMerge:
     """What a merge makes of the records.
 
     Attributes:
-        root: the tree of the merged records; None: there are none.
+        root: the tree of the merged records; None: no commit has records.
         conflicts: by the name of a record that both sides changed (`Note:a`), rows as a MergeConflictError has them.
         names: of all records that both sides changed differently, also where a choice settled it.
     """
