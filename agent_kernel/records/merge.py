@@ -210,10 +210,10 @@ def _merge_fields(
             continue
         taken = new
         if not _is_same(mine, was):
-            inner = [_dict_of(one) for one in ({} if was is _GONE else was, mine, new)]
-            if all(one is not None for one in inner):
-                parts = cast("list[dict[str, object]]", inner)
-                taken = _merge_fields(*parts, prefer=prefer, way=(*way, key), clashes=clashes)
+            nothing: dict[str, object] = {}
+            before, here, there = nothing if was is _GONE else _dict_of(was), _dict_of(mine), _dict_of(new)
+            if before is not None and here is not None and there is not None:
+                taken = _merge_fields(before, here, there, prefer=prefer, way=(*way, key), clashes=clashes)
             else:
                 clashes.append(((*way, key), mine, new))
                 taken = new if prefer == "theirs" else mine

@@ -360,7 +360,7 @@ class Tool(Generic[P, R]):
         """The state that was given with the call, or else to the tool, or else to all tools."""
         for state in (given, self._state, self._tools.state):
             if state is not None:
-                return cast("object", state()) if callable(state) else state
+                return state() if callable(state) else state
         return None
 
     def _as_lists(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

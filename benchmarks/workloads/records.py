@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,7 @@ def run(bench: Bench) -> Table:
 
 
 @contextmanager
-def _collection(folder: Path, plane: str, count: int) -> Iterator[Records[_Item]]:
+def _collection(folder: Path, plane: str, count: int) -> Generator[Records[_Item]]:
     with (
         TemporaryDirectory(prefix="records-", dir=folder) as place,
         closing(Repository.open(Path(place) / "s")) as repo,

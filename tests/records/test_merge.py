@@ -12,6 +12,7 @@ import agent_kernel as ak
 from agent_kernel.commands.scope import Scope
 from agent_kernel.commands.table import answer
 from agent_kernel.errors import MergeChoiceError, MergeConflictError
+from agent_kernel.records import Records
 
 
 class Note(ak.Record):
@@ -48,7 +49,7 @@ def part(
     here()
 
 
-def notes_of(state: ak.Versioned) -> ak.records.Records[Note]:
+def notes_of(state: ak.Versioned) -> Records[Note]:
     return state.session.repo.records(Note)
 
 

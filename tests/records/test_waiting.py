@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.records.collection import together
+from agent_kernel.records.collection import Records, together
 
 
 class Box(ak.Record):
@@ -19,7 +19,7 @@ class Box(ak.Record):
 
 
 @pytest.fixture(params=["branch", "store", "session"])
-def boxes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ak.records.Records[Box]]:
+def boxes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records[Box]]:
     """On a branch, beside all of them, and in the next commit of a session."""
     plane: Literal["branch", "store"] = "store" if request.param == "store" else "branch"
     with ak.open(tmp_path / "store") as repo:
@@ -27,7 +27,7 @@ def boxes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ak.records
             with ak.Versioned(repo):
                 yield repo.records(Box)
         else:
-            yield ak.records.Records(repo, Box, plane=plane)
+            yield Records(repo, Box, plane=plane)
 
 
 def in_thread(act: Callable[[], object]) -> threading.Thread:
@@ -36,7 +36,7 @@ def in_thread(act: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_function_may_wait_for_the_record_of_another_thread(boxes: ak.records.Records[Box]) -> None:
+def test_a_function_may_wait_for_the_record_of_another_thread(boxes: Records[Box]) -> None:
     """Both threads change records of one line; the first waits within its change for what the second stores."""
 
     def act() -> int:
@@ -50,7 +50,7 @@ def test_a_function_may_wait_for_the_record_of_another_thread(boxes: ak.records.
     assert boxes["mine"].number == 8
 
 
-def test_what_was_read_and_changed_meanwhile_has_the_function_called_again(boxes: ak.records.Records[Box]) -> None:
+def test_what_was_read_and_changed_meanwhile_has_the_function_called_again(boxes: Records[Box]) -> None:
     boxes.put(Box(id="a", number=1))
     calls: list[int] = []
 
@@ -66,7 +66,7 @@ def test_what_was_read_and_changed_meanwhile_has_the_function_called_again(boxes
     assert boxes["a"].number == 11
 
 
-def test_an_error_of_what_was_changed_meanwhile_does_not_count(boxes: ak.records.Records[Box]) -> None:
+def test_an_error_of_what_was_changed_meanwhile_does_not_count(boxes: Records[Box]) -> None:
     boxes.put(Box(id="a"))
     calls: list[int] = []
 
@@ -84,7 +84,7 @@ def test_an_error_of_what_was_changed_meanwhile_does_not_count(boxes: ak.records
         together(boxes, lambda: boxes["nobody"])
 
 
-def test_a_record_that_came_meanwhile_is_seen_by_who_listed_them(boxes: ak.records.Records[Box]) -> None:
+def test_a_record_that_came_meanwhile_is_seen_by_who_listed_them(boxes: Records[Box]) -> None:
     calls: list[int] = []
 
     def act() -> None:
@@ -98,7 +98,7 @@ def test_a_record_that_came_meanwhile_is_seen_by_who_listed_them(boxes: ak.recor
     assert boxes["sum"].number == 1
 
 
-def test_others_wait_no_longer_for_a_function_that_takes_its_time(boxes: ak.records.Records[Box]) -> None:
+def test_others_wait_no_longer_for_a_function_that_takes_its_time(boxes: Records[Box]) -> None:
     is_in, is_over = threading.Event(), threading.Event()
 
     def act() -> None:
@@ -117,7 +117,7 @@ def test_others_wait_no_longer_for_a_function_that_takes_its_time(boxes: ak.reco
     assert {"slow", "fast"} == set(boxes)
 
 
-def test_threads_that_change_one_record_lose_none_of_it(boxes: ak.records.Records[Box]) -> None:
+def test_threads_that_change_one_record_lose_none_of_it(boxes: Records[Box]) -> None:
     boxes.put(Box(id="sum"))
 
     def add() -> None:
