@@ -57,13 +57,14 @@ test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyp
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) -W default::DeprecationWarning \
 	  tests/storage tests/repository tests/session tests/values
 
-# Their suites run as they were released: the packages from wheels, their tests from the source distributions.
+# Their suites run as they were released: the packages from wheels, their tests from the source distributions. Those of agno are in
+# neither; they run where its repository is cloned to agno-tests among these (see tests/integrations/test_agno.py).
 SDISTS := $(INTEGRATIONS)/sdists
 FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
 
-test-integrations: $(INTEGRATIONS)/.made  ## the suites of LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
+test-integrations: $(INTEGRATIONS)/.made  ## the suites of agno, LangGraph, the OpenAI Agents SDK and others, with our classes in the place of theirs
 	AGENT_KERNEL_SDISTS=$(abspath $(SDISTS)) $(INTEGRATIONS)/bin/python -m pytest -p no:asyncio -n $(JOBS) tests/integrations \
-	  tests/packaging/test_examples.py -k 'integrations or coming-from-langgraph or coming-from-openai'
+	  tests/packaging/test_examples.py -k 'integrations or coming-from or agex-tasks'
 
 $(INTEGRATIONS)/.made: pyproject.toml Makefile
 	$(PYTHON) -m venv $(INTEGRATIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-_OTHERS = ("kvgit", "langgraph", "openai-agents", "pydantic-ai-harness")
+_OTHERS = ("agenticaiframework", "agex", "agno", "kvgit", "langgraph", "openai-agents", "pydantic-ai-harness")
 
 
 def _are_installed() -> bool:
@@ -14,5 +14,9 @@ def _are_installed() -> bool:
         return False
 
 
-_TAKE_PLACES = ["tests/integrations/replace_*.py", "tests/integrations/kvgit_support/*.py"]
+_TAKE_PLACES = [
+    "tests/integrations/replace_*.py",
+    "tests/integrations/scripted_*.py",
+    "tests/integrations/kvgit_support/*.py",
+]
 collect_ignore_glob = [] if _are_installed() else ["agent_kernel/integrations/[a-z]*.py", *_TAKE_PLACES]

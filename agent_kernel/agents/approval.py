@@ -13,7 +13,6 @@ import msgspec
 
 from agent_kernel.agents import agent_undo, event_log, messages, return_types, running_step
 from agent_kernel.agents.agent_undo import DENIED, is_outside
-from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
@@ -35,6 +34,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.execution import Executed, error_line
+from agent_kernel.agents.execution_context import guard_pages
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
@@ -274,14 +274,17 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
         return
     asked = ApprovalRequested(code=code, findings=findings)
     if run_executor.setup.preview and verdict == "ask":
-        from agent_kernel.agents.preview import step_preview  # a fork costs its modules only where there is one
+        from agent_kernel.agents.preview import (  # a fork costs its modules only where there is one
+            step_refusal,
+            try_step,
+        )
 
-        refused = step_preview.refusal(asked, run_executor.place)
+        refused = step_refusal(asked, run_executor.place)
         if refused:
             asked = msgspec.structs.replace(asked, preview="refused", told=refused)
         else:
             yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.place.head)
-            asked = step_preview.try_step(run_executor, asked, action.step or 0)
+            asked = try_step(run_executor, asked, action.step or 0)
     if verdict != "deny":
         yield run_executor.log.note(asked, step=action.step, before=run_executor.place.head)
         return
@@ -404,21 +407,21 @@ def _cancel_denied(run_executor: RunExecutor, reason: str) -> Cancelled:
 def drop(run_executor: RunExecutor, asked: ApprovalRequested) -> None:
     """What a step did on a fork goes: it runs here, or not at all."""
     if asked.branch:
-        from agent_kernel.agents.preview import step_preview
+        from agent_kernel.agents.preview import drop_try
 
-        step_preview.drop_try(run_executor.place, asked)
+        drop_try(run_executor.place, asked)
 
 
 def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -> RunItems:
     """Take on what a step did on a fork; where what is here now does not go with it, run it."""
-    from agent_kernel.agents.preview import step_preview
+    from agent_kernel.agents.preview import take_on
 
     run_executor.place.wait_turn()
     step, before = action.step or 0, run_executor.place.head
     yield run_executor.log.note(StepStart(), step=step, before=before)
     noted: tuple[Event, ...] = ()
     with uninterrupted():
-        taken = step_preview.take_on(run_executor.place, asked, run_executor.log.run)
+        taken = take_on(run_executor.place, asked, run_executor.log.run)
         if taken is not None:
             show: Callable[[str], None] | None = getattr(run_executor.place.executor, "show", None)
             if show is not None:  # in a notebook it would have stood under the cell

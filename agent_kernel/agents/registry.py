@@ -49,6 +49,12 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         return name in self._given
 
+    def copy(self) -> Registry:
+        """Another with the same, to give more to one run."""
+        made = Registry()
+        made._given.update(self._given)
+        return made
+
     @property
     def objects(self) -> dict[str, object]:
         """What the agent's code finds beside the variables."""

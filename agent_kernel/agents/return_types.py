@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import numbers
 import sys
@@ -11,7 +12,7 @@ import typing
 import warnings
 from collections.abc import Mapping
 from types import ModuleType, NoneType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -51,7 +52,7 @@ def check(wanted: object) -> None:
     is_plain = isinstance(wanted, type) and not _is_of_pydantic(wanted)
     if not type_text(wanted) or is_plain or isinstance(wanted, TypeText):
         return
-    from pydantic import PydanticUserError
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
     from pydantic.warnings import ArbitraryTypeWarning
 
     try:
@@ -62,6 +63,8 @@ def check(wanted: object) -> None:
             if not getattr(_adapter(wanted), "pydantic_complete", True):
                 raise TypeError("it is not known here")
     except (ArbitraryTypeWarning, PydanticUserError, NameError, TypeError) as error:
+        if _is_dataclass(wanted) and isinstance(error, PydanticSchemaGenerationError):
+            return  # a field is of a type that pydantic does not know, such as a table: each is checked by itself
         said = str(error).partition("\n")[0].partition(". To get rid")[0]
         raise TypeError(f"`returns` must be a type, not {wanted!r}: {said}") from None
 
@@ -129,8 +132,12 @@ def fit(value: object, wanted: object) -> object:
     """The value, made fit where that loses nothing (a dict for a model of pydantic).
 
     Raises:
-        Misfit: it is of another type.
+        Misfit: it is of another type, or a field of a dataclass in it is.
     """
+    return _fit(value, wanted, set())
+
+
+def _fit(value: object, wanted: object, seen: set[int]) -> object:
     if not type_text(wanted):
         return value
     if isinstance(wanted, TypeText):
@@ -143,16 +150,56 @@ def fit(value: object, wanted: object) -> object:
         if wanted is float and type(value) is int:
             return float(value)
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}")
-    from pydantic import ValidationError
+    if _is_dataclass(wanted) and isinstance(value, cast("type", wanted)):
+        _check_fields(value, seen)
+        return value
+    from pydantic import PydanticUserError, ValidationError
 
     try:
         made = _adapter(wanted).validate_python(value, strict=None)
         if not _is_same(made, value):
             raise Misfit(f"it must be {type_text(wanted)}, and a value in it is of another type")
+        _check_fields(made, seen)
         return made
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
+    except PydanticUserError:  # a dataclass of what pydantic does not know: only an instance will do
+        raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}") from None
+
+
+def _check_fields(value: object, seen: set[int]) -> None:
+    """Check what the dataclasses in a value hold: pydantic takes an instance of one as it is.
+
+    Args:
+        seen: the ids of those that are checked already, as one may hold itself.
+    """
+    kind = type(value)
+    if kind in (list, tuple):
+        for one in cast("list[object]", value):
+            _check_fields(one, seen)
+    elif kind is dict:
+        for one in cast("dict[object, object]", value).values():
+            _check_fields(one, seen)
+    elif _is_dataclass(kind) and id(value) not in seen:
+        seen.add(id(value))
+        try:
+            hints = typing.get_type_hints(kind, include_extras=True)
+        except (NameError, TypeError):  # an annotation that is not known here: nothing can be said of any
+            return
+        for field in dataclasses.fields(cast("Any", kind)):
+            _check_field(value, field.name, hints[field.name], seen)
+
+
+def _check_field(value: object, name: str, wanted: object, seen: set[int]) -> None:
+    try:
+        check(wanted)
+    except TypeError:
+        return
+    try:
+        _fit(getattr(value, name, None), wanted, seen)
+    except Misfit as misfit:
+        raise Misfit(f"{type(value).__name__}.{name}: {misfit}") from None
 
 
 def _type_of(value: object) -> type:
@@ -172,6 +219,13 @@ def _is_same(made: Any, given: Any) -> bool:
         return True
     number = numbers.Integral if kind is int else numbers.Real
     return kind in (int, float) and before is not bool and issubclass(before, number)
+
+
+def _is_dataclass(wanted: object) -> bool:
+    """Whether it is a dataclass of the standard library."""
+    return (
+        isinstance(wanted, type) and dataclasses.is_dataclass(wanted) and not hasattr(wanted, "__pydantic_validator__")
+    )
 
 
 def _is_of_pydantic(wanted: type) -> bool:

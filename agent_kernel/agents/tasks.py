@@ -79,7 +79,7 @@ class Task(Generic[P, C, R]):
         self.agent = agent
         self.function = function
         self._options = options
-        self._hints = _hints(function, name, localns)
+        self.hints = _hints(function, name, localns)
         self._signature = inspect.signature(function)
         self.is_async = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
@@ -88,6 +88,7 @@ class Task(Generic[P, C, R]):
         return f"<task {self.__name__}{self._signature} of {self.agent.name}>"
 
     __name__: str
+    hints: dict[str, Any]  # the types of its parameters, and of its `return`
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
@@ -116,7 +117,7 @@ class Task(Generic[P, C, R]):
     def on(self, **options: Unpack[Options]) -> Task[P, C, R]:
         """The same task with another state, model, limits, approval or listener."""
         said = cast("Options", {**self._options, **options})
-        return Task(self.agent, self.function, self.text, said, {**self._hints})
+        return Task(self.agent, self.function, self.text, said, {**self.hints})
 
     def map(self, *arguments: Iterable[Any], at_once: int = 4) -> list[R]:
         """Do it once for each argument, as `map` would, and return the results in order.
@@ -151,17 +152,22 @@ class Task(Generic[P, C, R]):
         return self._start(args, kwargs, self._options).result()
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options) -> Run[R]:
-        returns = self._hints.get("return")
-        run = self.agent.start(self.text, returns=returns, inputs=self._inputs(args, kwargs), **options)
+        run = self.agent.start(self.text, returns=self.returns, inputs=self.bind(args, kwargs), **options)
         return cast("Run[R]", run)
 
-    def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
+    @property
+    def returns(self) -> object:
+        """The type that its result has; None: any."""
+        return self.hints.get("return")
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
+        """The arguments of a call by name, each of the annotated type. Raises: TypeError: they do not fit."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.__name__}(): {self._unknown(kwargs) or error}") from None
         bound.apply_defaults()
-        return {name: self._check_argument(name, value) for name, value in bound.arguments.items()}
+        return {name: self.check_argument(name, value) for name, value in bound.arguments.items()}
 
     def _unknown(self, kwargs: Mapping[str, Any]) -> str:
         """What is said of an argument that the function does not take: before all, as one that it misses may be meant."""
@@ -175,8 +181,9 @@ class Task(Generic[P, C, R]):
         hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known) or 'none'}"
         return f"it takes no argument {unknown!r}; {hint}" if unknown else ""
 
-    def _check_argument(self, name: str, value: Any) -> object:
-        wanted = self._hints.get(name)
+    def check_argument(self, name: str, value: Any) -> object:
+        """An argument, as its annotation has it. Raises: TypeError: it does not fit."""
+        wanted = self.hints.get(name)
         kind = self._signature.parameters[name].kind
         try:
             if kind is inspect.Parameter.VAR_POSITIONAL:

@@ -64,7 +64,7 @@ from agent_kernel.storage.archive import (
     SIGNATURE,
     Packer,
 )
-from agent_kernel.storage.overlay import OverlayStore
+from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
 
 if TYPE_CHECKING:

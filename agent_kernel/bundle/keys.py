@@ -27,7 +27,7 @@ import msgspec
 
 from agent_kernel.commands.text import clean
 from agent_kernel.errors import BundleError, MissingExtraError, SigningKeyError, StoreReadOnlyError
-from agent_kernel.session import user_data
+from agent_kernel.session.trust import exclusive, user_folder, write_whole
 from agent_kernel.storage.archive import SIGNATURE
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ class _Known(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _folder() -> Path:
-    return user_data.folder() / "keys"
+    return user_folder() / "keys"
 
 
 def _own_file() -> Path:
@@ -501,7 +501,7 @@ def find_key(word: str) -> Key:
 @contextlib.contextmanager
 def _changing() -> Generator[None]:
     try:
-        with user_data.exclusive(_known_file()):
+        with exclusive(_known_file()):
             yield
     except OSError as error:
         raise StoreReadOnlyError(str(_folder()), error.strerror or str(error)) from error
@@ -509,7 +509,7 @@ def _changing() -> Generator[None]:
 
 def _write_known(keys: Iterable[Key]) -> None:
     entries = [_Entry(_encode(key.public), key.name, key.is_trusted) for key in keys]
-    user_data.write_whole(_known_file(), _as_json(_Known(_VERSION, entries)))
+    write_whole(_known_file(), _as_json(_Known(_VERSION, entries)))
 
 
 def _as_json(value: _Own | _Known) -> bytes:
@@ -544,7 +544,7 @@ def make_key(name: str, *, replace: bool = False) -> Key:
         private = kind.generate()
         public = private.public_key().public_bytes_raw()
         own = _Own(_VERSION, name, _encode(public), _encode(private.private_bytes_raw()))
-        user_data.write_whole(_own_file(), _as_json(own))
+        write_whole(_own_file(), _as_json(own))
     return Key(public, name, is_trusted=True, is_own=True)
 
 

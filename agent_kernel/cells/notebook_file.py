@@ -6,25 +6,77 @@ Everything comes from the store: no kernel runs, and no value is loaded. The sam
 from __future__ import annotations
 
 import json
+import os
 import re
+import secrets
+import shutil
+from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
-from typing import Final, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.cells.cell_code import code_of, header_of, without_own_lines
 from agent_kernel.cells.linear_history import Line, Origin, find_origin, line_to
-from agent_kernel.cells.masks import Masks
-from agent_kernel.cells.notebook_outputs import Bundle, lines_of, output_json
-from agent_kernel.errors import DamagedObjectError, NewerFormatError, RunNotFoundError
-from agent_kernel.repository import Commit, ObjectId, Output, hex_of, read_outputs, short
+from agent_kernel.errors import DamagedObjectError, FileNotWrittenError, NewerFormatError, RunNotFoundError
+from agent_kernel.repository import Commit, Face, ObjectId, Output, hex_of, read_face, read_outputs, short
 from agent_kernel.session import Repository
+from agent_kernel.session.dependencies import words_of
+from agent_kernel.session.ignoring import HideList
 from agent_kernel.session.labels import label, mask_commit
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
-from agent_kernel.values.summaries import clean
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries import clean, size_text
 
-__all__ = ["NotebookFile", "history_notebook", "notebook_of"]
+__all__ = [
+    "Bundle",
+    "Masks",
+    "NotebookFile",
+    "history_notebook",
+    "is_json",
+    "lines_of",
+    "notebook_of",
+    "output_json",
+    "write_file",
+]
+
+
+# -- what files for others do not say: secrets, as `show` and the panels mask them, and literals of hidden variables
+
+
+_LEAST = 6  # characters of a literal that is looked for in other cells; fewer are part of too much else
+
+
+class Masks:
+    """Masks the cells of one file, in order. `count`: cells whose code is not what ran."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._hide = HideList(repo)
+        self._everywhere: set[str] = set()
+        self.count = 0
+
+    def code(self, source: str) -> tuple[str, frozenset[str]]:
+        """The code as it may be given away, and the literals that were taken out of it."""
+        shown, literals = summaries.mask_code(source)
+        hidden = frozenset(self._hide.select(words_of(source)))
+        if hidden:
+            shown, more = summaries.mask_code(shown, hidden)
+            literals |= more
+        shown = summaries.mask_text(shown, self._everywhere)
+        self._everywhere.update(literal for literal in literals if len(literal) >= _LEAST and not literal.isalpha())
+        self.count += shown != source
+        return shown, literals
+
+    def text(self, text: str, literals: frozenset[str] = frozenset()) -> str:
+        """A text as it may be given away. `literals`: taken out of the code that it belongs to."""
+        return summaries.mask_text(text, literals | self._everywhere)
+
+
+# -- the notebook
+
 
 _INDENT: Final = 1  # as Jupyter writes its files
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -387,3 +439,160 @@ def first_line(commit: Commit) -> str:
     cell = mask_commit(commit).cell
     kept = "" if cell is None else without_own_lines(cell.source)
     return next((line.strip() for line in kept.splitlines() if line.strip()), "")
+
+
+# -- write the file
+
+
+def write_file(path: Path, content: bytes, *, replace: bool) -> Path:
+    """Write the file and return its path, links resolved.
+
+    Args:
+        replace: also where there is a file already.
+
+    Raises:
+        FileExistsError: there is one, and `replace` is not set. It stays as it is, also where it came this moment.
+        FileNotWrittenError: nothing can be written there. What was there stays.
+    """
+    try:
+        target = Path(os.path.realpath(path.expanduser()))
+        if not replace and os.path.lexists(target):
+            raise FileExistsError(str(path))
+        if target.is_dir():
+            raise FileNotWrittenError(str(path), "it is a folder")
+        if not target.parent.is_dir():
+            raise FileNotWrittenError(str(path), f"there is no folder {target.parent}")
+        _write(target, content, replace=replace)
+    except FileExistsError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~ of nobody; ValueError: NUL in the name
+        raise FileNotWrittenError(str(path), getattr(error, "strerror", None) or str(error)) from error
+    return target
+
+
+def _write(target: Path, content: bytes, *, replace: bool) -> None:
+    """Write beside the target first, in the same file system. Made by `open`, so that the person's umask counts."""
+    aside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with aside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            with suppress(OSError):
+                shutil.copymode(target, aside)
+            aside.replace(target)
+        else:
+            _link(aside, target)
+    finally:
+        with suppress(OSError):
+            aside.unlink()
+
+
+def _link(aside: Path, target: Path) -> None:
+    """Give the file its name, unless another one has it by now."""
+    try:
+        os.link(aside, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if os.path.lexists(target):
+            raise FileExistsError(str(target)) from None
+        aside.replace(target)
+
+
+# -- outputs in the notebook format
+
+
+Bundle: TypeAlias = dict[str, Any]
+_WIDGETS: Final = "application/vnd.jupyter.widget-"
+_OURS: Final = "application/vnd.agent-kernel."
+
+
+def lines_of(text: str) -> list[str]:
+    """The text as Jupyter writes it into a file."""
+    return text.splitlines(keepends=True)
+
+
+def is_json(mime: str) -> bool:
+    """Whether nbformat lets a representation of this type be more than text."""
+    return mime.startswith("application/") and mime.endswith(("/json", "+json"))
+
+
+def output_json(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bundle | None:
+    """One output in the form of a file; None: nothing of it means anything there."""
+    match output.kind:
+        case "stream":
+            return _stream(mask(output.text), output.name)
+        case "gap":
+            return _stream(f"… {size_text(output.size)} left out …\n", "stdout")
+        case "error":
+            return {
+                "output_type": "error",
+                "ename": output.name,
+                "evalue": mask(output.text),
+                "traceback": [mask(line) for line in output.traceback],
+            }
+        case _:
+            return _display(repo, output, mask)
+
+
+def _stream(text: str, name: str) -> Bundle:
+    return {"output_type": "stream", "name": "stderr" if name == "stderr" else "stdout", "text": lines_of(text)}
+
+
+def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bundle | None:
+    faces = [face for face in output.faces if not face.mime.startswith(_OURS)]
+    shown = [face for face in faces if not face.mime.startswith(_WIDGETS)]
+    if not faces:
+        return None
+    data = {face.mime: content for face in shown if (content := _content(repo, face, mask)) is not None}
+    if not data:
+        left_out = ", ".join(f"{face.mime} {size_text(face.size)}" for face in shown) or "a widget"
+        data = {"text/plain": [f"({left_out} left out)"]}
+    kind = "execute_result" if output.kind == "execute_result" else "display_data"
+    found: Bundle = {"output_type": kind, "data": data, "metadata": _metadata(output.metadata, mask)}
+    return found | {"execution_count": None} if kind == "execute_result" else found
+
+
+def _content(repo: Repository, face: Face, mask: Callable[[str], str]) -> object:
+    try:
+        content = read_face(repo.objects, face)
+    except DamagedObjectError:
+        return None
+    if content is None:
+        return None
+    if face.form == "bytes":
+        return b64encode(content).decode() + "\n"
+    text = content.decode("utf-8", "replace")
+    if face.form == "json":
+        value = _read_json(text)
+        if value is None:
+            return None
+        value = _mask_all(value, mask)
+        return value if is_json(face.mime) else lines_of(json.dumps(value, ensure_ascii=False))
+    return mask(text) if is_json(face.mime) else lines_of(mask(text))
+
+
+def _metadata(text: str, mask: Callable[[str], str]) -> Bundle:
+    found = _mask_all(_read_json(text), mask) if text else None
+    return cast("Bundle", found) if isinstance(found, dict) else {}
+
+
+def _read_json(text: str) -> object:
+    try:
+        # NaN and Infinity are none of JSON's, and no front end would read the file.
+        found: object = json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _mask_all(value: object, mask: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_mask_all(one, mask) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {mask(key): _mask_all(one, mask) for key, one in cast("dict[str, object]", value).items()}
+    return value

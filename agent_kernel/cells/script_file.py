@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agent_kernel.cells.cell_code import CellCode, code_of, indent, read_code, without_own_lines
-from agent_kernel.cells.masks import Masks
-from agent_kernel.cells.notebook_file import NotebookFile, notebook_of
+from agent_kernel.cells.notebook_file import Masks, NotebookFile, notebook_of
 from agent_kernel.cells.slices import Slice, SlicedCell
 from agent_kernel.repository import Commit, hex_of, short
 from agent_kernel.session import Repository

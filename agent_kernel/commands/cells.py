@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_kernel.cells.atomic_file import write_file
-from agent_kernel.cells.notebook_file import NotebookFile, first_line, history_notebook
+from agent_kernel.cells.notebook_file import NotebookFile, first_line, history_notebook, write_file
 from agent_kernel.cells.script_file import Script, notebook_of_slice, script_of
 from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
 from agent_kernel.commands import describe

@@ -293,6 +293,8 @@ class _Executor(NamespaceExecutor):
     def handle_interrupts(self) -> None:
         """From now on SIGINT interrupts the code that runs; where none does, nothing."""
         signal.signal(signal.SIGINT, self._on_interrupt)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_end_by_sigterm)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._is_interruptible:
@@ -307,6 +309,12 @@ class _Executor(NamespaceExecutor):
 
     def _open_output(self) -> BoundedText:
         return super()._open_output() if self._all is None else _Passed(self._all)
+
+
+def _end_by_sigterm() -> None:
+    """Let SIGTERM end what the code forked, as `multiprocessing` expects: in this process alone it is an interrupt."""
+    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Passed(BoundedText):

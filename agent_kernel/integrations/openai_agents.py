@@ -6,7 +6,6 @@ A conversation is a list of the branch (`repo.list`), so a checkout takes it alo
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from blake3 import blake3
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.session.snapshot import Repository
 
 try:
@@ -76,7 +76,7 @@ class AgentKernelSession(SessionABC):
         """Add items at the end, all or none."""
         self._require_open()
         if items:
-            await self._change(partial(self._items.extend, [_kept(item) for item in items]), "add items")
+            await self._change(partial(self._items.extend, [pack_json(item) for item in items]), "add items")
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it. Returns None if the session is empty."""
@@ -130,7 +130,7 @@ class AgentKernelSession(SessionABC):
                 first = len(self._items) - len(expected)
                 expired = 0 if prune_prefix is None else self._expired(first, prune_prefix)
                 before = [*self._items[expired:first]] if expired else []
-                self._items.replace_tail(0 if expired else first, [*before, *map(_kept, output)])
+                self._items.replace_tail(0 if expired else first, [*before, *map(pack_json, output)])
                 return True
 
             return await self._change(replace, "replace the end")
@@ -140,13 +140,13 @@ class AgentKernelSession(SessionABC):
     def _expired(self, before: int, is_expired: Callable[[TResponseInputItem], bool]) -> int:
         """How many items, from the oldest on, are expired."""
         for place, item in enumerate(self._items):
-            if place == before or not is_expired(_given(item)):
+            if place == before or not is_expired(unpack_json(item)):
                 return place
         return before
 
     def _newest(self, limit: int | None) -> list[TResponseInputItem]:
         """The last items, the oldest of them first."""
-        return [_given(item) for item in self._items.items(limit)]
+        return [unpack_json(item) for item in self._items.items(limit)]
 
     async def _change(self, change: Callable[[], T], what: str) -> T:
         """Make a change in a thread, to its end even where the caller is cancelled meanwhile."""
@@ -174,18 +174,3 @@ def _name_of(session_id: str) -> str:
     raw = session_id.encode("utf-8", "surrogatepass")
     is_plain = session_id.isprintable() and len(raw) <= _MOST_NAME
     return "openai-agents " + (session_id if is_plain else f"#{blake3(raw).hexdigest()}")
-
-
-def _kept(item: Any) -> Any:
-    """An item as it is stored; as text where JSON in UTF-8 cannot hold it (half a character)."""
-    text = json.dumps(item)
-    plain = json.loads(text)
-    try:
-        json.dumps(plain, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return text
-    return plain
-
-
-def _given(item: Any) -> Any:
-    return json.loads(item) if isinstance(item, str) else item

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -18,7 +18,17 @@ from agent_kernel.storage.protocol import SupportsLiveness
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["as_document", "first_free", "is_alive", "is_plain", "new_id", "now_s", "this_process"]
+__all__ = [
+    "as_document",
+    "first_free",
+    "is_alive",
+    "is_plain",
+    "new_id",
+    "now_s",
+    "pack_json",
+    "this_process",
+    "unpack_json",
+]
 
 T = TypeVar("T")
 
@@ -72,6 +82,29 @@ def _text_of(value: object) -> str:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def pack_json(value: object, default: Callable[[object], object] | None = None) -> Any:
+    """A dict as JSON gives it back; as a text where UTF-8 cannot hold it (half a character). `unpack_json` takes either.
+
+    Args:
+        default: as for `json.dumps`: what stands for a value that JSON does not know.
+
+    Raises:
+        TypeError, ValueError: JSON cannot hold it.
+    """
+    text = json.dumps(value, default=default)
+    plain: Any = json.loads(text)
+    try:
+        json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return text
+    return plain
+
+
+def unpack_json(packed: object) -> Any:
+    """The dict that `pack_json` was given."""
+    return json.loads(packed) if isinstance(packed, str) else packed
 
 
 def new_id() -> str:

@@ -32,7 +32,7 @@ from agent_kernel.repository import read_blob, read_face, read_outputs
 from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
-from agent_kernel.storage.overlay import OverlayStore
+from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, summaries
 from agent_kernel.values.streams import Buffer, Call
 

@@ -11,16 +11,83 @@ The list has a line for each place where a store was: its secret, a space, its U
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import secrets
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_kernel.errors import StoreReadOnlyError, UntrustedStoreError
-from agent_kernel.session import user_data
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
+
+
+# -- small files of the user's own: written whole or not at all, by one process at a time
+
+
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
+
+def user_folder() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path() / "agent-kernel"
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Generator[None]:
+    """Read this file, change it and write it back while no other process does. Its folder is made.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A file beside it is locked, because the file itself is replaced.
+    handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # Closing would not do: a process that was forked meanwhile has the file open too.
+            _lock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, how: int) -> None:
+    try:
+        fcntl.flock(handle, how)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:  # there, on some network file systems, nothing better can be done
+            raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file, which nobody else may read, once the new one is on the disk. A link stays one.
+
+    Raises:
+        OSError: it cannot be written; the old one is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        aside.replace(target)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+# -- what the user trusts
+
 
 _SETTING = "secret"
 _BUNDLE = "bundle:"
@@ -42,9 +109,7 @@ _temporary: dict[str, str] = {}
 
 
 def _list() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path() / "agent-kernel" / "trusted"
+    return user_folder() / "trusted"
 
 
 def register(repo: Repository) -> None:
@@ -60,7 +125,7 @@ def register(repo: Repository) -> None:
     if mark in _temporary or line in _lines():
         return
     try:
-        with user_data.exclusive(_list()):
+        with exclusive(_list()):
             _add(line)
     except OSError:  # a home that is read-only, or full: `notice` says so
         _only_here.add(mark)
@@ -77,7 +142,7 @@ def note_place(repo: Repository) -> None:
     line = f"{mark} {_spell(repo.store.url)}"
     if mark is None or mark in _temporary or repo.store.url.startswith("memory:") or line in _lines():
         return
-    with contextlib.suppress(OSError), user_data.exclusive(_list()):
+    with contextlib.suppress(OSError), exclusive(_list()):
         if mark in _read_known():
             _add(line)
 
@@ -132,10 +197,10 @@ def revoke(repo: Repository) -> bool:
     if mark not in _read_known():
         return was_here
     try:
-        with user_data.exclusive(_list()):
+        with exclusive(_list()):
             lines = _list().read_bytes().split(b"\n")
             kept = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
-            user_data.write_whole(_list(), b"\n".join(kept))
+            write_whole(_list(), b"\n".join(kept))
     except OSError as error:
         raise StoreReadOnlyError(str(_list()), error.strerror or str(error)) from error
     return True

@@ -149,7 +149,7 @@ def test_an_interrupt_of_a_try_is_told_and_the_step_not_tried_again(monkeypatch:
         model = ak.ScriptedModel(["rows.clear()", "task.success('looked')"])
         run = start_run(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
         with monkeypatch.context() as patched:
-            patched.setattr("agent_kernel.agents.preview.step_preview.preview_code", interrupted)
+            patched.setattr("agent_kernel.agents.preview.preview_code", interrupted)
             list(run.stream())
         assert run.status == "interrupted"
         (output,) = [event for event in run.events if isinstance(event, Output)]

@@ -13,7 +13,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import return_types
-from agent_kernel.agents.events import TaskStart
+from agent_kernel.agents.events import Retry, TaskStart
 
 ASKS = "import os\nos.system('true')"
 
@@ -140,3 +140,51 @@ def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> N
 )
 def test_what_loses_nothing_is_made_fit(value: object, wanted: object, same: object) -> None:
     assert return_types.fit(value, wanted) == same
+
+
+@dataclass
+class Score:
+    student: str
+    total: int
+
+
+@dataclass
+class Report:
+    scores: list[Score]
+    grid: np.ndarray[Any, Any]
+    next: Report | None = None
+
+
+def test_the_fields_of_a_dataclass_are_of_their_types() -> None:
+    good = Report([Score("ada", 7)], np.zeros(2))
+    good.next = good  # it holds itself
+    fitting: list[tuple[object, object]] = [(good, Report), ([good], list[Report]), ({"a": good}, dict[str, Report])]
+    for value, wanted in fitting:
+        return_types.check(wanted)
+        assert return_types.fit(value, wanted) == value
+    for wrong in (
+        Report([Score("ada", "7")], np.zeros(2)),  # type: ignore[arg-type]
+        Report([Score("ada", 7)], [0, 0]),  # type: ignore[arg-type]
+        Report([Score("ada", 7)], np.zeros(2), Report([5], np.zeros(2))),  # type: ignore[list-item]
+    ):
+        held: list[tuple[object, object]] = [
+            (wrong, Report),
+            ([wrong], list[Report]),
+            ({"a": wrong}, dict[str, Report]),
+        ]
+        for value, wanted in held:
+            with pytest.raises(return_types.Misfit, match=r"Score\.total|Report\.grid|Report\.scores"):
+                return_types.fit(value, wanted)
+    with pytest.raises(return_types.Misfit, match="Report, and is dict"):
+        return_types.fit({"scores": []}, Report)
+
+
+def test_an_agent_is_told_of_a_field_that_is_of_another_type() -> None:
+    scripted = ak.ScriptedModel(["task.success(Score('ada', '7'))", "task.success(Score('ada', 7))"])
+    agent = ak.Agent("scorer", model=scripted)
+    agent.cls(Score)
+    run = agent.start("Score", returns=Score)
+    assert run.result() == Score("ada", 7)
+    told = [event.sent for event in run.events if isinstance(event, Retry)]
+    assert len(told) == 1
+    assert "Score.total: it must be int, and is str" in told[0]

@@ -35,16 +35,25 @@ def needs(*modules: str) -> None:
 
 
 def run_suite(
-    sdist: str, files: Sequence[str], *, plugin: str, left_out: Mapping[str, str], more: Sequence[str] = ()
+    sdist: str,
+    files: Sequence[str],
+    *,
+    plugin: str,
+    left_out: Mapping[str, str],
+    more: Sequence[str] = (),
+    how_to_get: str = "",
 ) -> tuple[int, list[str]]:
     """Run test files of a source distribution. Returns how many passed, and what did not.
 
     Args:
         plugin: a module of this package that puts our class in the place of theirs, before they are imported.
         left_out: tests as pytest names them, and why.
+        how_to_get: of tests that no package index has: the command that brings them. Without them the test is left out.
     """
     there = (SDISTS / sdist).resolve()
     if not there.is_dir():
+        if how_to_get:
+            pytest.skip(f"{there} is not there, and no package index has it: {how_to_get}")
         if MUST_RUN:
             raise RuntimeError(f"{there} is missing, and these tests must run here")
         pytest.skip(f"the source of {sdist} is not there (make test-integrations)")

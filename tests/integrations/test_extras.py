@@ -8,6 +8,9 @@ import sys
 import pytest
 
 PACKAGES = {
+    "agenticai": ("agenticaiframework", "agenticai"),
+    "agex": ("agex", "agex"),
+    "agno": ("agno", "agno"),
     "kvgit": ("kvgit", "kvgit"),
     "langgraph": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),

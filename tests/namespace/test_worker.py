@@ -171,6 +171,21 @@ def test_a_fork_neither_answers_nor_commits(worker: Worker) -> None:
     assert worker.ask(run="pid > 0")["result"] == "True"
 
 
+def test_sigterm_ends_a_fork_at_once_as_a_pool_of_processes_expects(worker: Worker) -> None:
+    code = """
+import os, signal, time
+pid = os.fork()
+if not pid:
+    os.write(1, b".")
+    time.sleep(30)
+time.sleep(0.2)
+os.kill(pid, signal.SIGTERM)
+os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGTERM
+"""
+    answer = worker.ask(run=code)
+    assert (answer["result"], answer["output"]) == ("True", ".")
+
+
 def test_sigint_interrupts_the_code_and_nothing_else(worker: Worker) -> None:
     for _ in range(3):
         worker.process.send_signal(signal.SIGINT)

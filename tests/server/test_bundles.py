@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from agent_kernel import server as package
-from agent_kernel.server.app import BundleHandler
-from agent_kernel.server.bundles import BundlePages, tag_of
+from agent_kernel.server.app import BundleHandler, BundlePages, tag_of
 from agent_kernel.server.stores import ProblemError
 from tests.bundle.bundles import bundle_of, changed, make_bundle
 from tests.bundle.studies import ATTACKS, Ran, make_study, printed
@@ -142,7 +141,7 @@ def test_a_damaged_bundle_has_a_page_with_one_line(
 
 
 def test_a_process_that_ends_early_leaves_a_page_with_one_line(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_kernel.server.bundles.sys.executable", shutil.which("false"))
+    monkeypatch.setattr("agent_kernel.server.app.sys.executable", shutil.which("false"))
     page = BundlePages()._make(bundle, "")
     assert b"what it holds cannot be shown" in page
 

@@ -180,7 +180,7 @@ def test_a_list_that_cannot_be_written_says_so_and_stays(mine: Path, monkeypatch
     def fail(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("agent_kernel.session.user_data.write_whole", fail)
+    monkeypatch.setattr("agent_kernel.session.trust.write_whole", fail)
     with Repository.open(mine, create=False) as repo:
         with pytest.raises(StoreReadOnlyError, match="No space left"):
             trust.revoke(repo)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_kernel.storage import MemoryStore, Store
-from agent_kernel.storage.overlay import OverlayStore
+from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.testing import StoreConformance
 
 
