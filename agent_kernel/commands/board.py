@@ -539,18 +539,19 @@ def _was(records: Records[Any], name: str) -> bool:
 def _differences(change: Change[Any]) -> Iterator[str]:
     from agent_kernel.records.tools import ToolRun
 
-    if change.new is None:
+    new = cast("BaseModel | None", change.new)
+    if new is None:
         yield "deleted"
         return
-    if isinstance(change.new, ToolRun):
-        yield from _said_of_call(change.old, change.new)
+    if isinstance(new, ToolRun):
+        yield from _said_of_call(change.old, new)
         return
     if change.old is None:
         yield "new"
-    old: dict[str, Any] = _defaults(type(change.new)) if change.old is None else change.old.model_dump()
+    old: dict[str, Any] = _defaults(type(new)) if change.old is None else change.old.model_dump()
     if change.old is None and "name" in old:
         old["name"] = change.id  # then it goes without saying
-    yield from _changed(old, change.new.model_dump())
+    yield from _changed(old, new.model_dump())
 
 
 def _said_of_call(old: ToolRun | None, new: ToolRun) -> Iterator[str]:

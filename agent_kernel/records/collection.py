@@ -204,7 +204,8 @@ class Records(Mapping[str, M]):
         with _without_gc():
             return self.schema.load_many(rows)
 
-    def _records(self) -> Iterator[tuple[str, M]]:
+    def read_all(self) -> Iterator[tuple[str, M]]:
+        """All records with their ids, each page read when it is asked for."""
         for page in self._pages(self._rows()):
             yield from zip((id for id, _ in page), self._load_many(page), strict=True)
 
@@ -597,14 +598,14 @@ class _Values(ValuesView[M]):
     _mapping: Records[M]
 
     def __iter__(self) -> Iterator[M]:
-        return (record for _, record in self._mapping._records())
+        return (record for _, record in self._mapping.read_all())
 
 
 class _Items(ItemsView[str, M]):
     _mapping: Records[M]
 
     def __iter__(self) -> Iterator[tuple[str, M]]:
-        return self._mapping._records()
+        return self._mapping.read_all()
 
 
 _person = functools.cache(person)
