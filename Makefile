@@ -57,8 +57,8 @@ test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyp
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) -W default::DeprecationWarning \
 	  tests/storage tests/repository tests/session tests/values
 
-# Their suites run as they were released: the packages from wheels, their tests from the source distributions. Those of agno are in
-# neither; they run where its repository is cloned to agno-tests among these (see tests/integrations/test_agno.py).
+# Their suites run as they were released: the packages from wheels, their tests from the source distributions. Those of agno and
+# AgentScope are in neither; they run where their repositories are (tests/integrations/test_agno.py and test_agentscope.py say how).
 SDISTS := $(INTEGRATIONS)/sdists
 FOREIGN := kvgit==0.4.3 langgraph-checkpoint==4.3.2 openai-agents==0.24.0
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from importlib import metadata
 
-_OTHERS = ("agenticaiframework", "agex", "agno", "kvgit", "langgraph", "openai-agents", "pydantic-ai-harness")
+_OTHERS = (
+    "agenticaiframework",
+    "agentscope",
+    "agex",
+    "agno",
+    "kvgit",
+    "langgraph",
+    "openai-agents",
+    "pydantic-ai-harness",
+)
 
 
 def _are_installed() -> bool:

@@ -296,6 +296,19 @@ class State:
 
         self._change(f"set {len(values)} keys", act)
 
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Have these values and no others, or what there was before. It raises what `set` raises."""
+
+        def act() -> None:
+            for key in self._keys():
+                if key not in values:
+                    self.rules.require("write", key)
+                    self._entries.delete(self.place + key)
+            for key, value in values.items():
+                self._put(key, value)
+
+        self._change(f"replace all by {len(values)} keys", act)
+
     def init(self, values: Mapping[str, Any]) -> list[str]:
         """Set the keys that have no value yet, and return them. So it may be called each time that an agent starts."""
 

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGES = {
     "agenticai": ("agenticaiframework", "agenticai"),
+    "agentscope": ("agentscope", "agentscope"),
     "agex": ("agex", "agex"),
     "agno": ("agno", "agno"),
     "kvgit": ("kvgit", "kvgit"),

@@ -71,6 +71,21 @@ def test_values_are_got_set_updated_and_deleted_by_key(repo: ak.Repository, plan
     assert state.get_all() == {}
 
 
+@PLANES
+def test_all_values_are_replaced_at_once_or_not_at_all(repo: ak.Repository, plane: Plane) -> None:
+    state = repo.state("ada", plane=plane, validators={"age": lambda value: value >= 0})
+    state.set_many({"city": "London", "age": 36})
+    state.replace({"age": 37, "food": "figs"})
+    assert state.get_all() == {"age": 37, "food": "figs"}
+    with pytest.raises(ak.InvalidRecordError):
+        state.replace({"city": "Paris", "age": -1})
+    with pytest.raises(ak.RecordAccessError, match="food"):
+        repo.state("ada", plane=plane, allow={"write": ["age"]}).replace({"age": 38})
+    assert state.get_all() == {"age": 37, "food": "figs"}
+    state.replace({})
+    assert state.get_all() == {}
+
+
 def test_what_was_read_is_a_copy(repo: ak.Repository) -> None:
     for state in (repo.state("ada"), repo.state("bob", cache_s=60)):
         given_value: dict[str, Any] = {"tags": ["a"]}
@@ -358,6 +373,50 @@ def test_processes_that_save_rounds_get_numbers_of_their_own(stored: ak.Reposito
     writers = [subprocess.Popen(command, stdout=-1, text=True) for _ in range(2)]
     numbers = [int(number) for writer in writers for number in writer.communicate()[0].split()]
     assert sorted(numbers) == list(range(1, 21))
+
+
+@PLANES
+@pytest.mark.parametrize("place", ["memory:", "store"])
+def test_a_state_begins_with_its_repository_and_ends_with_it(plane: Plane, place: str, tmp_path: Path) -> None:
+    """AS-3: begin, health and end; what is saved and loaded are copies; coroutines may use it."""
+    repo = ak.open(place if place == "memory:" else tmp_path / place)
+    state, given_state = repo.state("ada", plane=plane), {"turns": ["hello"]}
+
+    async def use() -> dict[str, Any] | None:
+        state.save(given_state)
+        given_state["turns"].append("later")
+        return state.load()
+
+    loaded = asyncio.run(use())
+    assert loaded is not None
+    assert loaded == {"turns": ["hello"]}
+    loaded["turns"].append("later")
+    assert state.load() == {"turns": ["hello"]}
+    assert repo.verify().is_sound
+    repo.close()
+    for refused in (lambda: state.load(), lambda: state.save({}), lambda: state.get("turns")):
+        with pytest.raises(ak.StoreUnavailableError):
+            refused()
+
+
+def test_a_state_lies_in_any_store(tmp_path: Path) -> None:
+    """AS-4: in memory, on the disk, or in a store of one's own that has the methods of `Store`."""
+    from agent_kernel.storage import MemoryStore
+
+    class Own:
+        def __init__(self) -> None:
+            self.inner = MemoryStore()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+    own: Any = Own()
+    for place in ("memory:", tmp_path / "store", own):
+        with ak.open(place) as repo:
+            assert repo.state("ada").save({"turns": 1}) == 1
+            assert repo.state("ada").load() == {"turns": 1}
+    with ak.open(tmp_path / "store") as again:
+        assert again.state("ada").load() == {"turns": 1}
 
 
 def test_an_agent_that_has_a_state_dict_is_saved_and_loaded(repo: ak.Repository) -> None:
