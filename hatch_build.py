@@ -68,7 +68,7 @@ def _panels(root: Path) -> dict[str, str]:
     bundle, made = _bundle(root), dict[str, str]()
     for entry in sorted((root / "widgets").glob("*/widget.js")):
         made[f"{entry.parent.name}.js"] = bundle.module(entry)
-        made[f"{entry.parent.name}.css"] = bundle.style(entry.parent)
+        made[f"{entry.parent.name}.css"] = bundle.style(root / "widgets" / "shared", entry.parent)
     return made
 
 
@@ -77,7 +77,7 @@ def _extension(root: Path, version: str) -> dict[str, str]:
     bundle, folder = _bundle(root), root / "widgets" / "lab"
     texts = {
         "extension.js": bundle.module(folder / "extension.js"),
-        "extension.css": bundle.style(root / "widgets" / "history", folder),
+        "extension.css": bundle.style(*(root / "widgets" / name for name in ("shared", "history")), folder),
     }
     entry, made = (folder / "remoteEntry.js").read_text("utf-8"), dict[str, str]()
     for name, text in texts.items():

@@ -48,7 +48,7 @@ __all__ = [
 
 _HOMES = {
     "agent": ("Agent",),
-    "current": ("here",),
+    "execution_context": ("here",),
     "limits": ("Limits",),
     "listing": (
         "Events",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
@@ -15,19 +17,32 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.model import size_text
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from agent_kernel.records import Change, Records
     from agent_kernel.records.teams import Team
+    from agent_kernel.records.tools import ToolRun
     from agent_kernel.session import Repository
 
 __all__ = ["Board", "LineHistory", "board", "board_arguments"]
 
-_Facts: TypeAlias = "tuple[dict[str, Json], ...]"
+Tone: TypeAlias = Literal["", "active", "good", "warn", "bad", "quiet"]
 
 _ROWS: Final = 8
 _CALLS: Final = 500  # the newest of a tool, from which its figures are computed
 _CHANGES: Final = 50
 _BAR: Final = 10
-_QUIET: Final = frozenset({"id", "process", "needed", "duration_ms", "updated_s"})  # say nothing to a person
+_OLD_S: Final = 5.0
+_AT_WORK: Final = frozenset({"busy", "running", "recovering", "failed"})  # these agents come first
+_TONES: Final[dict[str, tuple[Tone, str]]] = {
+    **dict.fromkeys(("running", "busy", "active", "streaming"), ("active", "●")),
+    **dict.fromkeys(("completed", "indexed"), ("good", "✓")),
+    **dict.fromkeys(("waiting", "paused", "recovering"), ("warn", "◌")),
+    **dict.fromkeys(("failed", "error", "timeout"), ("bad", "✕")),
+    **dict.fromkeys(("cancelled", "offline", "closed"), ("quiet", "⊖")),
+}
+# They say nothing to a person, or what the line's name says already.
+_QUIET: Final = frozenset({"id", "process", "needed", "duration_ms", "updated_s", "most_attempts", "tool", "team"})
 
 
 def board_arguments(parser: Parser) -> None:
@@ -48,87 +63,226 @@ def board(scope: Scope, options: Namespace) -> Result:
 
 
 @dataclass(frozen=True)
+class _Bar:
+    """How much of a whole is done; with several parts, how it divides."""
+
+    parts: tuple[tuple[float, Tone], ...]
+
+    def text(self) -> str:
+        full = max(0, min(_BAR, round(self.parts[0][0] * _BAR)))
+        return "█" * full + "░" * (_BAR - full)
+
+    def view(self) -> Json:
+        return {"bar": [[max(0.0, min(1.0, part)), tone] for part, tone in self.parts]}
+
+
+@dataclass(frozen=True)
+class _Since:
+    """A time, in seconds since 1970 (0: never). `is_span`: what counts is how long ago."""
+
+    seconds: float
+    now_ns: int
+    is_span: bool = False
+
+    def text(self) -> str:
+        if self.is_span:
+            return duration(max(0.0, self.now_ns / 1e9 - self.seconds))
+        return clock(int(self.seconds * 1e9), self.now_ns) if self.seconds else ""
+
+    def view(self) -> Json:
+        return {"span" if self.is_span else "at": self.seconds}
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word or a number with a meaning that a colour shows too."""
+
+    word: str
+    tone: Tone
+    sign: str = ""  # stands before it in a panel
+
+    def text(self) -> str:
+        return self.word
+
+    def view(self) -> Json:
+        return {"text": self.word, "tone": self.tone, "sign": self.sign}
+
+
+_Cell: TypeAlias = str | _Bar | _Since | _Word
+_Row: TypeAlias = "tuple[str, tuple[_Cell, ...], dict[str, Json]]"  # the name of the line, what it shows, and the facts
+
+
+@dataclass(frozen=True)
 class _Part:
-    """One kind of thing on the board: a table, and the same for programs."""
+    """One kind of thing on the board: a table, and the same for programs.
+
+    Attributes:
+        columns: their titles.
+        right: the columns of numbers.
+        flexible: the column that takes the room that is left; -1: none does.
+        ranks: in a narrow panel the columns of rank 2 go first, then those of rank 1.
+    """
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    facts: _Facts
+    rows: tuple[_Row, ...]
+    count: int
     right: frozenset[int] = frozenset()
+    flexible: int = -1
+    ranks: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    def heading(self) -> str:
+        many = len(self.rows)
+        return f"{self.title} ({many} of {self.count:,})" if self.count > many else self.title
+
+    def table(self) -> Table:
+        rows = tuple(
+            tuple(cell if isinstance(cell, str) else cell.text() for cell in cells) for _, cells, _ in self.rows
+        )
+        return Table(self.columns, rows, self.right)
+
+    def view(self, name: str) -> dict[str, Json]:
+        """What a panel draws."""
+        columns: list[Json] = [
+            {
+                "title": title,
+                "right": at in self.right or any(isinstance(cells[at], _Since) for _, cells, _ in self.rows),
+                "flexible": at == self.flexible,
+                "rank": self.ranks.get(at, 0),
+            }
+            for at, title in enumerate(self.columns)
+        ]
+        rows: list[Json] = [
+            {"line": line, "cells": [cell if isinstance(cell, str) else cell.view() for cell in cells]}
+            for line, cells, _ in self.rows
+        ]
+        return {"name": name, "title": self.title, "count": self.count, "columns": columns, "rows": rows}
+
+
+class _Sight:
+    """What was seen of a store, so that the next look reads what changed since. For one thread at a time."""
+
+    def __init__(self, repo: Repository, most: int) -> None:
+        from agent_kernel.records.following import Follower
+
+        self.repo = repo
+        self.most = most
+        collections: dict[str, Records[Any]] = {
+            "workflows": repo.workflows.records,
+            "tasks": repo.queue("any").tasks,
+            "teams": repo.teams.records,
+            "agents": repo.agents.records,
+            "tools": repo.tools.records,
+            "sources": repo.knowledge.records,
+            "indexing": repo.knowledge.runs,
+            "speech": repo.speech.records,
+        }
+        self._followers = {name: Follower(records) for name, records in collections.items()}
+        self._parts: dict[str, _Part] = {}
+        self._made_s: dict[str, float] = {}
+        self.now_ns = 0
+
+    def ids(self, collection: str) -> Iterable[str]:
+        return self._followers[collection].known
+
+    def look(self, now_ns: int) -> dict[str, _Part]:
+        """The parts as they are now."""
+        self.now_ns = now_ns
+        changed = {name for name, follower in self._followers.items() if follower.look()}
+        for name, (make, needs) in _PARTS.items():
+            # Leases end and processes die without a change.
+            is_old = now_ns / 1e9 - self._made_s.get(name, 0.0) > _OLD_S
+            if is_old or changed.intersection(needs):
+                self._parts[name] = make(self)
+                self._made_s[name] = now_ns / 1e9
+        return {name: self._parts[name] for name in _PARTS if self._parts[name].rows}
 
 
 class Board(Result):
     """What goes on, as tables. In a notebook it stays up to date."""
 
-    def __init__(self, repo: Repository, most: int, now_ns: int) -> None:
-        self._repo = repo
+    def __init__(self, repo: Repository, most: int, now_ns: int, sight: _Sight | None = None) -> None:
+        self.repo = repo
         self._most = most
-        makers = (_workflows, _queues, _tasks, _agents, _tools, _indexing, _speech)
-        self.parts = {name: part for name, part in (make(repo, most, now_ns) for make in makers) if part.rows}
+        self._sight = _Sight(repo, most) if sight is None else sight
+        self.parts = self._sight.look(now_ns)
 
     @property
     def is_live(self) -> bool:
         return True
 
     def renew(self) -> Board:
-        return Board(self._repo, self._most, time.time_ns())
+        return Board(self.repo, self._most, time.time_ns(), self._sight)
 
     def blocks(self) -> Sequence[Block]:
         if not self.parts:
             return [Line("Nothing goes on here yet: no workflow, queue, tool, agent, indexing or speech.")]
         found: list[Block] = []
         for part in self.parts.values():
-            found += [Line(""), Line(part.title, strong=True), Table(part.columns, part.rows, part.right)]
+            found += [Line(""), Line(part.heading(), strong=True), part.table()]
         return found[1:]
 
     def to_json(self) -> Json:
-        return {name: list(part.facts) for name, part in self.parts.items()}
+        return {name: [facts for _, _, facts in part.rows] for name, part in self.parts.items()}
+
+    def view(self) -> list[Json]:
+        """What a panel draws, part by part."""
+        return [part.view(name) for name, part in self.parts.items()]
+
+    def history(self, line: str) -> LineHistory:
+        """What happened to one of the lines. Raises: UsageProblem: there is no such line."""
+        return _history_of(self.repo, line, time.time_ns())
 
 
-def _workflows(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    found = repo.workflows.list()
+def _workflows(sight: _Sight) -> _Part:
+    found = sight.repo.workflows.list()
     found.sort(key=lambda flow: flow.status in ("COMPLETED", "CANCELLED"))
-    rows = tuple(
-        (
+    rows: list[_Row] = []
+    for flow in found[: sight.most]:
+        step = flow.next_step
+        status = _status(flow.status.lower())
+        cells: tuple[_Cell, ...] = (
             _text(flow.id),
-            _bar(flow.progress.fraction),
+            _Bar(((flow.progress.fraction, status.tone),)),
             f"{flow.progress.current}/{flow.progress.total}",
-            flow.status.lower(),
-            _text(step.name if (step := flow.next_step) is not None else ""),
+            status,
+            _text(step.name if step is not None else ""),
             _text(flow.reason, 60),
-            _when(flow.started_s, now_ns),
+            _Since(flow.started_s, sight.now_ns),
         )
-        for flow in found[:most]
-    )
-    facts: _Facts = tuple(
-        {
+        facts: dict[str, Json] = {
             "id": flow.id,
             "status": flow.status,
             "current": flow.progress.current,
             "total": flow.progress.total,
-            "step": step.name if (step := flow.next_step) is not None else None,
+            "step": step.name if step is not None else None,
             "reason": flow.reason,
         }
-        for flow in found[:most]
-    )
+        rows.append((flow.id, cells, facts))
     columns = ("workflow", "", "steps", "status", "step", "why", "began")
-    return "workflows", _Part(_title("Workflows", len(found), most), columns, rows, facts, frozenset({2}))
+    return _Part("Workflows", columns, tuple(rows), len(found), frozenset({2}), 5, {4: 2, 5: 2, 6: 1})
 
 
-def _queues(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    found = [(team, repo.queue(team).counts()) for team in _teams(repo)]
+def _queues(sight: _Sight) -> _Part:
+    found = [(team, sight.repo.queue(team).counts()) for team in _teams(sight)]
     found = [(team, counts) for team, counts in found if counts.total]
-    rows = tuple(
-        (
+    rows: list[_Row] = []
+    for team, counts in found[: sight.most]:
+        shares: tuple[tuple[int, Tone], ...] = (
+            (counts.completed, "good"),
+            (counts.in_progress, "active"),
+            (counts.failed, "bad"),
+        )
+        cells: tuple[_Cell, ...] = (
             _text(team),
-            *(f"{number:,}" for number in (counts.pending, counts.in_progress, counts.completed, counts.failed)),
+            _Bar(tuple((number / counts.total, tone) for number, tone in shares)),
+            _number(counts.pending),
+            _number(counts.in_progress),
+            _number(counts.completed),
+            _number(counts.failed, "bad"),
             _percent(counts.completion_rate),
         )
-        for team, counts in found[:most]
-    )
-    facts: _Facts = tuple(
-        {
+        facts: dict[str, Json] = {
             "team": team,
             "pending": counts.pending,
             "in_progress": counts.in_progress,
@@ -136,149 +290,161 @@ def _queues(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
             "failed": counts.failed,
             "completion_rate": counts.completion_rate,
         }
-        for team, counts in found[:most]
-    )
-    columns = ("queue", "pending", "in progress", "completed", "failed", "done")
-    return "queues", _Part(_title("Queues", len(found), most), columns, rows, facts, frozenset(range(1, 6)))
+        rows.append((team, cells, facts))
+    columns = ("queue", "", "pending", "in progress", "completed", "failed", "done")
+    return _Part("Queues", columns, tuple(rows), len(found), frozenset(range(2, 7)), ranks={1: 2, 6: 1})
 
 
-def _teams(repo: Repository) -> list[str]:
-    named = {id.partition("/")[0] for id in repo.queue("any").tasks.ids()}
-    return sorted(named | set(repo.teams.records))
+def _teams(sight: _Sight) -> list[str]:
+    return sorted({id.partition("/")[0] for id in sight.ids("tasks")}.union(sight.ids("teams")))
 
 
-def _tasks(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    found = [task for team in _teams(repo) for task in repo.queue(team).in_progress()]
-    rows = tuple(
-        (_text(task.id), _text(task.name, 60), _text(task.agent), duration(max(0.0, now_ns / 1e9 - task.started_s)))
-        for task in found[:most]
-    )
-    facts: _Facts = tuple(
-        {"id": task.id, "name": task.name, "agent": task.agent, "started": int(task.started_s)} for task in found[:most]
-    )
-    return "tasks", _Part(_title("In progress", len(found), most), ("task", "what", "agent", "for"), rows, facts)
+def _tasks(sight: _Sight) -> _Part:
+    found = [task for team in _teams(sight) for task in sight.repo.queue(team).in_progress()]
+    rows: list[_Row] = []
+    for task in found[: sight.most]:
+        cells: tuple[_Cell, ...] = (
+            _text(task.name, 60),
+            _text(task.agent),
+            _Word(_text(task.id), "quiet"),
+            _Since(task.started_s, sight.now_ns, is_span=True),
+        )
+        facts: dict[str, Json] = {
+            "id": task.id,
+            "name": task.name,
+            "agent": task.agent,
+            "started": int(task.started_s),
+        }
+        rows.append((task.id, cells, facts))
+    columns = ("task", "agent", "id", "for")
+    return _Part("In progress", columns, tuple(rows), len(found), frozenset({3}), ranks={2: 2})
 
 
-def _agents(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
+def _agents(sight: _Sight) -> _Part:
     found: list[tuple[str, str, str, str, float]] = [
         (member.agent, team.id, member.status, member.current_task, member.seen_s)
-        for team in repo.teams.list()
+        for team in sight.repo.teams.list()
         for member in team.members.values()
     ]
-    found += [(one.id, "", one.status, one.task or one.last_error, one.updated_s) for one in repo.agents.list()]
-    rows = tuple(
-        (_text(agent), _text(team), status, _text(task, 60), _when(seen, now_ns))
-        for agent, team, status, task, seen in found[:most]
-    )
-    facts: _Facts = tuple(
-        {"agent": agent, "team": team or None, "status": status, "task": task}
-        for agent, team, status, task, _ in found[:most]
-    )
+    agents = sight.repo.agents.list()
+    found += [(one.id, "", one.status, one.task or one.last_error, one.updated_s) for one in agents]
+    found.sort(key=lambda one: one[2] not in _AT_WORK)
+    rows: list[_Row] = []
+    for agent, team, status, task, seen_s in found[: sight.most]:
+        cells: tuple[_Cell, ...] = (
+            _text(agent),
+            _text(team),
+            _status(status),
+            _text(task, 60),
+            _Since(seen_s, sight.now_ns),
+        )
+        rows.append((agent, cells, {"agent": agent, "team": team or None, "status": status, "task": task}))
     columns = ("agent", "team", "status", "task", "seen")
-    return "agents", _Part(_title("Agents", len(found), most), columns, rows, facts)
+    return _Part("Agents", columns, tuple(rows), len(found), flexible=3, ranks={1: 1, 4: 2})
 
 
-def _tools(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    names = repo.tools.names()
-    waiting = repo.tools.waiting()
-    found = [
-        (name, repo.tools.stats(name, limit=_CALLS), sum(run.tool == name for run in waiting)) for name in names[:most]
-    ]
-    rows = tuple(
-        (
+def _tools(sight: _Sight) -> _Part:
+    names = sorted({id.rpartition("/")[0] for id in sight.ids("tools")})
+    waiting = Counter(run.tool for run in sight.repo.tools.waiting())
+    rows: list[_Row] = []
+    for name in names[: sight.most]:
+        stats = sight.repo.tools.stats(name, limit=_CALLS)
+        succeeded = _percent(stats.success_rate) if stats.total else ""
+        tone: Tone = "bad" if stats.error_rate >= 0.5 else "warn" if stats.error_rate >= 0.1 else ""
+        cells: tuple[_Cell, ...] = (
             _text(name),
             f"{stats.total:,}",
-            _percent(stats.success_rate),
-            _percent(stats.cache_hit_rate),
-            _milliseconds(stats.avg_duration_ms),
-            f"{waits:,}" if waits else "",
+            _Word(succeeded, tone),
+            _percent(stats.cache_hit_rate) if stats.total else "",
+            _milliseconds(stats.avg_duration_ms) if stats.total else "",
+            _Word(f"{waiting[name]:,}", "warn") if waiting[name] else "",
         )
-        for name, stats, waits in found
-    )
-    facts: _Facts = tuple(
-        {
+        facts: dict[str, Json] = {
             "tool": name,
             "calls": stats.total,
             "success_rate": stats.success_rate,
             "error_rate": stats.error_rate,
             "cache_hit_rate": stats.cache_hit_rate,
             "avg_duration_ms": stats.avg_duration_ms,
-            "waiting": waits,
+            "waiting": waiting[name],
         }
-        for name, stats, waits in found
-    )
+        rows.append((name, cells, facts))
     columns = ("tool", "calls", "succeeded", "cached", "took", "to retry")
-    return "tools", _Part(_title("Tools", len(names), most), columns, rows, facts, frozenset(range(1, 6)))
+    return _Part("Tools", columns, tuple(rows), len(names), frozenset(range(1, 6)), ranks={3: 2, 5: 1})
 
 
-def _indexing(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    names = repo.knowledge.names()
-    rows: list[tuple[str, ...]] = []
-    facts: list[dict[str, Json]] = []
-    for base in (repo.knowledge.overview(name) for name in names[:most]):
+def _indexing(sight: _Sight) -> _Part:
+    knowledge = sight.repo.knowledge
+    names = knowledge.names()
+    rows: list[_Row] = []
+    for base in (knowledge.overview(name) for name in names[: sight.most]):
         progress = base.progress
-        done = "" if progress is None else f"{progress.processed:,}/{progress.total:,}"
-        rows.append(
-            (
-                _text(base.name),
-                "" if progress is None else _bar(progress.fraction),
-                done,
-                "" if progress is None else f"{progress.failed:,}",
-                "" if progress is None else progress.status,
-                f"{base.documents:,}",
-                size_text(base.size),
-                _when(base.last_updated_s, now_ns),
-            )
+        status = _Word("", "") if progress is None else _status(progress.status)
+        cells: tuple[_Cell, ...] = (
+            _text(base.name),
+            "" if progress is None else _Bar(((progress.fraction, status.tone),)),
+            "" if progress is None else f"{progress.processed:,}/{progress.total:,}",
+            "" if progress is None else _number(progress.failed, "bad"),
+            status,
+            f"{base.documents:,}",
+            size_text(base.size),
+            _Since(base.last_updated_s, sight.now_ns),
         )
-        facts.append(
-            {
-                "knowledge_base": base.name,
-                "status": None if progress is None else progress.status,
-                "processed": 0 if progress is None else progress.processed,
-                "failed": 0 if progress is None else progress.failed,
-                "total": 0 if progress is None else progress.total,
-                "documents": base.documents,
-                "embeddings": base.embeddings,
-                "size": base.size,
-            }
-        )
+        facts: dict[str, Json] = {
+            "knowledge_base": base.name,
+            "status": None if progress is None else progress.status,
+            "processed": 0 if progress is None else progress.processed,
+            "failed": 0 if progress is None else progress.failed,
+            "total": 0 if progress is None else progress.total,
+            "documents": base.documents,
+            "embeddings": base.embeddings,
+            "size": base.size,
+        }
+        rows.append((base.name, cells, facts))
     columns = ("knowledge", "", "indexed", "failed", "status", "documents", "size", "updated")
-    title = _title("Knowledge", len(names), most)
-    return "knowledge", _Part(title, columns, tuple(rows), tuple(facts), frozenset({2, 3, 5, 6}))
+    return _Part("Knowledge", columns, tuple(rows), len(names), frozenset({2, 3, 5, 6}), ranks={3: 2, 5: 2, 6: 2, 7: 1})
 
 
-def _speech(repo: Repository, most: int, now_ns: int) -> tuple[str, _Part]:
-    found = repo.speech.active()
-    rows = tuple(
-        (
+def _speech(sight: _Sight) -> _Part:
+    found = sight.repo.speech.active()
+    rows: list[_Row] = []
+    for one in found[: sight.most]:
+        counts = (one.stt.get("count", 0), one.tts.get("count", 0), one.turns.get("count", 0))
+        cells: tuple[_Cell, ...] = (
             _text(one.id),
             one.mode,
-            one.status,
-            f"{one.stt.get('count', 0):,}",
-            f"{one.tts.get('count', 0):,}",
-            f"{one.turns.get('count', 0):,}",
-            duration(max(0.0, now_ns / 1e9 - one.started_s)),
+            _status(one.status),
+            *map(_number, counts),
+            _Since(one.started_s, sight.now_ns, is_span=True),
         )
-        for one in found[:most]
-    )
-    facts: _Facts = tuple(
-        {"session": one.id, "kind": one.kind, "mode": one.mode, "status": one.status} for one in found[:most]
-    )
+        facts: dict[str, Json] = {"session": one.id, "kind": one.kind, "mode": one.mode, "status": one.status}
+        rows.append((one.id, cells, facts))
     columns = ("session", "mode", "status", "heard", "said", "turns", "for")
-    return "speech", _Part(_title("Speech", len(found), most), columns, rows, facts, frozenset({3, 4, 5}))
+    return _Part("Speech", columns, tuple(rows), len(found), frozenset({3, 4, 5, 6}), ranks={1: 2, 3: 1, 4: 1})
 
 
-def _title(title: str, many: int, most: int) -> str:
-    return f"{title} ({most} of {many:,})" if many > most else title
+_PARTS: Final[dict[str, tuple[Callable[[_Sight], _Part], frozenset[str]]]] = {
+    "workflows": (_workflows, frozenset({"workflows"})),
+    "queues": (_queues, frozenset({"tasks", "teams"})),
+    "tasks": (_tasks, frozenset({"tasks", "teams"})),
+    "agents": (_agents, frozenset({"teams", "agents"})),
+    "tools": (_tools, frozenset({"tools"})),
+    "knowledge": (_indexing, frozenset({"sources", "indexing"})),
+    "speech": (_speech, frozenset({"speech"})),
+}
 
 
 def _text(text: str, width: int = 40) -> str:
     return cut(clean(summaries.mask_text(text, frozenset())), width, middle=True)
 
 
-def _bar(fraction: float) -> str:
-    full = max(0, min(_BAR, round(fraction * _BAR)))
-    return "█" * full + "░" * (_BAR - full)
+def _status(status: str) -> _Word:
+    tone, sign = _TONES.get(status, ("", "○"))
+    return _Word(status, tone, sign)
+
+
+def _number(number: int, tone: Tone = "") -> _Cell:
+    return _Word(f"{number:,}", tone if number else "quiet")
 
 
 def _percent(fraction: float) -> str:
@@ -287,10 +453,6 @@ def _percent(fraction: float) -> str:
 
 def _milliseconds(number: float) -> str:
     return f"{number:.3g} ms" if number < 1e3 else duration(number / 1e3)
-
-
-def _when(seconds: float, now_ns: int) -> str:
-    return clock(int(seconds * 1e9), now_ns) if seconds else ""
 
 
 # -- what happened to one of these
@@ -311,18 +473,33 @@ class LineHistory(Result):
     def to_json(self) -> Json:
         return list(self.facts)
 
+    def to_panel(self) -> list[Json]:
+        """The rows as a panel draws them. Under the name of several records each says which one it is."""
+        of_several = len({what for _, _, what, _ in self.rows}) > 1 and not self.rows[0][2].startswith(f"{self.name}/")
+        return [
+            {
+                "at": facts["time"],
+                "by": by,
+                "changed": f"{what}: {changed}" if of_several else changed,
+            }
+            for (_, by, what, changed), facts in zip(self.rows, self.facts, strict=True)
+        ]
+
 
 def _history_of(repo: Repository, name: str, now_ns: int) -> LineHistory:
+    from agent_kernel.records.queue import Task
+
+    found = sorted(_changes_of(repo, name), key=lambda one: one[1].time_ns, reverse=True)[:_CHANGES]
+    if not found:
+        raise UsageProblem(f"nothing on the board has the name {name!r}: %agent board lists all of it")
     rows: list[tuple[str, ...]] = []
     facts: list[dict[str, Json]] = []
-    for id, change in _changes_of(repo, name):
-        said = ", ".join(_differences(change))
-        rows.append((clock(change.time_ns, now_ns), _text(change.actor), _text(id), _text(said, 300)))
-        facts.append({"time": change.time_ns // 10**9, "by": change.actor, "id": id, "changed": _text(said, 300)})
-        if len(rows) >= _CHANGES:
-            break
-    if not rows:
-        raise UsageProblem(f"nothing on the board has the name {name!r}: %agent board lists all of it")
+    for id, change in found:
+        said = _text(", ".join(_differences(change)), 300)
+        record = change.new or change.old
+        what = record.name if isinstance(record, Task) and id != name else id  # people know a task by its name
+        rows.append((clock(change.time_ns, now_ns), _text(change.actor), _text(what), said))
+        facts.append({"time": change.time_ns // 10**9, "by": change.actor, "id": id, "changed": said})
     return LineHistory(name, tuple(rows), tuple(facts))
 
 
@@ -338,10 +515,14 @@ def _changes_of(repo: Repository, name: str) -> Iterator[tuple[str, Change[Any]]
     )
     for records in collections:
         if len(name.encode()) <= 200 and "\0" not in name and (name in records or _was(records, name)):
-            yield from ((name, change) for change in records.history(name))
+            yield from ((name, change) for change in islice(records.history(name), _CHANGES))
     for team in repo.teams.list():
         if name in team.members:
             yield from ((team.id, change) for change in repo.teams.records.history(team.id) if _is_about(change, name))
+    if name and "\0" not in name:
+        tasks = repo.queue("any").tasks
+        for id in tasks.newest(f"{name}/", _CHANGES):
+            yield from ((id, change) for change in islice(tasks.history(id), _CHANGES))
     for run in repo.tools.runs(name, _CHANGES):
         yield from ((run.id, change) for change in repo.tools.records.history(run.id))
 
@@ -356,26 +537,57 @@ def _was(records: Records[Any], name: str) -> bool:
 
 
 def _differences(change: Change[Any]) -> Iterator[str]:
-    if change.new is None:
+    from agent_kernel.records.tools import ToolRun
+
+    new = cast("BaseModel | None", change.new)
+    if new is None:
         yield "deleted"
+        return
+    if isinstance(new, ToolRun):
+        yield from _said_of_call(change.old, new)
         return
     if change.old is None:
         yield "new"
-    yield from _changed({} if change.old is None else change.old.model_dump(), change.new.model_dump())
+    old: dict[str, Any] = _defaults(type(new)) if change.old is None else change.old.model_dump()
+    if change.old is None and "name" in old:
+        old["name"] = change.id  # then it goes without saying
+    yield from _changed(old, new.model_dump())
+
+
+def _said_of_call(old: ToolRun | None, new: ToolRun) -> Iterator[str]:
+    if old is None:
+        given = " ".join(f"{name}={_brief(value)}" for name, value in (_fields(new.arguments) or {}).items())
+        yield f"called with {given}" if given else "called"
+    elif new.status == "running":
+        yield "called again"
+    if new.status == "completed":
+        yield f"returned {_brief(new.result)} {'from the cache' if new.is_cached else f'in {_milliseconds(new.duration_ms)}'}"
+    elif new.status == "waiting":
+        yield f"failed, and waits to be tried again: {new.error}"
+    elif new.status != "running":
+        yield f"{new.status}: {new.error}".rstrip(": ")
+
+
+def _defaults(model: type[BaseModel]) -> dict[str, Any]:
+    """What goes without saying of a new record."""
+    from pydantic_core import PydanticUndefined
+
+    given = ((name, one.get_default(call_default_factory=True)) for name, one in model.model_fields.items())
+    return {name: None if value is PydanticUndefined else value for name, value in given}
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What differs, in words: `status busy`, `members ada current_task the parser`."""
-    for field, value in new.items():
-        before = old.get(field)
-        if field in _QUIET or field.endswith("_s") or value == before or (before is None and not value):
+    for name, value in new.items():
+        before = old.get(name)
+        if name in _QUIET or name.endswith("_s") or value == before or (before is None and not value):
             continue
         inner, was = _fields(value), _fields(before or {})
         if inner is not None and was is not None:
-            yield from (f"{field} {said}" for said in _changed(was, inner))
+            yield from (f"{name} {said}" for said in _changed(was, inner))
         else:
-            yield f"{field} {_brief(value)}"
-    yield from (f"without {field}" for field in old if field not in new)
+            yield f"{name} {_brief(value)}"
+    yield from (f"without {name}" for name in old if name not in new)
 
 
 def _fields(value: object) -> Mapping[str, Any] | None:

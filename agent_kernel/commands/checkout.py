@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.agent_undo import Apart
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.repository import Unsaved
+    from agent_kernel.records.merge import RecordMerge
+    from agent_kernel.repository import Unsaved, Writer
     from agent_kernel.session import Report, Repository
     from agent_kernel.session.session import Only
 
@@ -517,8 +518,9 @@ def merge(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
     head = scope.head().commit
     if head is not None:
-        _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
-        if start(scope.repo, head, found).up_to_date:
+        begin = start(scope.repo, head, found)
+        _check_names(scope.repo, begin.base, (head, found), (*options.ours, *options.theirs))
+        if begin.up_to_date:
             return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit, longest=60)}"
     if scope.session is not None:
@@ -563,11 +565,27 @@ class ToChoose(Result):
         ]
 
 
-def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iterable[str]) -> None:
-    sides = [repo.commit_at(at) for at in (ours, theirs)]
-    for name in names:
-        if not any(name in repo.tree(commit.tree) for commit in sides):
-            raise NameNotFoundError(name, "either side", describe.names_close_to(repo, sides[1], name))
+def _check_names(
+    repo: Repository, base: ObjectId | None, sides: tuple[ObjectId, ObjectId], names: Iterable[str]
+) -> None:
+    ours, theirs = sides
+    commits = [repo.commit_at(at) for at in sides]
+    unknown = [name for name in names if not any(name in repo.tree(commit.tree) for commit in commits)]
+    if unknown and base is not None:  # records have names too, where both sides changed them
+        records = _merge_records(repo, repo.writer(), base, ours, theirs)
+        unknown = [name for name in unknown if records is None or name not in records.names]
+    for name in unknown:
+        raise NameNotFoundError(name, "either side", describe.names_close_to(repo, commits[1], name))
+
+
+def _merge_records(
+    repo: Repository, writer: Writer, base: ObjectId, ours: ObjectId, theirs: ObjectId, **choices: Collection[str]
+) -> RecordMerge | None:
+    if repo.commit_at(theirs).records is None:
+        return None
+    from agent_kernel.records.merge import merge_records
+
+    return merge_records(repo, writer, base, ours, theirs, **choices)
 
 
 def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> MoveReport:
@@ -588,11 +606,19 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
         raise UsageProblem("the store has no commit yet that could be merged into")
     if base is None:
         raise UnrelatedHistoriesError(short(ours), short(theirs))
-    trees = [repo.tree_at(at) for at in (base, ours, theirs)]
-    merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
-    if merged.conflicts:
-        raise conflict_of(repo, merged.conflicts)
     writer = repo.writer()
+    records = _merge_records(repo, writer, base, ours, theirs, choose_ours=options.ours, choose_theirs=options.theirs)
+    mine, other = set(options.ours), set(options.theirs)
+    if records is not None:
+        mine, other = mine - records.names, other - records.names
+    trees = [repo.tree_at(at) for at in (base, ours, theirs)]
+    merged = repo.merge_trees(*trees, choose_ours=mine, choose_theirs=other)
+    if merged.conflicts:
+        conflict = conflict_of(repo, merged.conflicts)
+        conflict.conflicts += () if records is None else records.rows
+        raise conflict
+    if records is not None:
+        records.require_no_conflict()
     tree = repo.tree_at(ours).edit(writer, merged.changes)
     now = repo.commit_at(ours)
     made = Commit(
@@ -604,6 +630,7 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
         message=options.message or f"merge {options.rev}",
         kind="merge",
         changed=changes_between(repo, repo.tree_at(ours), tree),
+        records=now.records if records is None else records.root,
         random=now.random,
         environment=now.environment,
     )

@@ -545,9 +545,11 @@ class BranchInUseError(AgentKernelError):
 
 
 class MergeConflictError(AgentKernelError):
-    """Both sides changed the same variables. Nothing was changed."""
+    """Both sides changed the same variables, or fields of records. Nothing was changed."""
 
-    conflicts: tuple[tuple[str, str, str], ...]  # (name, or name and key, our summary, their summary)
+    conflicts: tuple[
+        tuple[str, str, str], ...
+    ]  # (name, or name and key, our summary, their summary); a record: `Note:a`
     together: tuple[tuple[str, ...], ...] = ()  # variables of which one choice is for all, group by group
     rev: str = ""  # what was to be merged, where the same can be asked for again with choices
     ours: tuple[str, ...] = ()  # what was chosen already
@@ -559,7 +561,7 @@ class MergeConflictError(AgentKernelError):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables in conflict: `prices` for `prices['tea']`."""
+        """The variables and records in conflict: `prices` for `prices['tea']`."""
         return tuple(name.partition("[")[0] for name, _, _ in self.conflicts)
 
     def partners(self, variable: str) -> tuple[str, ...]:
@@ -569,7 +571,9 @@ class MergeConflictError(AgentKernelError):
     def __str__(self) -> str:
         lines = [f"  {name}: ours {ours} | theirs {theirs}" for name, ours, theirs in self.conflicts]
         names = list(dict.fromkeys(self.variables))
-        many = f"{len(names)} variables" if len(names) > 1 else "one variable"
+        records = sum(":" in name for name in names)
+        counts = ((len(names) - records, "variable"), (records, "record"))
+        many = " and ".join(f"{count} {what}s" if count > 1 else f"one {what}" for count, what in counts if count)
         groups = [
             f"{', '.join(group)} share objects or a class: one choice is for all of them" for group in self.together
         ]

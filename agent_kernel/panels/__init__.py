@@ -308,11 +308,28 @@ class Panels:
         """Show what changes while someone looks at it. One display does at a time: the one before stays as it is."""
         if not result.is_live:
             return False
+        self._close_live()
+        if self._is_rich():
+            try:
+                self._show_board(result)
+                return True
+            except AgentKernelError:
+                raise
+            except Exception:  # of the libraries for widgets: what is shown without them will do
+                logger.exception("the board cannot be shown as a widget")
         from agent_kernel.panels.live import LiveDisplay
 
-        self._close_live()
         self._live = LiveDisplay(self._shell, result)
         return True
+
+    def _show_board(self, result: Result) -> None:
+        from agent_kernel.commands.board import Board
+        from agent_kernel.panels.board import BoardPanel
+
+        assert isinstance(result, Board)
+        panel = BoardPanel(result)
+        self._live = panel
+        self._shell.display_pub.publish(*panel.bundle())
 
     def _close_live(self) -> None:
         if self._live is not None:

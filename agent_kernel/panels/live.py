@@ -18,34 +18,27 @@ from agent_kernel.errors import AgentKernelError
 if TYPE_CHECKING:
     from agent_kernel.commands.output import Result
 
-__all__ = ["LiveDisplay"]
+__all__ = ["LiveDisplay", "Refresher"]
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.5
+_LOOK_S: Final = 0.3
 _SHARE: Final = 10  # at most a tenth of the time goes into looking
 
 
-class LiveDisplay:
-    """One display, until it is closed.
+class Refresher:
+    """Has what changes shown again and again, on a thread of its own, until it is closed."""
 
-    Args:
-        shell: of a kernel. The display belongs to the cell that it answers now.
-    """
-
-    def __init__(self, shell: Any, result: Result) -> None:
-        self._publisher = shell.display_pub
-        self._parent = shell.kernel.get_parent()
-        self._id = f"agent-kernel-live-{secrets.token_hex(4)}"
+    def __init__(self, result: Result, show: Callable[[Any], object]) -> None:
         self._result = result
-        self._shown = _bundle(result)
+        self._show = show
+        self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._publisher.publish(self._shown, {}, transient={"display_id": self._id})
         self._thread = threading.Thread(target=self._keep, name="agent_kernel-live", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Leave it as it stands."""
+        """Show it no more."""
         self._closed.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(2 * _LOOK_S)
@@ -64,9 +57,39 @@ class LiveDisplay:
             wait_s = max(_LOOK_S, _SHARE * (time.perf_counter() - began))
 
     def look(self) -> None:
+        """Show it as it is now."""
+        with self._lock:
+            result = self._result.renew()
+            if not self._closed.is_set():
+                self._show(result)
+
+
+class LiveDisplay:
+    """One display, until it is closed.
+
+    Args:
+        shell: of a kernel. The display belongs to the cell that it answers now.
+    """
+
+    def __init__(self, shell: Any, result: Result) -> None:
+        self._publisher = shell.display_pub
+        self._parent = shell.kernel.get_parent()
+        self._id = f"agent-kernel-live-{secrets.token_hex(4)}"
+        self._shown = _bundle(result)
+        self._publisher.publish(self._shown, {}, transient={"display_id": self._id})
+        self._refresher = Refresher(result, self._show)
+
+    def close(self) -> None:
+        """Leave it as it stands."""
+        self._refresher.close()
+
+    def look(self) -> None:
         """Send it anew, if it reads differently now."""
-        bundle = _bundle(self._result.renew())
-        if bundle != self._shown and not self._closed.is_set():
+        self._refresher.look()
+
+    def _show(self, result: Result) -> None:
+        bundle = _bundle(result)
+        if bundle != self._shown:
             self._shown = bundle
             self._send()
 

@@ -31,10 +31,10 @@ __all__ = [
     "Comm",
     "HistoryPanel",
     "faces_of",
-    "history",
     "identify_card",
     "keep_thread",
     "open_panel",
+    "read_bundle",
     "start_of",
 ]
 
@@ -114,12 +114,12 @@ _SOURCES = Path(__file__).parents[2] / "widgets"
 
 
 @functools.cache
-def history() -> tuple[str, str]:
-    """The history panel's module, and its style."""
+def read_bundle(panel: str) -> tuple[str, str]:
+    """The module of a panel (`history`, `board`), and its style."""
     if (_SOURCES / "bundle.py").is_file():
         bundle = _bundle()
-        return bundle.module(_SOURCES / "history" / "widget.js"), bundle.style(_SOURCES / "history")
-    return (_BUILT / "history.js").read_text("utf-8"), (_BUILT / "history.css").read_text("utf-8")
+        return bundle.module(_SOURCES / panel / "widget.js"), bundle.style(_SOURCES / "shared", _SOURCES / panel)
+    return (_BUILT / f"{panel}.js").read_text("utf-8"), (_BUILT / f"{panel}.css").read_text("utf-8")
 
 
 def _bundle() -> Any:
@@ -144,7 +144,7 @@ class HistoryPanel(anywidget.AnyWidget):
         faces: what is shown of it where there is no kernel, by MIME type.
     """
 
-    _esm, _css = history()
+    _esm, _css = read_bundle("history")
 
     opening = traitlets.Dict().tag(sync=True)
     start = traitlets.Dict().tag(sync=True)

@@ -159,9 +159,24 @@ def _plan_merge(context: QueryContext, rev: str, here: ObjectId | None, other: O
     if begin.up_to_date:
         return {}, (), (f"Already up to date with {called}.",)
     taken, conflicts, notes = _merge_trees(repo, begin.base, here, other)
+    conflicts = (*conflicts, *_record_conflicts(repo, begin.base, here, other))[:_MOST]
     if begin.fast_forward:
         notes = (*notes, f"All your commits are in {called} already: the branch moves forward, without a new commit.")
     return taken, conflicts, notes
+
+
+def _record_conflicts(repo: Repository, base: ObjectId, here: ObjectId, other: ObjectId) -> Iterator[Conflict]:
+    """One for each record that both sides changed differently, with the fields that differ."""
+    if repo.commit_at(other).records is None:
+        return
+    from agent_kernel.records.merge import merge_records
+
+    for name, rows in sorted(merge_records(repo, repo.writer(), base, here, other).conflicts.items()):
+        fields = [row.removeprefix(name) for row, _, _ in rows]
+        ours, theirs = (
+            ", ".join(f"{field} {row[at]}".lstrip() for field, row in zip(fields, rows, strict=True)) for at in (1, 2)
+        )
+        yield Conflict(shorten_line(name), shorten_line(ours), shorten_line(theirs))
 
 
 def _plan_cherry_pick(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
+import gc
+import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
@@ -22,9 +24,11 @@ from pydantic import BaseModel, ValidationError
 from agent_kernel.errors import (
     InvalidRecordError,
     RecordNotFoundError,
+    SealedRecordError,
     StaleRecordError,
     StoreUnavailableError,
 )
+from agent_kernel.records.following import Follower
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
@@ -44,6 +48,7 @@ _ATTEMPTS: Final = 200
 _PATIENCE_S: Final = 0.004
 _MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
+_PAGE: Final = 1_000  # records that are read together
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -113,9 +118,9 @@ class Records(Mapping[str, M]):
 
     def _repr_html_(self) -> str:
         """A table, in a notebook."""
-        from agent_kernel.records.tables import as_table
+        from agent_kernel.records.tables import ROWS, as_table
 
-        return as_table(self.schema.collection, list(self.values()))
+        return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
 
     # -- reading
 
@@ -168,23 +173,49 @@ class Records(Mapping[str, M]):
             where: values that fields have, or a function that says whether a record is wanted.
             order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids.
         """
-        wanted = _compiled(where)
+        wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
-        found: list[M] = []
+        rows = self._rows(_literal(pattern))
+        if fits is not None or user:
+            rows = (one for one in rows if (fits is None or fits(one[0])) and _is_of(one[1], user))
         enough = limit if order is None else None
-        for id, row in self._rows(_literal(pattern)):
-            if (fits is None or fits(id)) and _is_of(row, user):
-                record = self.load(row, id)
-                if wanted(record):
-                    found.append(record)
-                    if enough is not None and len(found) >= enough:
-                        break
+        found: list[M] = []
+        for page in self._pages(rows, enough if wanted is None else None):
+            records = self._load_many(page)
+            found += records if wanted is None else [record for record in records if wanted(record)]
+            if enough is not None and len(found) >= enough:
+                break
         if isinstance(order, str):
             field = order.removeprefix("-")
             found.sort(key=lambda record: getattr(record, field), reverse=order.startswith("-"))
         elif order is not None:
             found.sort(key=order)
         return found[:limit]
+
+    def _pages(self, rows: Iterator[tuple[str, Row]], limit: int | None = None) -> Iterator[list[tuple[str, Row]]]:
+        """The rows in pages. Who wants a few has read no more."""
+        size = _PAGE if limit is None else max(min(limit, _PAGE), 1)
+        while page := _page(rows, size):
+            yield page
+
+    def _load_many(self, rows: list[tuple[str, Row]]) -> list[M]:
+        if any(row.is_sealed for _, row in rows):
+            return [self.load(row, id) for id, row in rows]
+        with _without_gc():
+            return self.schema.load_many(rows)
+
+    def read_all(self) -> Iterator[tuple[str, M]]:
+        """All records with their ids, each page read when it is asked for."""
+        for page in self._pages(self._rows()):
+            yield from zip((id for id, _ in page), self._load_many(page), strict=True)
+
+    def values(self) -> ValuesView[M]:
+        """All records, in order of their ids, read together."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, M]:
+        """All records with their ids, read together."""
+        return _Items(self)
 
     def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> Iterator[str]:
         """The ids that fit a pattern, in order, each read when it is asked for. No record is decrypted for it.
@@ -434,6 +465,12 @@ class Records(Mapping[str, M]):
         assert isinstance(line, StoreLine)
         return [value.decode() for _, value in line.find(self._index_key(prefix), limit)]
 
+    def newest(self, start: str = "", limit: int = 1) -> list[str]:
+        """The ids that begin so of the records of the store's plane that changed last, the newest change first."""
+        line = self.line()
+        assert isinstance(line, StoreLine)
+        return line.newest(self.prefix, start, limit)
+
     def count(self, prefix: str) -> int:
         """How many entries of the index begin so."""
         line = self.line()
@@ -498,7 +535,7 @@ class Records(Mapping[str, M]):
         return None
 
     def _rows(self, prefix: str = "") -> Iterator[tuple[str, Row]]:
-        now, start = time.time_ns(), len(self.prefix)
+        now, start, decode = time.time_ns(), len(self.prefix), decode_row
         if self._time_ns is not None and self._past is None:
             for id in self._ids_ever(prefix):
                 row = self._row_then(self.prefix + id, self._time_ns)
@@ -506,8 +543,8 @@ class Records(Mapping[str, M]):
                     yield id, row
             return
         for key, raw in _overlaid(self.line(), self.prefix + prefix):
-            row = decode_row(raw)
-            if not row.is_gone(now):
+            row = decode(raw)
+            if not 0 < row.expires_ns <= now:
                 yield key[start:], row
 
     def _ids_ever(self, prefix: str) -> list[str]:
@@ -518,8 +555,6 @@ class Records(Mapping[str, M]):
 
     def load(self, row: Row, id: str) -> M:
         """The record that a row holds."""
-        from agent_kernel.errors import SealedRecordError
-
         if not row.is_sealed:
             return self.schema.load(row, id)
         if self._seal is None:
@@ -541,6 +576,37 @@ class Records(Mapping[str, M]):
         result = line.change(build, message, wait_s)
         _tell(self.repo)
         return result
+
+
+@contextmanager
+def _without_gc() -> Generator[None]:
+    """Look for no garbage while a page is read: nothing of it is garbage, and looking takes as long as reading it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _page(rows: Iterator[tuple[str, Row]], size: int) -> list[tuple[str, Row]]:
+    with _without_gc():
+        return list(itertools.islice(rows, size))
+
+
+class _Values(ValuesView[M]):
+    _mapping: Records[M]
+
+    def __iter__(self) -> Iterator[M]:
+        return (record for _, record in self._mapping.read_all())
+
+
+class _Items(ItemsView[str, M]):
+    _mapping: Records[M]
+
+    def __iter__(self) -> Iterator[tuple[str, M]]:
+        return self._mapping.read_all()
 
 
 _person = functools.cache(person)
@@ -671,8 +737,8 @@ def _repeat(repo: Repository, edit: Edit, now: Edit) -> None:
 def together(records: Records[Any], act: Callable[[], T], message: str = "") -> T:
     """Store all that `act` changes of these records and of others beside them as one.
 
-    It is called again where somebody else was faster, so it is written as if it were alone. Within a transaction it is a part of
-    that.
+    It is called again where somebody else was faster, so it is written as if it were alone. No lock is held meanwhile: it may wait
+    for what other threads do. Within a transaction it is a part of that.
     """
     within, line = _EDIT.get(), records.line()
     if within is not None:
@@ -703,6 +769,7 @@ def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
         yield from line.scan(prefix)
         return
     edit, found = within.edit_of(line), dict(line.scan(prefix))
+    edit.listed.setdefault(prefix, set(found))
     for key, raw in found.items():
         edit.seen.setdefault(key, raw)
     for key, row in edit.new.items():
@@ -730,11 +797,10 @@ class Subscription:
     def __init__(self, records: Records[Any], pattern: str, call: Callable[[Change[Any]], object]) -> None:
         self.records = records
         self._fits = re.compile(fnmatch.translate(pattern)).match
-        self._start = _literal(pattern)
         self._call = call
         self._lock = threading.RLock()
-        self._mark: object = None
-        self._known = self._read()
+        self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
+        self._follower.look()
         self._closed = threading.Event()
         _WATCHERS.add(self)
         self._thread = threading.Thread(target=self._poll, name="agent_kernel-watch", daemon=True)
@@ -762,23 +828,12 @@ class Subscription:
             except Exception:  # the store may be gone for a moment, or for good: the next look says
                 logging.getLogger(__name__).debug("records could not be looked at", exc_info=True)
 
-    def _read(self) -> dict[str, bytes]:
-        records = self.records
-        line, prefix = records.line(), records.prefix
-        self._mark = line.mark()
-        rows = ((key[len(prefix) :], raw) for key, raw in line.scan(prefix + self._start))
-        return {id: raw for id, raw in rows if self._fits(id)}
-
     def look(self) -> None:
         """Tell what changed since the last look."""
         with self._lock:
-            if self._closed.is_set() or self.records.line().mark() == self._mark:
-                return
-            before, self._known = self._known, self._read()
-            after = self._known
-            for id in sorted(before.keys() | after.keys()):
-                if before.get(id) != after.get(id):
-                    self._tell(id, before.get(id), after.get(id))
+            if not self._closed.is_set():
+                for id, (old, new) in sorted(self._follower.look().items()):
+                    self._tell(id, old, new)
 
     def _tell(self, id: str, old: bytes | None, new: bytes | None) -> None:
         import logging

@@ -3,7 +3,9 @@
 There are two places. Records of the plane `branch` are a tree of their own in each commit: a checkout, a rollback and a merge
 take them along with the variables. Records of the plane `store` lie beside all branches, a key for each, and no checkout
 touches them: a task that is done stays done. Both change in the same way: a function reads rows from an `Edit` and sets others,
-and where somebody else was faster it is called again. So a verb is written as if it were alone.
+and where somebody else was faster it is called again. So a verb is written as if it were alone. It runs without a lock: what it
+read is compared with what is there when it has ended, under the lock, and only then is anything stored. So it may wait for others,
+and may take as long as it likes.
 
 While a session of this process is on a branch, changes of records go into its next commit: variables and records are one
 state. Otherwise each change is a commit of its own.
@@ -12,6 +14,8 @@ state. Otherwise each change is a commit of its own.
 from __future__ import annotations
 
 import atexit
+import heapq
+import itertools
 import logging
 import random
 import re
@@ -19,7 +23,8 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -36,7 +41,7 @@ from agent_kernel.errors import (
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
 from agent_kernel.repository.blobs import PIECE, digest_pieces, store_blob
-from agent_kernel.repository.commits import DEEPEST, address, decode_entry, encode
+from agent_kernel.repository.commits import DEEPEST, address, decode_entry, decode_manifest, encode
 from agent_kernel.repository.refs import Ref, branch_key
 
 if TYPE_CHECKING:
@@ -46,6 +51,7 @@ __all__ = [
     "BranchLine",
     "Edit",
     "Line",
+    "Look",
     "PastLine",
     "Pending",
     "Row",
@@ -64,8 +70,11 @@ logger = logging.getLogger(__name__)
 ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
 PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
+CHANGED: Final = b"n/c/"  # the present records by when they changed: collection NUL time id
+GONE: Final = b"n/d/"  # the same of those that were deleted not long ago
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
+_TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
@@ -73,9 +82,14 @@ _SHORT_END: Final = 256  # bytes of the end of a document that lie in the tree
 # Where a value of JSON ends; or, seldom, something within a text that looks so.
 _BETWEEN: Final = re.compile(rb'(?<=["\]}0-9el])[\]}]*,(?=["{\[0-9-])|[\]}]+$')
 _PAGE: Final = 1_000
+_BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
+WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
+_GONE_NS: Final = 3_600 * 10**9
+_FEW: Final = 8
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+# Without `gc`: rows are read by the thousand and refer to nothing that could refer to them.
+class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """A record as it is stored."""
 
     version: int  # 1 for the first; each change adds one
@@ -120,6 +134,7 @@ class Edit:
     def __init__(self, read: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
         self._read = read
         self.seen: dict[str, bytes | None] = {}
+        self.listed: dict[str, set[str]] = {}  # the keys that were there, by what they begin with
         self.new: dict[str, Row | None] = {}
         self.index: dict[bytes, bytes | None] = {}
 
@@ -147,6 +162,21 @@ class Edit:
         self.new[key] = row
 
 
+class Look(msgspec.Struct, frozen=True):
+    """Where a look at the records of a line stood, to go on from."""
+
+    line: object  # what the rest belongs to
+    over: dict[str, Row | None]  # what was not stored yet
+    tree: Tree | None = None
+    last_ns: int = 0  # of the store's plane: the newest change, and the entries for it and for those shortly before
+    seen: frozenset[bytes] = frozenset()
+    whole_s: float = 0.0  # when all was read
+
+
+class _OutdatedError(Exception):
+    """What an attempt read was changed by others meanwhile."""
+
+
 class Line(ABC):
     """Rows by key, `collection NUL id`. Safe to use from several threads."""
 
@@ -155,6 +185,7 @@ class Line(ABC):
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self._lock = threading.RLock()
+        self._turn = threading.RLock()
         self._waiting: dict[str, Row | None] = {}
         self._waiting_index: dict[bytes, bytes | None] = {}
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
@@ -192,17 +223,78 @@ class Line(ABC):
         Args:
             wait_s: seconds that the changes may wait for others, to be stored with them. Readers of this process see them at once.
         """
+        for attempt in range(_ATTEMPTS):
+            if attempt > 1:
+                time.sleep(random.random() * _PATIENCE_S)
+            with self._in_turn():
+                edit = Edit(self.read)
+                try:
+                    result = build(edit)
+                except Exception:
+                    if self._is_outdated(edit):  # it saw what never was there together: that says nothing
+                        continue
+                    raise
+                try:
+                    self._take(edit, build, message, wait_s)
+                except _OutdatedError:
+                    continue
+                return result
+        raise StoreUnavailableError(self.repo.store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
+
+    @contextmanager
+    def _in_turn(self) -> Generator[None]:
+        """Threads take turns, so that they need not do again what another one undid. Nobody waits long for one that takes its time."""
+        has_turn = self._turn.acquire(timeout=_TURN_S)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._turn.release()
+
+    def _take(self, edit: Edit, build: Callable[[Edit], object], message: str, wait_s: float) -> None:
+        """Store what an attempt changed, or let it wait. Raises: _OutdatedError: nothing was stored."""
+        if not edit.new:
+            return
         with self._lock:
             if wait_s > 0:
-                edit = Edit(self.read)
-                result = build(edit)
+                self._require_current(edit, self._with_all_that_waits())
                 self._bases = {key: edit.seen.get(key) for key in edit.new} | self._bases
                 self._waiting.update(edit.new)
                 self._waiting_index.update(edit.index)
                 self._builds.append(build)
                 self._store_soon(wait_s)
-                return result
-            return self._change(lambda edit: self._with_waiting(edit, build), message, self._settled)
+            else:
+                self._change(
+                    lambda now: self._with_waiting(now, lambda now: self._adopt(edit, now)), message, self._settled
+                )
+
+    def _adopt(self, edit: Edit, now: Edit) -> None:
+        self._require_current(edit, now)
+        now.new.update(edit.new)
+        now.index.update(edit.index)
+
+    def _require_current(self, edit: Edit, now: Edit) -> None:
+        now.fetch(list(edit.seen))
+        if any(now.raw(key) != raw for key, raw in edit.seen.items()):
+            raise _OutdatedError
+        for prefix, keys in edit.listed.items():
+            new = {key for key, row in now.new.items() if row is not None and key.startswith(prefix)}
+            gone = {key for key, row in now.new.items() if row is None}
+            if {*self._keys(prefix), *new} - gone != keys:
+                raise _OutdatedError
+
+    def _is_outdated(self, edit: Edit) -> bool:
+        with self._lock:
+            try:
+                self._require_current(edit, self._with_all_that_waits())
+            except _OutdatedError:
+                return True
+        return False
+
+    def _with_all_that_waits(self) -> Edit:
+        now = Edit(self._stored)
+        now.new.update(self._waiting)
+        return now
 
     def flush(self) -> None:
         """Store what waits."""
@@ -250,11 +342,29 @@ class Line(ABC):
         """What differs from before if anything may have changed."""
 
     @abstractmethod
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        """Where the line stands, and the rows that may have changed since (None: it was deleted); in place of these None: any may.
+
+        A row may be newer than the look. Then it comes again with the next one.
+        """
+
+    def _over(self, prefix: str) -> dict[str, Row | None]:
+        """What is not stored yet."""
+        return {key: row for key, row in self._waiting.items() if key.startswith(prefix)}
+
+    def _rows_now(self, keys: set[str]) -> dict[str, bytes | None]:
+        found = self.read(sorted(keys))
+        return {key: found.get(key) for key in keys}
+
+    @abstractmethod
     def history(self, key: str) -> Iterator[Version]:
         """What a record was, the newest first."""
 
     @abstractmethod
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]: ...
+
+    @abstractmethod
+    def _keys(self, prefix: str) -> Iterator[str]: ...
 
     @abstractmethod
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]: ...
@@ -288,6 +398,41 @@ class StoreLine(Line):
             time.monotonic_ns() if self._waiting else 0,
         )
 
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        collection = prefix.partition("\0")[0]
+        now, now_ns = time.monotonic(), time.time_ns()
+        known = since if since is not None and since.line is self and now - since.whole_s <= WHOLE_S else None
+        with self._lock:
+            over = self._over(prefix)
+            last_ns = now_ns if known is None else known.last_ns
+            entries = self._changes(collection, last_ns - _BACK_NS)
+        last_ns = min(max((int.from_bytes(one[:8], "big") for one in entries), default=last_ns), now_ns)
+        if known is None:
+            return Look(self, over, None, last_ns, entries, now), None
+        keys = {f"{collection}\0{one[8:].decode()}" for one in entries - known.seen}
+        keys = {key for key in keys if key.startswith(prefix)} | _differing(known.over, over)
+        return Look(self, over, None, last_ns, entries, known.whole_s), self._rows_now(keys)
+
+    def newest(self, prefix: str, start: str, limit: int) -> list[str]:
+        """The ids of the records that changed last."""
+        wanted = start.encode()
+        entries = [one for one in self._changes(prefix.partition("\0")[0], 0) if one.startswith(wanted, 8)]
+        ids = (
+            one[8:].decode() for one in heapq.nlargest(2 * limit, entries)
+        )  # one that was deleted and came again is there twice
+        return list(dict.fromkeys(ids))[:limit]
+
+    def _changes(self, collection: str, after_ns: int) -> frozenset[bytes]:
+        """What changed after a time: its time in 8 bytes, and its id."""
+        found: list[bytes] = []
+        for index in (CHANGED, GONE):
+            start = index + collection.encode() + b"\0"
+            after = start + max(after_ns, 0).to_bytes(8, "big")
+            while page := self.repo.store.keys(start, after, _PAGE):
+                found += [key[len(start) :] for key in page]
+                after = page[-1]
+        return frozenset(found)
+
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         found = self.repo.store.get_many([ROWS + key.encode() for key in keys])
         return {key[len(ROWS) :].decode(): raw for key, raw in found.items()}
@@ -296,6 +441,9 @@ class StoreLine(Line):
         for page in self._pages(ROWS + prefix.encode()):
             found = self.repo.store.get_many(page)
             yield from ((key[len(ROWS) :].decode(), found[key]) for key in page if key in found)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return (key[len(ROWS) :].decode() for page in self._pages(ROWS + prefix.encode()) for key in page)
 
     def _pages(self, prefix: bytes) -> Iterator[list[bytes]]:
         after = b""
@@ -322,8 +470,9 @@ class StoreLine(Line):
                 return result
             expected = {ROWS + key.encode(): raw for key, raw in edit.seen.items()}
             new: dict[bytes, bytes | None] = {INDEX + key: value for key, value in edit.index.items()}
+            now = time.time_ns()
             for key, row in edit.new.items():
-                new |= self._moves(key, edit.seen.get(key), row)
+                new |= self._moves(key, edit.seen.get(key), row, now)
             if store.swap(expected, new):
                 done()
                 return result
@@ -331,16 +480,31 @@ class StoreLine(Line):
                 time.sleep(random.random() * _PATIENCE_S)
         raise StoreUnavailableError(store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
 
-    def _moves(self, key: str, before: bytes | None, row: Row | None) -> dict[bytes, bytes | None]:
-        new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
+    def _moves(self, key: str, before: bytes | None, row: Row | None, now_ns: int) -> dict[bytes, bytes | None]:
         old = None if before is None else decode_row(before)
+        if row is not None and row.time_ns < now_ns:  # what counts is when it is stored
+            row = msgspec.structs.replace(row, time_ns=now_ns)
+        new: dict[bytes, bytes | None] = {ROWS + key.encode(): None if row is None else encode(row)}
+        if old is not None:
+            new[_change_key(CHANGED, key, old.time_ns)] = None
+        if row is not None:
+            new[_change_key(CHANGED, key, row.time_ns)] = b""
+        elif old is not None:
+            new[_change_key(GONE, key, max(now_ns, old.time_ns + 1))] = b""
+            new |= self._forgotten(key.partition("\0")[0], now_ns)
         if old is not None and old.keeps_past:
             assert before is not None
             new[_past_key(key, old.version)] = before
             if row is None:
-                gone = Row(version=old.version + 1, time_ns=time.time_ns(), schema=0)
+                gone = Row(version=old.version + 1, time_ns=now_ns, schema=0)
                 new[_past_key(key, gone.version)] = encode(gone)
         return new
+
+    def _forgotten(self, collection: str, now_ns: int) -> dict[bytes, bytes | None]:
+        """A few deletions that nobody asks for any more."""
+        start = GONE + collection.encode() + b"\0"
+        end = start + (now_ns - _GONE_NS).to_bytes(8, "big")
+        return {key: None for key in self.repo.store.keys(start, b"", _FEW) if key < end}
 
     def last_version(self, key: str) -> int:
         """The version of a record that was deleted; 0: there never was one."""
@@ -373,6 +537,16 @@ class StoreLine(Line):
 
 def _past_key(key: str, version: int) -> bytes:
     return PAST + key.encode() + b"\0" + version.to_bytes(8, "big")
+
+
+def _change_key(index: bytes, key: str, time_ns: int) -> bytes:
+    collection, _, id = key.partition("\0")
+    return index + collection.encode() + b"\0" + time_ns.to_bytes(8, "big") + id.encode()
+
+
+def _differing(one: Mapping[str, Row | None], other: Mapping[str, Row | None]) -> set[str]:
+    keys = one.keys() | other.keys()
+    return {key for key in keys if (key in one) != (key in other) or one.get(key) != other.get(key)}
 
 
 def _version_of(row: Row) -> Version:
@@ -409,7 +583,12 @@ def _as_one(writer: Writer, document: bytes, cuts: Sequence[int]) -> list[int]:
 
 def read_entry(repo: Repository, raw: bytes) -> bytes:
     """The row that an entry of a tree of records holds."""
-    head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(decode_entry(raw)).blobs)
+    entry = decode_entry(raw)
+    if entry.manifest is None:  # nearly always: a short row lies in the tree
+        blobs = decode_manifest(entry.value).blobs
+        if len(blobs) == 1 and (inline := blobs[0].inline) is not None:
+            return inline
+    head, *more = (bytes(read_blob(repo.objects, blob)) for blob in repo.read_manifest(entry).blobs)
     if not more:
         return head
     row = decode_row(head)
@@ -455,10 +634,21 @@ class PastLine(Line):
     def mark(self) -> object:
         return self.tree().id
 
+    def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
+        with self._lock:
+            look = Look(self.repo, self._over(prefix), self.tree())
+        if since is None or since.tree is None or look.tree is None or since.line is not self.repo:
+            return look, None
+        keys = {key for key, _, _ in since.tree.diff_rows(look.tree) if key.startswith(prefix)}
+        return look, self._rows_now(keys | _differing(since.over, look.over))
+
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
         rows = ((key, tree.row(key)) for key in keys)
         return {key: read_entry(self.repo, row) for key, row in rows if row is not None}
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return self.tree().names(prefix)
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
@@ -561,11 +751,13 @@ def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, byte
 # -- in the next commit of a session
 
 
-class Pending(Line):
+class Pending(PastLine):
     """Records as the session has them: those of its HEAD, with what its next commit will change."""
 
+    is_readonly = False
+
     def __init__(self, repo: Repository, session: LiveBranch) -> None:
-        super().__init__(repo)
+        super().__init__(repo, None)
         self._session = weakref.ref(session)
         self.rows: dict[str, Row | None] = {}
         self._going: dict[str, Row | None] = {}  # what the commit under way takes along
@@ -592,6 +784,14 @@ class Pending(Line):
             elif (row := tree.row(key)) is not None:
                 found[key] = read_entry(self.repo, row)
         return found
+
+    def _over(self, prefix: str) -> dict[str, Row | None]:
+        return {key: row for key, row in {**self.rows, **self._waiting}.items() if key.startswith(prefix)}
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        stored = (key for key in self.tree().names(prefix) if key not in self.rows)
+        new = (key for key, row in self.rows.items() if row is not None and key.startswith(prefix))
+        return itertools.chain(stored, new)
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         stored = ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
@@ -676,26 +876,3 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
 
 def _same_store(one: Repository, other: Repository) -> bool:
     return one.store is other.store or (one.store.url == other.store.url and not one.store.url.startswith("memory:"))
-
-
-def merge(
-    repo: Repository, writer: Writer, base: ObjectId | None, ours: ObjectId | None, theirs: ObjectId
-) -> ObjectId | None:
-    """The records of two commits together, given the one they come from. Of a record that both changed, the later one stays."""
-    before, mine = tree_of(repo, base), tree_of(repo, ours)
-    changed_here = {key: row for key, _, row in before.diff_rows(mine)}
-    edits = {
-        key: row
-        for key, _, row in before.diff_rows(tree_of(repo, theirs))
-        if key not in changed_here or (row != changed_here[key] and _is_later(repo, row, changed_here[key]))
-    }
-    if not edits:
-        return None if ours is None else repo.commit_at(ours).records
-    return mine.edit_rows(writer, edits).id
-
-
-def _is_later(repo: Repository, one: bytes | None, other: bytes | None) -> bool:
-    if one is None or other is None:  # a change outlives a deletion: deleting again is easier than writing again
-        return one is not None
-    times = [decode_row(read_entry(repo, raw)).time_ns for raw in (one, other)]
-    return times[0] > times[1]

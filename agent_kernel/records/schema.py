@@ -6,19 +6,20 @@ defaults hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import zstandard
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, TransitionError
 from agent_kernel.records.lines import Row
 
-__all__ = ["Document", "Plane", "Record", "Schema", "migration"]
+__all__ = ["Document", "Plane", "Record", "Schema", "known_schema", "migration"]
 
 M = TypeVar("M", bound=BaseModel)
 Plane: TypeAlias = Literal["branch", "store"]
@@ -93,6 +94,7 @@ class Schema(Generic[M]):
         self.is_final: bool = getattr(model, "is_final", False)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
+        _KNOWN[self.collection] = self
 
     @cached_property
     def _migrations(self) -> dict[int, Migration]:
@@ -196,6 +198,23 @@ class Schema(Generic[M]):
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
 
+    def load_many(self, rows: Sequence[tuple[str, Row]]) -> list[M]:
+        """The records of rows that are not sealed. Raises what `load` raises."""
+        if all(row.schema == self.version for _, row in rows):
+            try:
+                found = self._all(
+                    b"[%b]" % b",".join([row.text() if row.is_packed else row.document for _, row in rows])
+                )
+            except ValidationError:
+                found = []
+            if len(found) == len(rows):
+                return found
+        return [self.load(row, id) for id, row in rows]  # says which one does not fit
+
+    @cached_property
+    def _all(self) -> Callable[[bytes], list[M]]:
+        return TypeAdapter(list[self.model]).validate_json  # type: ignore[name-defined]  # it is a type at run time
+
     def _migrated(self, schema: int, document: Document, id: str) -> Document:
         for to in range(schema + 1, self.version + 1):
             change = self._migrations.get(to)
@@ -204,6 +223,14 @@ class Schema(Generic[M]):
                 raise InvalidRecordError(self.collection, id, reason)
             document = change(document)
         return document
+
+
+_KNOWN: Final[WeakValueDictionary[str, Schema[Any]]] = WeakValueDictionary()
+
+
+def known_schema(collection: str) -> Schema[Any] | None:
+    """The schema by which this process read or wrote the collection last; None: it does not have its model."""
+    return _KNOWN.get(collection)
 
 
 def describe(error: ValidationError) -> str:

@@ -660,10 +660,17 @@ class State:
     def bind(self, function: Callable[..., T]) -> Callable[..., T]:
         """The function without its parameter `agent_state`, which is this state each time: to be a tool of a model.
 
+        A tool of `repo.tool` stays one: its calls are recorded, and cached for this state alone.
+
         Raises:
             TypeError: it has no such parameter.
         """
         signature = inspect.signature(function)
+        if getattr(function, "takes_state", False):  # a tool: it says nothing of the parameter, and takes it
+            state = inspect.Parameter("agent_state", inspect.Parameter.KEYWORD_ONLY)
+            rest = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+            last = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
+            signature = signature.replace(parameters=[*rest, state, *last])
         if "agent_state" not in signature.parameters:
             raise TypeError(f"{function.__name__} has no parameter agent_state")
         shown = signature.replace(
@@ -679,7 +686,8 @@ class State:
         async def call_async(*args: Any, **more: Any) -> Any:
             return await call(*args, **more)
 
-        wrapper: Any = functools.wraps(function)(call_async if inspect.iscoroutinefunction(function) else call)
+        is_async = inspect.iscoroutinefunction(function) or getattr(function, "is_async", False)
+        wrapper: Any = functools.wraps(function)(call_async if is_async else call)
         wrapper.__signature__ = shown
         wrapper.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != "agent_state"}
         return wrapper  # type: ignore[no-any-return]  # what `wraps` returns has no type

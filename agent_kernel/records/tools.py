@@ -3,6 +3,9 @@
 `@repo.tool` makes a `Tool` of a function. Each call is a record beside all branches, so a checkout forgets no call that was
 paid for, and statistics are computed from these records as they are asked for. Arguments and results that JSON does not hold
 are recorded as text, and such a call is not cached.
+
+A function with a parameter `agent_state` is given a state (see `State`), of which no model is told: that of the call, of the tool, or
+of all tools. What it returned for one state is not cached for another, and a call is tried again with the state that it had.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ _MOST_NAME: Final = 100
 _ALL: Final = 1_000_000_000
 _ARGUMENTS: Final = "arguments recorded as text"
 _WAITING: Final = "\0waiting\0"
+_OF_STATE: Final = "#"  # stands before what tells the state in the id of a cached result
 
 
 class ToolRun(Record):
@@ -65,6 +69,7 @@ class ToolRun(Record):
     started_s: float = 0.0
     duration_ms: float = 0.0
     process: str = ""
+    state: str = ""  # whose state it was given
 
 
 class CachedResult(Record):
@@ -109,8 +114,24 @@ class Tools:
         self.repo = repo
         self.records: Records[ToolRun] = Records(repo, ToolRun, index=_index_of)
         self.cache: Records[CachedResult] = Records(repo, CachedResult)
-        self.state: object = None  # for tools that take the state; a function is called for it
+        self._state: object = None
         self._known: dict[str, Tool[..., Any]] = {}
+
+    @property
+    def state(self) -> Any:
+        """What tools are given that take a state, where nobody gives them another; by default `repo.state("default")`.
+
+        Set it to a state (`repo.state("ada")`), a mapping, or a function that is called for one at each call.
+        """
+        if self._state is not None:
+            return self._state
+        from agent_kernel.records.state import State
+
+        return State(self.repo, "default")
+
+    @state.setter
+    def state(self, state: object) -> None:
+        self._state = state
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
@@ -132,12 +153,14 @@ class Tools:
 
         Args:
             name: by default the function's.
-            cache: seconds for which a result counts for calls with equal arguments.
+            cache: seconds for which a result counts for calls with equal arguments. A state counts by whose it is, not by what it
+                holds: `invalidate` forgets what was computed from values that changed.
             retries: how often a call that raised is tried again.
             backoff: seconds before the first of these, and doubled for each after it.
             timeout_s: seconds for a call; 0: any. A plain function cannot be stopped: its thread goes on, and nobody waits for it.
             defer: raise at once, and leave it to `due` and `retry` to try again.
-            state: what a parameter `agent_state` is given; a function is called for it.
+            state: what a parameter `agent_state` is given, a state of `repo.state` or a mapping; a function is called for it. By
+                default the `state` of all tools.
         """
 
         def decorate(given: Callable[..., Any]) -> Tool[..., Any]:
@@ -193,10 +216,11 @@ class Tools:
     # -- cached results
 
     def invalidate(self, tool: str, args: Mapping[str, object] | None = None) -> int:
-        """Forget what a tool returned, or what it returned for these arguments; how many results."""
+        """Forget what a tool returned, or what it returned for these arguments and any state; how many results."""
         known = self._known.get(tool)
         wanted = None if args is None else known.key_of(args) if known is not None else _key_of(tool, args)
-        return sum(self.cache.delete(id) for id in list(self.cache) if _is_of(id, tool) and wanted in (None, id))
+        found = [id for id in self.cache if _is_of(id, tool) and wanted in (None, id.partition(_OF_STATE)[0])]
+        return sum(self.cache.delete(id) for id in found)
 
     def clear_expired(self) -> int:
         """Delete results whose time is over; how many. They count as gone before."""
@@ -222,18 +246,21 @@ class Tools:
     def _is_waited_for(self, run: ToolRun) -> bool:
         return bool(run.process) and is_alive(run.process, self.repo)
 
-    def retry(self, run: str | ToolRun) -> Any:
+    def retry(self, run: str | ToolRun, *, state: object = None) -> Any:
         """Try a call again that waits for it, and return its result. Exactly one caller gets to try it.
 
+        Args:
+            state: the state that it was called with, where that is neither the tool's nor that of all tools.
+
         Raises:
-            RecordNotFoundError: this process has no tool of its name. InvalidRecordError: it does not wait, or its arguments
-                are recorded as text. What the tool raises is raised too.
+            RecordNotFoundError: this process has no tool of its name. InvalidRecordError: it does not wait, its arguments
+                are recorded as text, or it was called with another state. What the tool raises is raised too.
         """
         found = self.records[run if isinstance(run, str) else run.id]
         tool = self._known.get(found.tool)
         if tool is None:
             raise RecordNotFoundError("tool", found.tool)
-        return tool.again(found)
+        return tool.again(found, state)
 
     def cancel(self, run: str | ToolRun) -> ToolRun:
         """Try a call not again. Raises: TransitionError: it is over."""
@@ -306,42 +333,46 @@ class Tool(Generic[P, R]):
         bound.apply_defaults()
         return cast("R", self._start(bound.arguments, None, state))
 
-    def again(self, run: ToolRun) -> Any:
+    def again(self, run: ToolRun, state: object = None) -> Any:
         """See `Tools.retry`."""
         if run.note.startswith(_ARGUMENTS):
             raise InvalidRecordError(ToolRun.collection, run.id, "its arguments are recorded as text")
-        return self._start(cast("dict[str, Any]", run.arguments), run)
+        if self.takes_state and _place_of(self._state_for(state)) != run.state:
+            whose = f"the state {run.state}" if run.state else "a state that is in no store"
+            raise InvalidRecordError(
+                ToolRun.collection, run.id, f"it was called with {whose}: retry(…, state=…) takes it"
+            )
+        return self._start(cast("dict[str, Any]", run.arguments), run, state)
 
     def key_of(self, arguments: Mapping[str, object]) -> str:
-        """What the result for these arguments is cached under."""
+        """What the result for these arguments is cached under; of a tool that takes a state, how that begins."""
         bound = self.__signature__.bind(**arguments)
         bound.apply_defaults()
         return _key_of(self.name, self._as_lists(bound.arguments))
 
     def _start(self, arguments: Mapping[str, Any], run: ToolRun | None, state: object = None) -> object:
-        call = _Call(self._tools, self.name, self._options, self._as_lists(arguments), run)
-        work = functools.partial(self._apply, arguments, state)
+        found = self._state_for(state) if self.takes_state else None
+        call = _Call(self._tools, self.name, self._options, self._as_lists(arguments), run, found)
+        work = functools.partial(self._apply, arguments, found)
         return self._run_async(call, work) if self.is_async else self._run(call, work)
+
+    def _state_for(self, given: object) -> object:
+        """The state that was given with the call, or else to the tool, or else to all tools."""
+        for state in (given, self._state, self._tools.state):
+            if state is not None:
+                return state() if callable(state) else state
+        return None
 
     def _as_lists(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         rest = next((one.name for one in self._whole.parameters.values() if one.kind is one.VAR_POSITIONAL), "")
         return {name: list(value) if name == rest else value for name, value in arguments.items()}
 
     def _apply(self, arguments: Mapping[str, Any], state: object) -> object:
-        """Call the function, with the state where it takes one: given with the call, or to the tool, or to all tools."""
-        found = dict(arguments)
-        for given in (state, self._state, self._tools.state):
-            if self.takes_state and given is not None:
-                found[STATE] = given() if callable(given) else given
-                break
+        found = {**arguments, STATE: state} if self.takes_state else arguments
         bound = inspect.BoundArguments(
             self._whole, cast("Any", {n: found[n] for n in self._whole.parameters if n in found})
         )
         bound.apply_defaults()
-        if self.takes_state and STATE not in bound.arguments:
-            raise TypeError(
-                f"{self.name}() takes the state, and nobody gave it: @repo.tool(state=…), or {STATE}= in the call"
-            )
         return self.function(*bound.args, **bound.kwargs)
 
     def _run(self, call: _Call, work: Callable[[], object]) -> object:
@@ -382,12 +413,14 @@ class _Call:
     """One call as it is recorded, from looking into the cache to its end."""
 
     def __init__(
-        self, tools: Tools, name: str, options: _Options, arguments: dict[str, Any], run: ToolRun | None
+        self, tools: Tools, name: str, options: _Options, arguments: dict[str, Any], run: ToolRun | None, state: object
     ) -> None:
         self._tools = tools
         self._options = options
         self._arguments = arguments
-        self._is_plain = is_plain(arguments)
+        place = _place_of(state)
+        self._is_plain = is_plain(arguments) and (bool(place) or is_plain(state))
+        self._key = "" if not self._is_plain else _key_of(name, arguments, place or state)
         self.result: object = None
         texts = [one for one, value in arguments.items() if not is_plain(value)]
         self._is_there = run is not None
@@ -400,13 +433,14 @@ class _Call:
             most_attempts=1 + options.retries,
             backoff_s=options.backoff,
             started_s=now_s(),
+            state=place,
         )
 
     def is_cached(self) -> bool:
         """Whether an earlier result counts; the call is recorded then, and is over."""
         if not self._options.cache or not self._is_plain:
             return False
-        key = _key_of(self._run.tool, self._arguments)
+        key = self._key
         if key not in self._tools.cache:
             return False
 
@@ -463,8 +497,7 @@ class _Call:
         def store() -> None:
             self._tools.records.update(self._run.id, **told)
             if is_kept:
-                key = _key_of(self._run.tool, self._arguments)
-                found = CachedResult(id=key, tool=self._run.tool, arguments=self._arguments, result=result)
+                found = CachedResult(id=self._key, tool=self._run.tool, arguments=self._arguments, result=result)
                 self._tools.cache.put(found, ttl_s=self._options.cache)
 
         self._record(lambda: together(self._tools.records, store, f"{self._run.tool}: completed"))
@@ -530,9 +563,20 @@ def _within(work: Callable[[], object], timeout_s: float) -> object:
     return found
 
 
-def _key_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    text = json.dumps(arguments, sort_keys=True, ensure_ascii=True)
-    return f"{tool}/{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+def _place_of(state: object) -> str:
+    """What tells a state of a store from others: whose it is, and of which session; "": it is in no store."""
+    from agent_kernel.records.state import State
+
+    return state.place if isinstance(state, State) else ""
+
+
+def _key_of(tool: str, arguments: Mapping[str, Any], state: object = None) -> str:
+    key = f"{tool}/{_digest(arguments)[:40]}"
+    return key if state is None else f"{key}{_OF_STATE}{_digest(state)[:20]}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 def _is_of(id: str, tool: str) -> bool:

@@ -351,12 +351,18 @@ class Tree:
         return self._rows(self._node(self.id), prefix)
 
     def _rows(self, node: Node, prefix: str) -> Iterator[tuple[str, bytes]]:
-        if isinstance(node, Leaf):
-            for name, row in zip(node.names, node.rows, strict=True):
-                if name.startswith(prefix):
-                    yield name, row
-            return
         first = max(bisect_right(node.names, prefix) - 1, 0)
+        if isinstance(node, Leaf):
+            names = node.names
+            if (
+                names and names[first].startswith(prefix) and names[-1].startswith(prefix)
+            ):  # all of them: no need to look
+                yield from zip(names[first:], node.rows[first:], strict=True)
+                return
+            for place in range(first, len(names)):
+                if names[place].startswith(prefix):
+                    yield names[place], node.rows[place]
+            return
         last = first + 1
         while last < len(node.names) and node.names[last].startswith(prefix):
             last += 1

@@ -6,7 +6,7 @@ all. A cherry-pick is the same merge from another base.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -186,6 +186,11 @@ class Choices(msgspec.Struct, frozen=True):
     partial: bool = False
     fast_forward: bool = True
     since: ObjectId | None = None
+
+    def without(self, names: Collection[str]) -> Choices:
+        """The same without choices for these names."""
+        ours, theirs = self.ours.difference(names), self.theirs.difference(names)
+        return msgspec.structs.replace(self, ours=ours, theirs=theirs)
 
 
 class Sides(NamedTuple):

@@ -24,6 +24,7 @@ from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
+    from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
     from agent_kernel.session.merge import Choices, Resolver
     from agent_kernel.session.operations import Talk
@@ -393,7 +394,8 @@ class Session(Committing):
                 Otherwise the other side brings it back.
 
         Raises:
-            MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
+            MergeConflictError: others were changed on both sides, or fields of records, which are chosen by the names that
+                it gives (`Note:a`). UnrelatedHistoriesError: no common ancestor.
             LoadError: nothing was changed.
         """
         from agent_kernel.session.merge import Choices
@@ -414,23 +416,43 @@ class Session(Committing):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        outcome = merge.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
+        records = self._merge_records(writer, other, choices)
+        named = choices if records is None else choices.without(records.names)
+        try:
+            outcome = merge.merge(self.repo, writer, self.workspace, self.head, other, rev, named)
+        except MergeConflictError as conflict:
+            conflict.conflicts += () if records is None else records.rows
+            raise
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+        if records is not None:
+            records.require_no_conflict()
+            draft.records = records.root
         loaded = self._load_joined(writer, outcome.tree, draft, other, partial=choices.partial)
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
-        draft.records = self._merge_records(writer, other, choices.since)
         return self._record_joined(writer, outcome.tree, draft, loaded, began)
 
-    def _merge_records(self, writer: Writer, other: ObjectId, since: ObjectId | None) -> ObjectId | None:
-        if self.repo.commit_at(other).records is None:
+    def _merge_records(self, writer: Writer, other: ObjectId, choices: Choices) -> RecordMerge | None:
+        """What the merge makes of the records; None: they stay as they are."""
+        if self.head is None or self.repo.commit_at(other).records is None:
             return None
-        from agent_kernel.records.lines import merge
+        from agent_kernel.records.merge import merge_records
+        from agent_kernel.session.merge import start
 
-        base = since if since is not None or self.head is None else self.repo.merge_base(self.head, other)
-        return merge(self.repo, writer, base, self.head, other)
+        begin = start(self.repo, self.head, other)
+        if begin.up_to_date or begin.base is None:
+            return None
+        return merge_records(
+            self.repo,
+            writer,
+            choices.since or begin.base,
+            self.head,
+            other,
+            choose_ours=choices.ours,
+            choose_theirs=choices.theirs,
+        )
 
     def take_step(self, rev: str, run: str) -> Report:
         """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.

@@ -30,6 +30,7 @@ WORKLOADS = (
     "history_10k",
     "history_browser",
     "footer",
+    "records",
     "record_lists",
     "agno_sessions",
     "agent_steps",

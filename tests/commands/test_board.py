@@ -64,7 +64,7 @@ def test_it_has_a_table_for_each_kind(repo: ak.Repository) -> None:
     fill(repo)
     lines = board(repo).to_text(120).splitlines()
     assert any(line.split() == ["nightly", "███░░░░░░░", "1/3", "running", "clean", "now"] for line in lines)
-    assert any(line.split() == ["web", "2", "1", "0", "0", "0%"] for line in lines)
+    assert any(line.split() == ["web", "░░░░░░░░░░", "2", "1", "0", "0", "0%"] for line in lines)
     assert any("first" in line and "ada" in line for line in lines)
     assert any(line.split() == ["ada", "web", "busy", "the", "parser", "now"] for line in lines)
     assert any(line.split() == ["analyst", "running", "sums", "now"] for line in lines)
@@ -88,7 +88,8 @@ def test_each_line_has_its_history(repo: ak.Repository) -> None:
     for name, said in {
         "nightly": "steps load=completed clean=pending",
         "docs": "processed 7, failed 1",
-        "double": "status completed, result 2",
+        "double": "called with n=1, returned 2 from the cache",
+        "web": "status in_progress, agent ada",
         "ada": "the parser",
         "analyst": "status running",
         repo.queue("web").in_progress()[0].id: "status in_progress, agent ada",

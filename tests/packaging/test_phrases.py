@@ -51,7 +51,9 @@ PAGES = sorted(
 )
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
 MODULES = sorted(ROOT.glob("agent_kernel/**/*.py"))
-SCRIPTS = sorted(path for folder in ("history", "lab", "shared") for path in ROOT.glob(f"widgets/{folder}/*.js"))
+SCRIPTS = sorted(
+    path for folder in ("board", "history", "lab", "shared") for path in ROOT.glob(f"widgets/{folder}/*.js")
+)
 _COMMENT = re.compile(r"/\*.*?\*/|(?<![:\"'`\w])//[^\n]*", re.DOTALL)
 _LABEL = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|`(?:[^`\\]|\\.)*`')
 

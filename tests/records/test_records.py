@@ -350,18 +350,19 @@ def test_branches_have_their_own_records_and_a_merge_joins_them(repo: ak.Reposit
             notes.put(Note(id=id))
         state.session.switch("idea", create=True)
         notes.update("theirs", text="idea")
-        notes.update("both", text="idea, earlier")
+        notes.update("both", text="idea")
         state.session.switch("main")
         assert notes["theirs"].text == ""
         notes.update("mine", text="main")
-        notes.update("both", text="main, later")
+        notes.update("both", stars=3)
         state.session.merge("idea")
-        assert {id: note.text for id, note in notes.items()} == {
-            "mine": "main",
-            "theirs": "idea",
-            "both": "main, later",
+        assert {id: (note.text, note.stars) for id, note in notes.items()} == {
+            "mine": ("main", 0),
+            "theirs": ("idea", 0),
+            "both": ("idea", 3),
         }
-    assert repo.records(Note, branch="idea")["both"].text == "idea, earlier"
+        assert notes.version("both") == 3
+    assert repo.records(Note, branch="idea")["both"].stars == 0
 
 
 def test_a_branch_that_another_process_works_on_is_refused(repo: ak.Repository, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import subprocess
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
+from agent_kernel.errors import InvalidRecordError
 
 
 def test_a_call_is_recorded_with_arguments_result_and_duration(memory: ak.Repository) -> None:
@@ -294,19 +296,58 @@ def test_a_function_can_take_the_state_and_no_model_is_told(memory: ak.Repositor
         return f"{greeting} {agent_state['name']}"
 
     @memory.tool
-    def who(agent_state: dict[str, str]) -> str:
-        return agent_state["name"]
+    def who(agent_state: Any) -> str:
+        return str(agent_state.get("name"))
 
     say: Any = greet
     who_is_there: Any = who
     assert say("good morning") == "good morning own"
     assert greet(agent_state={"name": "given"}) == "hello given"
-    with pytest.raises(TypeError, match="takes the state"):
-        who_is_there()
+    memory.tools.state.set("name", "of the store")
+    assert memory.state("default").get("name") == "of the store"
+    assert who_is_there() == "of the store"
     memory.tools.state = lambda: {"name": "of all tools"}
     assert who_is_there() == "of all tools"
     assert memory.tools.runs("greet")[0].arguments == {"greeting": "hello"}
     assert str(greet.__signature__) == "(greeting: 'str' = 'hello') -> 'str'"
+
+
+def test_what_a_tool_returned_for_one_state_is_not_cached_for_another(memory: ak.Repository) -> None:
+    @memory.tool(cache=60)
+    def name(agent_state: Any, greeting: str = "hello") -> str:
+        return f"{greeting} {agent_state.get('name')}"
+
+    for user in ("ada", "bob"):
+        memory.state(user).set("name", user)
+        bound = memory.state(user).bind(name)
+        assert str(inspect.signature(bound)) == "(greeting: 'str' = 'hello') -> 'str'"
+        assert (bound(), bound("bye")) == (f"hello {user}", f"bye {user}")
+        assert bound("bye") == f"bye {user}"
+    assert name(agent_state={"name": "cy"}) == "hello cy"
+    assert memory.tools.stats("name").cache_hits == 2
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        bound(agent_state=memory.state("ada"))
+    assert memory.tools.invalidate("name", {"greeting": "bye"}) == 2
+    assert memory.tools.invalidate("name") == 3
+
+
+def test_a_call_is_tried_again_with_the_state_that_it_had(memory: ak.Repository) -> None:
+    seen: list[str] = []
+
+    @memory.tool(retries=1, backoff=0, defer=True)
+    def note(agent_state: Any) -> str:
+        seen.append(agent_state.user)
+        if len(seen) == 1:
+            raise OSError("busy")
+        return str(agent_state.user)
+
+    with pytest.raises(OSError, match="busy"):
+        memory.state("ada").bind(note)()
+    (run,) = memory.tools.due()
+    with pytest.raises(InvalidRecordError, match=r"the state ada/s/default/: retry"):
+        memory.tools.retry(run)
+    assert memory.tools.retry(run, state=memory.state("ada")) == "ada"
+    assert seen == ["ada", "ada"]
 
 
 def test_a_tool_can_be_given_to_an_agent(memory: ak.Repository) -> None:

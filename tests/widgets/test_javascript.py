@@ -16,7 +16,7 @@ import pytest
 WIDGETS = Path(__file__).parents[2] / "widgets"
 SOURCES = sorted(
     path
-    for folder in ("history", "lab", "shared")
+    for folder in ("board", "history", "lab", "shared")
     for path in (WIDGETS / folder).glob("*.js")
     if path.name != "remoteEntry.js"  # a script for pages, no module
 )

@@ -1,0 +1,285 @@
+"""Three-way merges of records, field by field.
+
+A record that one side changed is taken from that side. Of one that both changed, each field is taken so, and keys of fields that
+are dicts likewise; what both changed differently is a conflict, and a person chooses. Some records are taken from one side as a
+whole: a list, with its parts, because items of two sides have no order, and what is encrypted, because nobody can look into it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from urllib.parse import quote
+
+import msgspec
+
+from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
+from agent_kernel.records.lines import Row, decode_row, encode_entry, read_entry, tree_of
+from agent_kernel.records.schema import known_schema
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import ObjectId, Repository, Tree, Writer
+
+__all__ = ["RecordMerge", "merge_records"]
+
+_Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
+
+_LIST: Final = "list"
+_PART: Final = "list part"
+_MOST_CLASHES: Final = 8  # fields of one record that an error names
+_MOST_TEXT: Final = 60
+_GONE: Final = object()
+
+
+@dataclass
+class RecordMerge:
+    """What a merge makes of the records.
+
+    Attributes:
+        root: the tree of the merged records; None: no commit has records.
+        conflicts: by the name of a record that both sides changed (`Note:a`), rows as a MergeConflictError has them.
+        names: of all records that both sides changed differently, also where a choice settled it.
+    """
+
+    root: ObjectId | None
+    conflicts: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict[str, "list[tuple[str, str, str]]"])
+    names: set[str] = field(default_factory=set[str])
+
+    @property
+    def rows(self) -> tuple[tuple[str, str, str], ...]:
+        """All rows, in order of the names."""
+        return tuple(row for _, rows in sorted(self.conflicts.items()) for row in rows)
+
+    def require_no_conflict(self) -> None:
+        """Raise MergeConflictError for what has to be chosen."""
+        if self.conflicts:
+            raise MergeConflictError(self.rows)
+
+
+class _Sides(NamedTuple):
+    base: Row | None
+    ours: Row | None
+    theirs: Row | None
+
+
+def merge_records(
+    repo: Repository,
+    writer: Writer,
+    base: ObjectId | None,
+    ours: ObjectId | None,
+    theirs: ObjectId,
+    *,
+    choose_ours: Collection[str] = (),
+    choose_theirs: Collection[str] = (),
+) -> RecordMerge:
+    """The records of two commits together, given the one they come from.
+
+    Args:
+        choose_ours: names of records; what both sides changed of them stays as it is here.
+        choose_theirs: names of records, of which it is taken from the other side.
+
+    Raises:
+        MergeChoiceError: one record is in both.
+    """
+    trees = tuple(tree_of(repo, commit) for commit in (base, ours, theirs))
+    made = _Merge(repo, trees, frozenset(choose_ours), frozenset(choose_theirs))
+    edits = made.edits(writer)
+    root = trees[1].edit_rows(writer, edits).id if edits else None if ours is None else repo.commit_at(ours).records
+    return RecordMerge(root, made.conflicts, made.names)
+
+
+class _Merge:
+    def __init__(
+        self, repo: Repository, trees: tuple[Tree, ...], choose_ours: frozenset[str], choose_theirs: frozenset[str]
+    ) -> None:
+        self._repo = repo
+        self._base, self._ours, self._theirs = trees
+        self._choose_ours, self._choose_theirs = choose_ours, choose_theirs
+        self.conflicts: dict[str, list[tuple[str, str, str]]] = {}
+        self.names: set[str] = set()
+
+    def edits(self, writer: Writer) -> dict[str, bytes | None]:
+        """The entries to change in our tree."""
+        here = {key: row for key, _, row in self._base.diff_rows(self._ours)}
+        there = {key: row for key, _, row in self._base.diff_rows(self._theirs)}
+        units: dict[str, list[str]] = {}
+        for key in sorted(here.keys() | there.keys()):
+            units.setdefault(_unit_of(key), []).append(key)
+        edits: dict[str, bytes | None] = {}
+        for unit, keys in units.items():
+            if not any(key in here for key in keys):
+                edits.update((key, there[key]) for key in keys)
+            elif any(key in there for key in keys):
+                edits.update(self._joined(writer, unit, keys))
+        return {key: row for key, row in edits.items() if row != self._ours.row(key)}
+
+    def _joined(self, writer: Writer, unit: str, keys: list[str]) -> dict[str, bytes | None]:
+        """What both sides changed."""
+        sides = _Sides(*(self._read(tree, unit) for tree in (self._base, self._ours, self._theirs)))
+        if _document(sides.ours) == _document(sides.theirs):
+            return {}
+        choice = self._choice(_name_of(unit))
+        if any(side is None for side in sides[1:]) or any(row is not None and _is_whole(unit, row) for row in sides):
+            self.names.add(_name_of(unit))
+            if not choice:
+                name = _name_of(unit)
+                self.conflicts[name] = [(name, _brief(unit, sides.ours), _brief(unit, sides.theirs))]
+            return {key: self._theirs.row(key) for key in keys} if choice == "theirs" else {}
+        row = self._merged(unit, sides, choice)
+        return {} if row is sides.ours else {unit: encode_entry(writer, row)}
+
+    def _choice(self, name: str) -> str:
+        if name in self._choose_ours and name in self._choose_theirs:
+            raise MergeChoiceError((name,), (name,), (name,))
+        return "ours" if name in self._choose_ours else "theirs" if name in self._choose_theirs else ""
+
+    def _read(self, tree: Tree, key: str) -> Row | None:
+        raw = tree.row(key)
+        return None if raw is None else decode_row(read_entry(self._repo, raw))
+
+    def _merged(self, unit: str, sides: _Sides, choice: str) -> Row:
+        """The row with the fields of both; ours where that is a conflict."""
+        _, ours, theirs = sides
+        assert ours is not None
+        assert theirs is not None
+        clashes: list[_Clash] = []
+        found = _merge_fields(*(_fields(row) for row in sides), prefer=choice, way=(), clashes=clashes)
+        name = _name_of(unit)
+        if clashes:
+            self.names.add(name)
+            if not choice:
+                self.conflicts[name] = _rows_of(name, clashes)
+                return ours
+        later, earlier = (ours, theirs) if ours.time_ns >= theirs.time_ns else (theirs, ours)
+        made = msgspec.structs.replace(
+            later,
+            version=max(ours.version, theirs.version) + 1,
+            time_ns=max(time.time_ns(), later.time_ns + 1),
+            expires_ns=_pick(sides.base, earlier, later),
+            document=msgspec.json.encode(found),
+            is_packed=False,
+        )
+        if _is_valid(unit, made):
+            return made
+        self.names.add(name)  # fields that hold each alone, and not together
+        if not choice:
+            self.conflicts[name] = [(name, _brief(unit, ours), _brief(unit, theirs))]
+        return theirs if choice == "theirs" else ours
+
+
+def _unit_of(key: str) -> str:
+    """What is taken from one side together is named by its first key: a list with its parts."""
+    collection, _, id = key.partition("\0")
+    return f"{_LIST}\0{id.rpartition('#')[0]}" if collection == _PART else key
+
+
+def _name_of(unit: str) -> str:
+    """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
+    collection, _, id = unit.partition("\0")
+    return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
+
+
+def _is_whole(unit: str, row: Row) -> bool:
+    return row.is_sealed or unit.startswith(f"{_LIST}\0")
+
+
+def _document(row: Row | None) -> bytes | None:
+    return None if row is None else row.text()
+
+
+def _fields(row: Row | None) -> dict[str, object]:
+    return {} if row is None else cast("dict[str, object]", msgspec.json.decode(row.text()))
+
+
+def _merge_fields(
+    base: Mapping[str, object],
+    ours: Mapping[str, object],
+    theirs: Mapping[str, object],
+    *,
+    prefer: str,
+    way: tuple[str, ...],
+    clashes: list[_Clash],
+) -> dict[str, object]:
+    """The fields of both in our order. What both changed differently comes from the preferred side, and is told in `clashes`."""
+    merged = dict(ours)
+    for key in [*ours, *(key for key in (*base, *theirs) if key not in ours)]:
+        was, mine, new = (side.get(key, _GONE) for side in (base, ours, theirs))
+        if _is_same(new, was) or _is_same(new, mine):
+            continue
+        taken = new
+        if not _is_same(mine, was):
+            nothing: dict[str, object] = {}
+            before, here, there = nothing if was is _GONE else _dict_of(was), _dict_of(mine), _dict_of(new)
+            if before is not None and here is not None and there is not None:
+                taken = _merge_fields(before, here, there, prefer=prefer, way=(*way, key), clashes=clashes)
+            else:
+                clashes.append(((*way, key), mine, new))
+                taken = new if prefer == "theirs" else mine
+        if taken is _GONE:
+            merged.pop(key, None)
+        else:
+            merged[key] = taken
+    return merged
+
+
+def _is_same(one: object, other: object) -> bool:
+    # True == 1 in Python, and a field that became the other has changed.
+    return one is other or (_GONE not in (one, other) and msgspec.json.encode(one) == msgspec.json.encode(other))
+
+
+def _dict_of(value: object) -> dict[str, object] | None:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None
+
+
+def _pick(base: Row | None, earlier: Row, later: Row) -> int:
+    """When the record is gone: as the side that changed it says; of two that did, the later one."""
+    was = 0 if base is None else base.expires_ns
+    return earlier.expires_ns if later.expires_ns == was else later.expires_ns
+
+
+def _is_valid(unit: str, row: Row) -> bool:
+    collection, _, id = unit.partition("\0")
+    schema: Any = known_schema(collection)
+    if schema is None:
+        return True
+    try:
+        schema.load(row, id)
+    except RecordError:
+        return False
+    return True
+
+
+def _rows_of(name: str, clashes: list[_Clash]) -> list[tuple[str, str, str]]:
+    rows = [(f"{name}{''.join(f'[{key!r}]' for key in way)}", _text(mine), _text(new)) for way, mine, new in clashes]
+    if len(rows) > _MOST_CLASHES:
+        rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more", "…")]
+    return rows
+
+
+def _brief(unit: str, row: Row | None) -> str:
+    if row is None:
+        return "removed"
+    if row.is_sealed:
+        return "encrypted"
+    fields = _fields(row)
+    if unit.startswith(f"{_LIST}\0"):
+        many = cast("int", fields.get("start", 0)) + len(cast("list[object]", fields.get("items", [])))
+        return f"{many:,} item{'' if many == 1 else 's'}"
+    return ", ".join(_briefs(fields, unit.partition("\0")[2]))
+
+
+def _briefs(fields: Mapping[str, object], id: str) -> Iterator[str]:
+    told = [(name, value) for name, value in fields.items() if value not in (None, "", [], {}, id)]
+    yield from (f"{name} {_text(value, 24)}" for name, value in told[:4])
+    if len(told) > 4:
+        yield f"{len(told) - 4} more"
+
+
+def _text(value: object, most: int = _MOST_TEXT) -> str:
+    if value is _GONE:
+        return "removed"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = "".join(sign if sign.isprintable() else " " for sign in text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"

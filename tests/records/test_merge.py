@@ -1,0 +1,212 @@
+"""Two branches that changed records: fields go together, and what both changed differently is for a person to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import model_validator
+
+import agent_kernel as ak
+from agent_kernel.commands.scope import Scope
+from agent_kernel.commands.table import answer
+from agent_kernel.errors import MergeChoiceError, MergeConflictError
+from agent_kernel.records import Records
+
+
+class Note(ak.Record):
+    text: str = ""
+    stars: int = 0
+    tags: dict[str, int] = {}  # noqa: RUF012  # pydantic copies it
+
+
+class Span(ak.Record):
+    low: int
+    high: int
+
+    @model_validator(mode="after")
+    def check_order(self) -> Span:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
+
+@pytest.fixture
+def state() -> Iterator[ak.Versioned]:
+    with ak.open("memory:") as repo, ak.Versioned(repo) as state:
+        yield state
+
+
+def part(
+    state: ak.Versioned, before: Callable[[], object], there: Callable[[], object], here: Callable[[], object]
+) -> None:
+    """A common state, then another one on branch `idea` and on `main`, where the session is then."""
+    before()
+    state.session.switch("idea", create=True)
+    there()
+    state.session.switch("main")
+    here()
+
+
+def notes_of(state: ak.Versioned) -> Records[Note]:
+    return state.session.repo.records(Note)
+
+
+def test_different_fields_and_different_keys_of_a_dict_go_together(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+    part(
+        state,
+        lambda: notes.put(Note(id="a", text="draft", tags={"old": 1, "gone": 1})),
+        lambda: notes.update("a", text="final", tags={"old": 1, "theirs": 2}),
+        lambda: notes.update("a", stars=5, tags={"old": 1, "gone": 1, "ours": 3}),
+    )
+    state.session.merge("idea")
+    assert notes["a"] == Note(id="a", text="final", stars=5, tags={"old": 1, "theirs": 2, "ours": 3})
+    assert next(change.new.text for change in notes.history("a") if change.new) == "final"
+    state.session.undo()
+    assert notes["a"].text == "draft"
+
+
+def test_a_field_that_both_changed_is_a_conflict_and_one_choice_is_for_what_clashes(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+    part(
+        state,
+        lambda: notes.put(Note(id="a", tags={"x": 0})),
+        lambda: notes.update("a", text="theirs", tags={"x": 1, "theirs": 1}),
+        lambda: notes.update("a", text="ours", stars=4, tags={"x": 2}),
+    )
+    state["price"] = 1
+    with pytest.raises(MergeConflictError) as caught:
+        state.session.merge("idea")
+    assert caught.value.conflicts == (("Note:a['text']", "ours", "theirs"), ("Note:a['tags']['x']", "2", "1"))
+    assert caught.value.variables == ("Note:a", "Note:a")
+    assert str(caught.value).startswith("both sides changed one record; nothing was merged")
+    assert "choose with --ours Note:a or --theirs Note:a" in str(caught.value)
+    assert notes["a"].text == "ours"
+    with pytest.raises(MergeChoiceError):
+        state.session.merge("idea", ours={"Note:a"}, theirs={"Note:a"})
+    state.session.merge("idea", theirs={"Note:a"})
+    assert notes["a"] == Note(id="a", text="theirs", stars=4, tags={"x": 1, "theirs": 1})
+    state.session.undo()
+    state.session.merge("idea", ours={"Note:a"})
+    assert notes["a"] == Note(id="a", text="ours", stars=4, tags={"x": 2, "theirs": 1})
+
+
+def test_what_one_side_deleted_and_the_other_changed_is_a_conflict(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+    part(
+        state,
+        lambda: [notes.put(Note(id=id)) for id in ("a", "b", "same", "plain")],
+        lambda: [notes.delete("a"), notes.update("b", text="theirs"), notes.delete("same"), notes.delete("plain")],
+        lambda: [notes.update("a", text="ours"), notes.delete("b"), notes.delete("same")],
+    )
+    with pytest.raises(MergeConflictError) as caught:
+        state.session.merge("idea")
+    assert caught.value.conflicts == (
+        ("Note:a", "text ours, stars 0", "removed"),
+        ("Note:b", "removed", "text theirs, stars 0"),
+    )
+    assert str(caught.value).startswith("both sides changed 2 records;")
+    state.session.merge("idea", ours={"Note:a"}, theirs={"Note:b"})
+    assert {id: note.text for id, note in notes.items()} == {"a": "ours", "b": "theirs"}
+
+
+def test_the_same_change_on_both_sides_is_no_conflict(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+    part(
+        state,
+        lambda: notes.put(Note(id="a")),
+        lambda: [notes.update("a", text="same"), notes.put(Note(id="new", text="one", stars=1))],
+        lambda: [notes.update("a", text="same"), notes.put(Note(id="new", text="one", stars=1))],
+    )
+    state.session.merge("idea")
+    assert {id: note.text for id, note in notes.items()} == {"a": "same", "new": "one"}
+
+
+def test_conflicts_of_variables_and_of_records_are_told_together(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+
+    def change(value: str) -> Callable[[], object]:
+        def act() -> None:
+            state["price"] = value
+            state.commit(value)
+            notes.put(Note(id="a [1]", text=value))
+
+        return act
+
+    part(state, change("base"), change("theirs"), change("ours"))
+    with pytest.raises(MergeConflictError) as caught:
+        state.session.merge("idea")
+    assert dict.fromkeys(caught.value.variables) == {"price": None, "Note:a%20%5B1%5D": None}
+    assert str(caught.value).startswith("both sides changed one variable and one record;")
+    state.session.merge("idea", ours={"price"}, theirs={"Note:a%20%5B1%5D"})
+    assert (state["price"], notes["a [1]"].text) == ("ours", "theirs")
+
+
+def test_fields_that_are_valid_only_apart_are_a_conflict(state: ak.Versioned) -> None:
+    spans = state.session.repo.records(Span)
+    part(
+        state,
+        lambda: spans.put(Span(id="a", low=0, high=10)),
+        lambda: spans.update("a", high=3),
+        lambda: spans.update("a", low=7),
+    )
+    with pytest.raises(MergeConflictError, match=r"Span:a: ours low 7, high 10 \| theirs low 0, high 3"):
+        state.session.merge("idea")
+    state.session.merge("idea", ours={"Span:a"})
+    assert spans["a"].low <= spans["a"].high
+
+
+def test_a_list_is_taken_from_one_side_as_a_whole_with_its_parts(state: ak.Versioned) -> None:
+    turns = state.session.repo.list("turns", plane="branch")
+    long = ["x" * 3_000] * 20  # more than one part
+    part(
+        state,
+        lambda: turns.append("first"),
+        lambda: turns.extend([*long, "theirs"]),
+        lambda: turns.extend([*long[:9], "ours"]),
+    )
+    with pytest.raises(MergeConflictError) as caught:
+        state.session.merge("idea")
+    (conflict,) = caught.value.conflicts
+    assert conflict[1:] == ("11 items", "22 items")
+    state.session.merge("idea", theirs={conflict[0]})
+    assert turns[:] == ["first", *long, "theirs"]
+    state.session.undo()
+    state.session.merge("idea", ours={conflict[0]})
+    assert turns[:] == ["first", *long[:9], "ours"]
+
+
+def test_what_is_encrypted_is_taken_from_one_side_as_a_whole(state: ak.Versioned) -> None:
+    pytest.importorskip("cryptography")
+    secret = state.session.repo.state("ada", secret="key")
+    part(
+        state,
+        lambda: secret.set("card", {"number": 1}),
+        lambda: secret.set("card", {"number": 1, "of": "theirs"}),
+        lambda: secret.set("card", {"number": 2}),
+    )
+    with pytest.raises(MergeConflictError) as caught:
+        state.session.merge("idea")
+    (conflict,) = caught.value.conflicts
+    assert conflict[1:] == ("encrypted", "encrypted")
+    state.session.merge("idea", theirs={conflict[0]})
+    assert secret.get("card") == {"number": 1, "of": "theirs"}
+
+
+def test_without_a_notebook_records_are_merged_too(tmp_path: Any) -> None:
+    store = str(tmp_path / "store")
+    with ak.open(store) as repo, ak.Versioned(repo) as state:
+        notes = notes_of(state)
+        part(
+            state,
+            lambda: notes.put(Note(id="a")),
+            lambda: notes.update("a", text="theirs"),
+            lambda: [notes.update("a", text="ours"), notes.put(Note(id="b"))],
+        )
+    with ak.open(store) as repo:
+        with pytest.raises(MergeConflictError, match="Note:a"):
+            answer(["merge", "idea"], Scope(repo))
+        answer(["merge", "idea", "--theirs", "Note:a"], Scope(repo))
+        assert {id: note.text for id, note in repo.records(Note).items()} == {"a": "theirs", "b": ""}
