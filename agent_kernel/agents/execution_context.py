@@ -67,13 +67,11 @@ class ExecutionContext:
         self.moved = moved
         self._on_main = on_main
         self._names = names
-        self.is_here = False  # it is the notebook's own, which a program asked for (`current.here`)
+        self.is_here = False  # it is the notebook's own, which a program asked for (`here`)
         self.began: ObjectId | None = None  # the commit at which the step began that runs
         self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
 
     def __reduce__(self) -> tuple[object, ...]:
-        from agent_kernel.agents.execution_context import here_again
-
         if not self.is_here:
             raise TypeError("a place holds an open store")
         return here_again, ()

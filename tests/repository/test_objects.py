@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository.commits import Kind, ObjectId, address, hex_of, short
-from agent_kernel.repository.objects import MOST_DEPTH, Base, base_of, unwrap, unwrap_into, wrap
+from agent_kernel.repository.commits import MOST_DEPTH, Kind, ObjectId, address, hex_of, short
+from agent_kernel.repository.objects import Base, base_of, unwrap, unwrap_into, wrap
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import MemoryStore
 from tests.support.repositories import commit_values
