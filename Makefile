@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Handed to every pip install, for example: make test PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+# Handed to every installation, for example: make test PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 # Processes that run the tests.
 JOBS ?= auto
@@ -15,8 +15,7 @@ INTEGRATIONS := $(VENV)-integrations
 # What the tests of the JavaScript need, where npm is: without it they are left out, and say so.
 NODE_MODULES := widgets/node_modules/.made
 NODE_TESTS := $(if $(shell command -v npm),$(NODE_MODULES))
-# Compiling all that is installed takes two fifths of the time; what is imported is compiled then.
-PIP := $(RUN) -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_FLAGS)
+PIP := $(RUN) .ci/install.py $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)
 
@@ -68,7 +67,7 @@ test-integrations: $(INTEGRATIONS)/.made  ## the suites of agno, LangGraph, the 
 
 $(INTEGRATIONS)/.made: pyproject.toml Makefile
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_FLAGS) --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python .ci/install.py $(PIP_FLAGS) --editable '.[integrations]'
 	$(INTEGRATIONS)/bin/python -m pip download --quiet --disable-pip-version-check $(PIP_FLAGS) \
 	  --no-deps --no-binary :all: --dest $(SDISTS) $(FOREIGN)
 	for archive in $(SDISTS)/*.tar.gz; do tar --extract --file $$archive --directory $(SDISTS) || exit 1; done
@@ -123,15 +122,13 @@ $(VENV)/.made:
 
 $(OLDEST)/.made: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable '.[test]'
+	$(OLDEST)/bin/python .ci/install.py --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
 .PRECIOUS: $(VENV)-matrix-%/.made
 $(VENV)-matrix-%/.made: pyproject.toml
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	set -- $(subst -, ,$*); $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --editable '.[e2e]' \
+	set -- $(subst -, ,$*); $(@D)/bin/python .ci/install.py --editable '.[e2e]' \
 	  hatchling pandas pytest pytest-timeout pytest-xdist "jupyterlab==$$1.*" "notebook==$$2.*" "ipykernel==$$3.*"
 	@touch $@
 
@@ -143,7 +140,7 @@ $(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.e2e $(VENV)/.lint $(VENV)/.doc
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
-# All of them at once: pip resolves and builds once.
+# All of them at once: resolved and built once.
 $(VENV)/.check: $(VENV)/.made $(COPIED)
 	$(PIP) --editable '.[demo,docs,e2e,lint,test]'
 	@touch $(addprefix $(VENV)/.,demo docs e2e lint test) $@
