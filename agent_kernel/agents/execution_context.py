@@ -130,7 +130,9 @@ class ExecutionContext:
 
     @property
     def head(self) -> str:
-        """The commit that the namespace is at, in hex digits; "" without a history."""
+        """The commit that the namespace is at, in hex digits; "" without a history. Whoever asks may refer to it."""
+        if self.session is not None:
+            self.session.keep_record_commits()
         at = self.session.head if self.session is not None else None
         return "" if at is None else hex_of(at)
 

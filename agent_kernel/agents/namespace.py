@@ -111,6 +111,7 @@ class Namespace(Versioned):
         self.executor = NamespaceExecutor(self._namespace)
         with _standing_in(self._main):
             report = self._open(store, branch, author)
+        self.session.runs_cells = True
         self.came_back = _tell_what_came_back(self.session, report)
 
     def run(self, code: str, timeout_s: float | None = None) -> Ran:

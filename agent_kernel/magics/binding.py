@@ -398,6 +398,7 @@ class Binding:
         except BaseException:
             repo.close()
             raise
+        session.runs_cells = True
         session.watch_notebook(self.path())
         if self._page is not None:
             session.tell_page(self._page)

@@ -104,6 +104,24 @@ class Running(msgspec.Struct):
 logger = logging.getLogger(__name__)
 
 
+class RecordCommits(msgspec.Struct, frozen=True):
+    """Commits of records alone, the newest last, which a program made between two commits of its own.
+
+    Attributes:
+        before: where the session was.
+        done: how many operations undo could reverse there.
+        operations: how many it can reverse after them.
+    """
+
+    before: Position
+    done: int
+    ids: tuple[ObjectId, ...] = ()
+    operations: int = 0
+
+    def plus(self, id: ObjectId, operations: int) -> RecordCommits:
+        return RecordCommits(self.before, self.done, (*self.ids, id), operations)
+
+
 class StepRefused(Exception):  # noqa: N818 - nothing went wrong
     """What a step made is not committed: looking at it did what nobody had allowed."""
 
@@ -134,6 +152,10 @@ class Committing:
         self.ignoring = IgnoreList(repo)
         self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
         self.workspace.living.session = self.id
+        self.runs_cells = (
+            False  # a commit of records between them stays; else the program's next commit takes its place
+        )
+        self._apart: RecordCommits | None = None
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
         self._thread = threading.get_ident()
@@ -291,9 +313,26 @@ class Committing:
         """Commit changed records now. Where a cell runs, or in another thread, they are for the next commit."""
         self._require_open()
         if self._cell is None and threading.get_ident() == self._thread and self._has_pending():
+            before, done = self._position, len(self._operations.done)
+            apart = self._apart if self._ends_apart() else None
             with uninterrupted():
                 draft = self._own_draft(message or "records changed")
                 self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
+            if self.head is not None and not self.runs_cells and draft.undoable:
+                apart = apart or RecordCommits(before, done)
+                self._apart = apart.plus(self.head, len(self._operations.done))
+
+    def keep_record_commits(self) -> None:
+        """Somebody refers to HEAD: let commits of records alone stay as they are."""
+        self._apart = None
+
+    def _ends_apart(self) -> bool:
+        """Whether what was done last were commits of records alone, which no other branch and no tag holds."""
+        apart = self._apart
+        if apart is None or self.head != apart.ids[-1] or len(self._operations.done) != apart.operations:
+            return False
+        others = [*self.repo.tags().values(), *(id for name, id in self.repo.branches().items() if name != self.branch)]
+        return not any(self.repo.is_ancestor(id, other) for other in others for id in apart.ids[:1])
 
     def _has_pending(self) -> bool:
         return self._recorder.pending is not None and bool(self._recorder.pending.rows)
@@ -411,6 +450,7 @@ class Committing:
             full: do so within a cell too, and store also values of gigabytes, which are held back otherwise.
         """
         draft = self._own_draft(message, author)
+        draft.takes_in = True
         source = self._cell.source if self._cell is not None else ""
         looks = full or self._cell is None
         return self._commit(draft, source, everything=looks, holds_back=not full, only_changes=not message)
@@ -451,7 +491,7 @@ class Committing:
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.
         looks = only_changes or (self.branch is None and not draft.message)
-        if looks and not staged.entries and not self._has_pending():
+        if looks and not staged.entries and not self._has_pending() and not self._takes_in(draft):
             self.workspace.accept(staged)
             self._begun = True
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)
@@ -493,7 +533,7 @@ class Committing:
         unloaded = [one for one in self.workspace.describe_load_failures() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
-            if not looks or tree.id != self._tree.id or self._has_pending():
+            if not looks or tree.id != self._tree.id or self._has_pending() or self._takes_in(draft):
                 report = self._record(writer, tree, draft, began, carried)
             else:  # what is new in memory is what the branch holds
                 self._carried = carried
@@ -517,7 +557,11 @@ class Committing:
         if draft.cell is None:
             draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
-        records = self._has_pending()
+        apart = self._apart if self._takes_in(draft) else None
+        if apart is not None:
+            before = apart.before
+            draft.instead = () if before.commit is None else (before.commit,)
+        records = self._has_pending() or apart is not None
         changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents) or records
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
@@ -528,6 +572,8 @@ class Committing:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         self.branch, self.head, self._tree, self._carried = target, made, tree, carried
         self._restarted = False
+        if apart is not None:
+            self._operations.done = self._operations.done[: apart.done]
         if carried:
             self._carried_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
@@ -546,6 +592,10 @@ class Committing:
             seconds=time.perf_counter() - began,
             written_bytes=writer.written_bytes,
         )
+
+    def _takes_in(self, draft: Draft) -> bool:
+        """Whether a commit takes the place of those of records alone that lie before it: with the variables they are one."""
+        return draft.takes_in and self._ends_apart()
 
     def _branch_to_write(self) -> tuple[str, str]:
         if self.branch is not None:

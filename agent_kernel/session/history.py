@@ -61,6 +61,8 @@ class Draft(msgspec.Struct):
     random: ObjectId | None = None
     outputs: Outputs | None = None
     records: ObjectId | None = None  # of a merge: those of both sides
+    takes_in: bool = False  # it takes the place of commits of records alone before it
+    instead: tuple[ObjectId, ...] | None = None  # the parents that those had
     undoable: bool = True
     run: str = ""
     step: int | None = None
@@ -130,7 +132,7 @@ class Recorder:
     def _commit(self, writer: Writer, tree: Tree, draft: Draft, head: Head) -> Commit:
         return Commit(
             tree=tree.id,
-            parents=(*(() if head.commit is None else (head.commit,)), *draft.other_parents),
+            parents=(*self._first_parents(draft, head), *draft.other_parents),
             author=draft.author,
             time_ns=time.time_ns(),
             utc_offset_s=time.localtime().tm_gmtoff,
@@ -153,6 +155,12 @@ class Recorder:
             document=self._document(writer, head),
             records=self._records(writer, draft, head),
         )
+
+    @staticmethod
+    def _first_parents(draft: Draft, head: Head) -> tuple[ObjectId, ...]:
+        if draft.instead is not None:
+            return draft.instead
+        return () if head.commit is None else (head.commit,)
 
     def _records(self, writer: Writer, draft: Draft, head: Head) -> ObjectId | None:
         """The records of the commit: they go where the conversation goes, and what is pending comes on top."""

@@ -319,10 +319,54 @@ def test_a_checkout_takes_branch_records_along_and_leaves_those_of_the_store(rep
         notes.update("a", text="later")
         jobs.update("j", done=1)
         state.commit("two")
-        state.rollback("HEAD~2")
+        assert [commit.message for _, commit in state.history()] == ["two", "one"]
+        state.rollback("HEAD~1")
         assert (state["x"], notes["a"].text, jobs["j"].done) == (1, "", 1)
         state.undo()
         assert (state["x"], notes["a"].text, jobs["j"].done) == (2, "later", 1)
+
+
+def test_one_undo_takes_back_variables_and_records_of_a_program_s_commit(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with ak.Versioned(repo) as state:
+        for text in ("one", "two"):
+            notes.put(Note(id="a", text="first try"))
+            notes.put(Note(id="a", text=text))
+            state["x"] = text
+            state.commit(text)
+        state.undo()
+        assert (state["x"], notes["a"].text) == ("one", "one")
+        state.redo()
+        assert (state["x"], notes["a"].text) == ("two", "two")
+        notes.update("a", text="three")
+        assert state.commit("records alone").commit is not None
+        assert state.history(limit=1)[0][1].message == "records alone"
+        state.undo()
+        assert (state["x"], notes["a"].text) == ("two", "two")
+
+
+def test_records_are_stored_before_the_commit_that_takes_them_in(tmp_path: Path) -> None:
+    code = "import agent_kernel as ak, os, sys; repo = ak.open(sys.argv[1]); state = ak.Versioned(repo); repo.state('ada').set('k', 1); state['x'] = 1; os._exit(0)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")], check=True)
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        assert repo.state("ada").get("k") == 1
+        assert "x" not in state
+
+
+def test_a_commit_of_records_that_a_tag_holds_is_not_replaced(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("one")
+        notes.put(Note(id="a"))
+        assert state.session.head is not None
+        repo.create_tag("with-a", state.session.head)
+        notes.put(Note(id="b"))
+        state["x"] = 2
+        state.commit("two")
+        assert repo.is_ancestor(repo.resolve("with-a"), state.session.head)
+        state.undo()
+        assert (state["x"], sorted(notes)) == (1, ["a"])
 
 
 def test_variables_and_records_of_a_cell_are_one_commit(repo: ak.Repository) -> None:
