@@ -12,6 +12,7 @@ import functools
 import gc
 import itertools
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
@@ -339,6 +340,7 @@ class Records(Mapping[str, M]):
 
         Raises:
             StaleRecordError: it is not at the version that was expected.
+            SealedRecordError, NewerRecordError: it cannot be read here. It stays.
         """
         key = self._key(id)
 
@@ -347,6 +349,7 @@ class Records(Mapping[str, M]):
             if row is None or not _is_of(row, user):
                 return False
             self._expect(id, row, expect)
+            self._require_readable(id, row)
             edit.set(key, None)
             self._reindex(edit, id, row, None)
             return True
@@ -399,17 +402,17 @@ class Records(Mapping[str, M]):
                 raise InvalidRecordError(self.schema.collection, id, "a record keeps its id: put it under the new one")
             expires_ns = self._expiry(ttl_s, there if verb == "update" else None)
             owner = user or ("" if there is None else there.user)
-            edit.set(key, self._new_row(key, record, row, expires_ns, owner))
+            edit.set(key, self._new_row(edit, key, record, row, expires_ns, owner))
             self._reindex(edit, id, row, record)
             return record
 
         message = f"{self.schema.collection}: {verb} {id}"
-        return self._write(change, message, self._waits(id, change))
+        return self._write(change, message, self._waits(id, change) if expect is None else 0.0)
 
     def _waits(self, id: str, change: Callable[[Edit], M]) -> float:
         """The seconds for which a change may wait. One of a status does not, and only the change itself finds out."""
         wait_s = self.schema.coalesce_s
-        if not wait_s or _EDIT.get() is not None:
+        if not wait_s or _current() is not None:
             return 0.0
         row = self._row(id)
         before = None if row is None else self.load(row, id)
@@ -421,11 +424,13 @@ class Records(Mapping[str, M]):
             return 0 if before is None else before.expires_ns
         return time.time_ns() + int(ttl_s * 1e9)
 
-    def _new_row(self, key: str, record: M, before: Row | None, expires_ns: int, user: str) -> Row:
+    def _new_row(self, edit: Edit, key: str, record: M, before: Row | None, expires_ns: int, user: str) -> Row:
         document, is_packed = self.schema.dump(record)
         if self._seal is not None:
             document = self._seal.close(document, key)
         line = self.line()
+        if before is None and (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
+            before = decode_row(raw)
         last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
         return Row(
             version=last + 1,
@@ -522,7 +527,7 @@ class Records(Mapping[str, M]):
         key = self._key(id)
         if self._time_ns is not None and self._past is None:
             return self._row_then(key, self._time_ns)
-        within, line = _EDIT.get(), self.line()
+        within, line = _current(), self.line()
         if within is not None and not line.is_readonly:
             return _living(within.edit_of(line).get(key))
         raw = line.read([key]).get(key)
@@ -555,14 +560,21 @@ class Records(Mapping[str, M]):
 
     def load(self, row: Row, id: str) -> M:
         """The record that a row holds."""
-        if not row.is_sealed:
-            return self.schema.load(row, id)
+        return self.schema.load(row, id, self._opened(row, id) if row.is_sealed else None)
+
+    def _opened(self, row: Row, id: str) -> bytes:
         if self._seal is None:
             raise SealedRecordError(self.schema.collection, id, has_key=False)
         opened = self._seal.open(row.document, self.prefix + id)
         if opened is None:
             raise SealedRecordError(self.schema.collection, id)
-        return self.schema.load(row, id, opened)
+        return opened
+
+    def _require_readable(self, id: str, row: Row) -> None:
+        """Raise for what was not made to be read here. What no longer fits the model may be deleted."""
+        if row.is_sealed:
+            self._opened(row, id)
+        self.schema.require_known(row, id)
 
     def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
         line = self.line()
@@ -570,7 +582,7 @@ class Records(Mapping[str, M]):
             from agent_kernel.errors import StoreReadOnlyError
 
             raise StoreReadOnlyError(self.repo.store.url, "these records are those of a past moment")
-        within = _EDIT.get()
+        within = _current()
         if within is not None:
             return within.take(line, build, message)
         result = line.change(build, message, wait_s)
@@ -649,10 +661,16 @@ def _store_line(repo: Repository) -> StoreLine:
 
 
 class _Transaction:
-    """What a thread has read and changed, to be stored as one. It reads wherever it likes, and changes one line."""
+    """What a thread has read and changed, to be stored as one. It reads wherever it likes, and changes one line.
+
+    It belongs to the thread and the asyncio task that began it. A task or thread that these start takes their context along, may
+    end after them, and would change what nobody stores any more: it stores what it changes by itself.
+    """
 
     def __init__(self, message: str, edits: list[tuple[Line, Edit]]) -> None:
         self.message = message
+        self.is_over = False
+        self._runs_in = _runs_in()
         self.edits = edits
         self._of = edits[0][1] if edits else None  # what alone may change; None: what changes first
 
@@ -680,8 +698,24 @@ class _Transaction:
 
     def run(self, line: Line, act: Callable[[], T], message: str) -> T:
         self.message = self.message or message
-        with self._all_or_nothing(self.edit_of(line)):
+        self.edit_of(line)
+        with self.part():
             return act()
+
+    def is_here(self) -> bool:
+        """Whether what runs now is a part of it."""
+        return not self.is_over and self._runs_in == _runs_in()
+
+    @contextmanager
+    def part(self) -> Generator[None]:
+        """If the block raises, nothing of what it changed is stored, whatever becomes of the rest."""
+        before = {id(edit): (dict(edit.new), dict(edit.index)) for _, edit in self.edits}
+        try:
+            yield
+        except BaseException:
+            for _, edit in self.edits:
+                edit.new, edit.index = before.get(id(edit), ({}, {}))
+            raise
 
     @contextmanager
     def _all_or_nothing(self, edit: Edit) -> Generator[None]:
@@ -702,6 +736,19 @@ def _is_same_line(one: Line, other: Line) -> bool:
 _EDIT: contextvars.ContextVar[_Transaction | None] = contextvars.ContextVar("agent_kernel_records_edit", default=None)
 
 
+def _current() -> _Transaction | None:
+    """The transaction that what runs now is a part of."""
+    found = _EDIT.get()
+    return found if found is not None and found.is_here() else None
+
+
+def _runs_in() -> tuple[int, object]:
+    """The thread, and its asyncio task."""
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    return threading.get_ident(), None if loop is None or asyncio is None else asyncio.current_task(loop)
+
+
 @contextmanager
 def transaction(repo: Repository, message: str = "") -> Generator[None]:
     """See `Repository.transaction`.
@@ -709,27 +756,31 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     Raises:
         StoreUnavailableError: somebody else changed one of the records that were read in it. Nothing was stored; do it again.
     """
-    if _EDIT.get() is not None:
-        yield
+    within = _current()
+    if within is not None:
+        with within.part():
+            yield
         return
     mine = _Transaction(message, [])
     token = _EDIT.set(mine)
     try:
         yield
     finally:
+        mine.is_over = True
         _EDIT.reset(token)
     for line, edit in mine.edits:
         if edit.new:
-            line.change(lambda now, edit=edit: _repeat(repo, edit, now), mine.message)  # type: ignore[misc]
+            line.change(lambda now, line=line, edit=edit: _repeat(line, edit, now), mine.message)  # type: ignore[misc]
     _tell(repo)
 
 
-def _repeat(repo: Repository, edit: Edit, now: Edit) -> None:
+def _repeat(line: Line, edit: Edit, now: Edit) -> None:
     now.fetch(list(edit.seen))
-    if any(now.raw(key) != raw for key, raw in edit.seen.items()):
+    if line.is_outdated(edit):
         raise StoreUnavailableError(
-            repo.store.url, "records that the transaction read were changed meanwhile: do it again"
+            line.repo.store.url, "records that the transaction read were changed meanwhile: do it again"
         )
+    now.listed.update(edit.listed)
     now.new.update(edit.new)
     now.index.update(edit.index)
 
@@ -740,15 +791,17 @@ def together(records: Records[Any], act: Callable[[], T], message: str = "") -> 
     It is called again where somebody else was faster, so it is written as if it were alone. No lock is held meanwhile: it may wait
     for what other threads do. Within a transaction it is a part of that.
     """
-    within, line = _EDIT.get(), records.line()
+    within, line = _current(), records.line()
     if within is not None:
         return within.run(line, act, message)
 
     def build(edit: Edit) -> T:
-        token = _EDIT.set(_Transaction(message, [(line, edit)]))
+        mine = _Transaction(message, [(line, edit)])
+        token = _EDIT.set(mine)
         try:
             return act()
         finally:
+            mine.is_over = True
             _EDIT.reset(token)
 
     result = line.change(build, message)
@@ -758,13 +811,13 @@ def together(records: Records[Any], act: Callable[[], T], message: str = "") -> 
 
 def is_in_transaction() -> bool:
     """Whether what is read here may be stored later, or never."""
-    return _EDIT.get() is not None
+    return _current() is not None
 
 
 def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
     from agent_kernel.repository import encode
 
-    within = _EDIT.get()
+    within = _current()
     if within is None or line.is_readonly:
         yield from line.scan(prefix)
         return

@@ -33,7 +33,6 @@ import zstandard
 
 from agent_kernel.errors import (
     BranchMovedError,
-    RecordError,
     RefNotFoundError,
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -231,7 +230,7 @@ class Line(ABC):
                 try:
                     result = build(edit)
                 except Exception:
-                    if self._is_outdated(edit):  # it saw what never was there together: that says nothing
+                    if self.is_outdated(edit):  # it saw what never was there together: that says nothing
                         continue
                     raise
                 try:
@@ -283,7 +282,8 @@ class Line(ABC):
             if {*self._keys(prefix), *new} - gone != keys:
                 raise _OutdatedError
 
-    def _is_outdated(self, edit: Edit) -> bool:
+    def is_outdated(self, edit: Edit) -> bool:
+        """Whether others changed what an attempt read."""
         with self._lock:
             try:
                 self._require_current(edit, self._with_all_that_waits())
@@ -313,9 +313,11 @@ class Line(ABC):
         return build(edit)
 
     def _rebuild(self, edit: Edit, build: Callable[[Edit], object]) -> None:
+        before = dict(edit.new), dict(edit.index)
         try:
             build(edit)
-        except RecordError as error:
+        except Exception as error:  # also of the update's own function: the others, and what comes next, do not suffer for it
+            edit.new, edit.index = before
             logger.warning("an update that waited no longer fits, and is left out: %s", type(error).__name__)
 
     def _settled(self) -> None:
@@ -381,7 +383,12 @@ def flush(repo: Repository | None = None) -> None:
     """Store what waits to be stored, of one repository or of all."""
     for line in list(_UNSTORED):
         if repo is None or line.repo is repo:
-            line.flush()
+            try:
+                line.flush()
+            except Exception as error:
+                if repo is not None:
+                    raise
+                logger.warning("updates that waited could not be stored: %s", error)  # at the end of the process
 
 
 # -- beside all branches
@@ -813,9 +820,18 @@ class Pending(PastLine):
             yield Version(row, time.time_ns() if row is None else row.time_ns, "" if row is None else row.actor)
         yield from _history_from(self.repo, self._here().head, key)
 
+    def gather(self) -> None:
+        """Let what waits be part of the next commit, and of no commit of its own."""
+        with self._lock:
+            if self._waiting:
+                edit = Edit(self._stored)
+                self._with_waiting(edit, lambda _: None)
+                self.rows.update(edit.new)
+                self._settled()
+
     def edited(self, writer: Writer, root: ObjectId | None) -> ObjectId | None:
         """The tree of these records with what is pending."""
-        self.flush()
+        self.gather()
         with self._lock:
             self._going = dict(self.rows)
         if not self._going:

@@ -189,14 +189,18 @@ class Schema(Generic[M]):
         document = row.document if document is None else document
         if row.is_packed:
             document = zstandard.decompress(document)
-        if row.schema > self.version:
-            raise NewerRecordError(self.collection, id, row.schema, self.version)
+        self.require_known(row, id)
         try:
             if row.schema == self.version:
                 return self.model.model_validate_json(document)
             return self.model.model_validate(self._migrated(row.schema, msgspec.json.decode(document), id))
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
+
+    def require_known(self, row: Row, id: str) -> None:
+        """Raise NewerRecordError for a row that a newer schema made."""
+        if row.schema > self.version:
+            raise NewerRecordError(self.collection, id, row.schema, self.version)
 
     def load_many(self, rows: Sequence[tuple[str, Row]]) -> list[M]:
         """The records of rows that are not sealed. Raises what `load` raises."""

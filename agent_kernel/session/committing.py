@@ -335,7 +335,10 @@ class Committing:
         return not any(self.repo.is_ancestor(id, other) for other in others for id in apart.ids[:1])
 
     def _has_pending(self) -> bool:
-        return self._recorder.pending is not None and bool(self._recorder.pending.rows)
+        if self._recorder.pending is None:
+            return False
+        self._recorder.pending.gather()  # updates that wait belong to what is here
+        return bool(self._recorder.pending.rows)
 
     def _require_open(self) -> None:
         # Once the lease is given back, the branch may be another session's to move.
@@ -350,6 +353,9 @@ class Committing:
         """Give the branch back. What is not committed stays uncommitted. Closing it again does nothing."""
         if self._closed:
             return
+        if not self._given_up and self._recorder.pending is not None:
+            with contextlib.suppress(StoreError):  # the store may be gone by now
+                self._recorder.pending.flush()
         self._closed = True
         self.workspace.monitor.close()
         self.workspace.living.rest()

@@ -1,0 +1,215 @@
+"""What a program was told is stored is stored: in parts of transactions, in tasks, while updates wait, and for who cannot read it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+
+
+class Note(ak.Record):
+    text: str = ""
+
+
+class Job(ak.Record):
+    plane = "store"
+    done: int = 0
+
+
+class Meter(ak.Record):
+    coalesce_s = 30.0
+    n: int = 0
+
+
+class StoreMeter(ak.Record):
+    plane = "store"
+    coalesce_s = 30.0
+    n: int = 0
+
+
+BOTH = pytest.mark.parametrize("model", [Note, Job])
+
+
+def _in_thread(act: Callable[[], object]) -> None:
+    thread = Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+@BOTH
+def test_a_part_of_a_transaction_that_fails_leaves_nothing_behind(memory: ak.Repository, model: type[Any]) -> None:
+    records = memory.records(model)
+    with memory.transaction():
+        records.put(model(id="outer"))
+        with pytest.raises(RuntimeError), memory.transaction():
+            records.put(model(id="half"))
+            raise RuntimeError
+        records.put(model(id="after"))
+    assert sorted(records) == ["after", "outer"]
+
+
+def test_the_first_part_of_a_transaction_can_fail_alone(memory: ak.Repository) -> None:
+    notes = memory.records(Note)
+    with memory.transaction():
+        with pytest.raises(RuntimeError), memory.transaction():
+            notes.put(Note(id="half"))
+            raise RuntimeError
+        notes.put(Note(id="after"))
+    assert list(notes) == ["after"]
+
+
+@BOTH
+def test_a_task_begun_in_a_transaction_stores_by_itself(memory: ak.Repository, model: type[Any]) -> None:
+    records = memory.records(model)
+
+    async def put_later(go: asyncio.Event) -> None:
+        await go.wait()
+        records.put(model(id="background"))
+
+    async def main() -> None:
+        go = asyncio.Event()
+        with memory.transaction():
+            records.put(model(id="foreground"))
+            task = asyncio.create_task(put_later(go))
+            await asyncio.sleep(0)
+        go.set()
+        await task
+
+    asyncio.run(main())
+    assert sorted(records) == ["background", "foreground"]
+
+
+def test_a_thread_that_has_the_context_of_a_transaction_stores_by_itself(memory: ak.Repository) -> None:
+    notes = memory.records(Note)
+
+    async def main() -> None:
+        with memory.transaction():
+            await asyncio.to_thread(notes.put, Note(id="a"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(main())
+    assert list(notes) == ["a"]
+
+
+@BOTH
+def test_a_transaction_notices_a_record_that_came_while_it_counted(memory: ak.Repository, model: type[Any]) -> None:
+    records = memory.records(model)
+
+    def count() -> None:
+        with memory.transaction():
+            many = len(records)
+            _in_thread(lambda: records.put(model(id="other")))
+            records.put(model(id=f"after-{many}"))
+
+    with pytest.raises(ak.StoreUnavailableError, match="do it again"):
+        count()
+    assert list(records) == ["other"]
+
+
+def test_an_update_that_fails_when_it_is_done_again_hinders_no_other(
+    repo: ak.Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    meters = repo.records(StoreMeter)
+    for id in ("a", "b"):
+        meters.put(StoreMeter(id=id))
+
+    def change(meter: StoreMeter) -> StoreMeter:
+        if meter.n == 99:
+            raise KeyError("mine")
+        return meter.model_copy(update={"n": 1})
+
+    meters.update("b", n=7)
+    meters.update("a", change)
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        other.records(StoreMeter).update("a", n=99)
+        other.close()
+    with caplog.at_level(logging.WARNING):
+        repo.records(Job).put(Job(id="x"))
+    assert (meters["a"].n, meters["b"].n) == (99, 7)
+    assert "left out: KeyError" in caplog.text
+
+
+def test_a_change_that_expects_a_version_does_not_wait(repo: ak.Repository) -> None:
+    meters = repo.records(StoreMeter)
+    meters.put(StoreMeter(id="a"))
+    meters.put(StoreMeter(id="a", n=1), expect=1)
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        assert other.records(StoreMeter)["a"].n == 1
+
+
+def test_updates_that_wait_are_stored_as_the_session_closes(repo: ak.Repository) -> None:
+    meters = repo.records(Meter)
+    with ak.Versioned(repo):
+        meters.put(Meter(id="c"))
+        meters.update("c", n=9)
+    assert repo.records(Meter)["c"].n == 9
+
+
+def test_updates_that_wait_stay_with_the_commit_they_were_made_on(repo: ak.Repository) -> None:
+    meters = repo.records(Meter)
+    with ak.Versioned(repo) as state:
+        meters.put(Meter(id="c", n=1))
+        first = state.commit("one").commit
+        assert first is not None
+        meters.update("c", n=3)
+        state.checkout(first)
+        assert meters["c"].n == 1
+        state.undo()
+        assert meters["c"].n == 3
+
+
+def test_updates_that_wait_are_part_of_the_next_commit(repo: ak.Repository) -> None:
+    meters = repo.records(Meter)
+    with ak.Versioned(repo) as state:
+        meters.put(Meter(id="c"))
+        state["x"] = 1
+        state.commit("one")
+        meters.update("c", n=2)
+        state["x"] = 2
+        state.commit("two")
+        assert [commit.message for _, commit in state.history()] == ["two", "one"]
+        state.undo()
+        assert (state["x"], meters["c"].n) == (1, 0)
+
+
+@BOTH
+def test_a_record_deleted_and_put_in_one_transaction_has_a_new_version(
+    memory: ak.Repository, model: type[Any]
+) -> None:
+    records = memory.records(model)
+    for _ in range(3):
+        records.put(model(id="a"))
+    with memory.transaction():
+        records.delete("a")
+        records.put(model(id="a"))
+    assert records.version("a") == 4
+    assert [change.version for change in records.history("a")] == [4, 3, 2, 1]
+    with pytest.raises(ak.StaleRecordError):
+        records.put(model(id="a"), expect=3)
+
+
+def test_who_cannot_decrypt_a_record_cannot_delete_it(memory: ak.Repository) -> None:
+    pytest.importorskip("cryptography")
+    memory.records(Job, secret="mine").put(Job(id="a"))
+    for records in (memory.records(Job), memory.records(Job, secret="other")):
+        with pytest.raises(ak.SealedRecordError):
+            records.delete("a")
+    assert memory.records(Job, secret="mine").delete("a")
+
+
+def test_an_older_program_deletes_nothing_that_a_newer_one_made(memory: ak.Repository) -> None:
+    class Newer(ak.Record):
+        collection = "Note"
+        schema_version = 3
+
+    memory.records(Newer).put(Newer(id="a"))
+    with pytest.raises(ak.NewerRecordError):
+        memory.records(Note).delete("a")
+    assert "a" in memory.records(Newer)
