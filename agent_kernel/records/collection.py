@@ -24,11 +24,13 @@ from pydantic import BaseModel, ValidationError
 
 from agent_kernel.errors import (
     InvalidRecordError,
+    RecordError,
     RecordNotFoundError,
     SealedRecordError,
     StaleRecordError,
     StoreUnavailableError,
 )
+from agent_kernel.records.documents import require_seconds
 from agent_kernel.records.following import Follower
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
@@ -37,7 +39,7 @@ from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["Change", "Records", "Subscription", "exactly", "is_in_transaction", "together", "transaction"]
+__all__ = ["MOST_KEY", "Change", "Records", "Subscription", "exactly", "is_in_transaction", "together", "transaction"]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -47,7 +49,7 @@ Order: TypeAlias = "str | Callable[[Any], Any]"
 _POLL_S: Final = 0.2
 _ATTEMPTS: Final = 200
 _PATIENCE_S: Final = 0.004
-_MOST_ID: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
+MOST_KEY: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 _PAGE: Final = 1_000  # records that are read together
 
@@ -95,6 +97,7 @@ class Records(Mapping[str, M]):
     ) -> None:
         self.repo = repo
         self.schema: Schema[M] = Schema(model, key=key, validators=validators, plane=plane)
+        self.schema.claim(repo.__dict__.setdefault("_record_models", {}))
         self._branch = branch
         self._actor = actor
         self._index = index
@@ -145,10 +148,13 @@ class Records(Mapping[str, M]):
         row = self._row(id)
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
-    def version(self, id: str) -> int:
-        """How often the record was changed; 0: it is not there. `expect` takes this number."""
+    def version(self, id: str, *, user: str = "") -> int:
+        """How often the record was changed; 0: it is not there, or another user's. `expect` takes this number.
+
+        On a branch, a record that was deleted and put anew begins at 1 again.
+        """
         row = self._row(id)
-        return 0 if row is None else row.version
+        return 0 if row is None or not _is_of(row, user) else row.version
 
     def __contains__(self, id: object) -> bool:
         return isinstance(id, str) and self._row(id) is not None
@@ -173,7 +179,17 @@ class Records(Mapping[str, M]):
         Args:
             where: values that fields have, or a function that says whether a record is wanted.
             order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids.
+            limit: how many at most.
+            user: only theirs.
+
+        Raises:
+            ValueError: the model has no such field, or the limit is no number of records.
         """
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise ValueError(f"limit is a number of records, and not {limit!r}")
+        named = [*where] if isinstance(where, Mapping) else []
+        for name in [*named, *([order.removeprefix("-")] if isinstance(order, str) else [])]:
+            self.schema.require_field(name)
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         rows = self._rows(_literal(pattern))
@@ -218,21 +234,24 @@ class Records(Mapping[str, M]):
         """All records with their ids, read together."""
         return _Items(self)
 
-    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None) -> Iterator[str]:
+    def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None, user: str = "") -> Iterator[str]:
         """The ids that fit a pattern, in order, each read when it is asked for. No record is decrypted for it.
 
         Args:
             unchanged_since_ns: only those of records that were not changed after that time.
+            user: only theirs.
         """
         fits = re.compile(fnmatch.translate(pattern)).match
         for id, row in self._rows(_literal(pattern)):
-            if fits(id) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
+            if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
 
-    def history(self, id: str) -> Iterator[Change[M]]:
-        """What happened to a record, the newest change first."""
+    def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
+        """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None
         for version in self.line().history(self._key(id)):
+            if version.row is not None and not _is_of(version.row, user):
+                break
             if newer is not None:
                 yield self._change_between(id, version, newer)
             newer = version
@@ -247,6 +266,8 @@ class Records(Mapping[str, M]):
 
     def at(self, ref: str | float) -> Records[M]:
         """The records as they were at a commit, or (of the store's plane) at a time in seconds since 1970. They are only read.
+
+        Of a model with `keeps_past = False` only what did not change since is there.
 
         Raises:
             RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
@@ -284,7 +305,7 @@ class Records(Mapping[str, M]):
 
         Args:
             expect: the version that must be there (0: none); by default whatever is there.
-            ttl_s: seconds after which it is gone; by default as the model says, and else never.
+            ttl_s: seconds after which it is gone (above 0); by default as the model says, and else never.
             user: whose it is. Another user's record of this id is not there for them, and cannot be overwritten.
             merge: set the fields that were given to this one, and leave the others of the stored one as they are.
 
@@ -293,8 +314,9 @@ class Records(Mapping[str, M]):
 
         Raises:
             InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
-            RecordNotFoundError: it is another user's.
+            RecordNotFoundError: it is another user's. ValueError: `ttl_s` is no number of seconds.
         """
+        self.schema.require_model(record)
         id = self.schema.id_of(record)
 
         def build(before: M | None) -> M:
@@ -318,7 +340,7 @@ class Records(Mapping[str, M]):
         """Change a record that is there: set fields, or call a function with a copy, which it changes or returns another of.
 
         The function is called again where somebody else changed the record meanwhile. Unless `ttl_s` or the model says otherwise,
-        the record is gone when it would have been.
+        the record is gone when it would have been. A field called `expect`, `ttl_s` or `user` is changed by a function.
 
         Raises:
             RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
@@ -326,12 +348,20 @@ class Records(Mapping[str, M]):
         unknown = fields.keys() - self.schema.model.model_fields.keys()
         if unknown:
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
+        for name, given in (("expect", expect is not None), ("ttl_s", ttl_s is not None), ("user", bool(user))):
+            if given and name in self.schema.model.model_fields:
+                reason = f"{name} is a field of it, and also what update takes: change the field by a function"
+                raise InvalidRecordError(self.schema.collection, id, reason)
 
         def build(before: M | None) -> M:
             if before is None:
                 raise RecordNotFoundError(self.schema.collection, id)
             after = before.model_copy(update=fields, deep=True)
-            return after if change is None else change(after) or after
+            changed = None if change is None else change(after)
+            if changed is None:
+                return after
+            self.schema.require_model(changed, id)
+            return changed
 
         return self._store(id, build, expect, ttl_s, user, "update")
 
@@ -358,9 +388,7 @@ class Records(Mapping[str, M]):
 
     def trim(self, id: str, keeps: int) -> None:
         """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
-        line = self.line()
-        assert isinstance(line, StoreLine)
-        line.trim(self._key(id), keeps)
+        self._beside_branches().trim(self._key(id), keeps)
 
     def purge(self) -> int:
         """Delete the records whose time is over; how many. They count as gone before."""
@@ -422,7 +450,7 @@ class Records(Mapping[str, M]):
         ttl_s = self.schema.ttl_s if ttl_s is None else ttl_s
         if ttl_s is None:
             return 0 if before is None else before.expires_ns
-        return time.time_ns() + int(ttl_s * 1e9)
+        return time.time_ns() + int(require_seconds("ttl_s", ttl_s) * 1e9)
 
     def _new_row(self, edit: Edit, key: str, record: M, before: Row | None, expires_ns: int, user: str) -> Row:
         document, is_packed = self.schema.dump(record)
@@ -465,32 +493,42 @@ class Records(Mapping[str, M]):
         return f"{self.schema.collection}\0{entry}".encode()
 
     def first(self, prefix: str, limit: int = 1) -> list[str]:
-        """The ids of the first records in the order of the index, whose entries begin so."""
-        line = self.line()
-        assert isinstance(line, StoreLine)
-        return [value.decode() for _, value in line.find(self._index_key(prefix), limit)]
+        """The ids of the first records in the order of the index, of those whose entries begin with this text."""
+        return [value.decode() for _, value in self._beside_branches().find(self._index_key(prefix), limit)]
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
-        """The ids that begin so of the records of the store's plane that changed last, the newest change first."""
-        line = self.line()
-        assert isinstance(line, StoreLine)
-        return line.newest(self.prefix, start, limit)
+        """The ids of the records of the store's plane that changed last, the newest change first.
+
+        Args:
+            start: what the ids begin with.
+        """
+        return self._beside_branches().newest(self.prefix, start, limit)
 
     def count(self, prefix: str) -> int:
-        """How many entries of the index begin so."""
+        """How many entries of the index begin with this text."""
+        return self._beside_branches().count(self._index_key(prefix))
+
+    def _beside_branches(self) -> StoreLine:
         line = self.line()
-        assert isinstance(line, StoreLine)
-        return line.count(self._index_key(prefix))
+        if not isinstance(line, StoreLine):
+            name = self.schema.collection
+            raise ValueError(f"records of {name} lie on a branch, and only those of the plane 'store' have this")
+        return line
 
     # -- watching
 
-    def watch(self, pattern: str, call: Callable[[Change[M]], object]) -> Subscription:
+    def watch(self, pattern: str, call: Callable[[Change[M]], object], *, user: str = "") -> Subscription:
         """Call a function for each change of a record whose id fits, in this process at once, by others within a second.
 
-        What a checkout makes of a record is a change too. An error in the function goes to the log, and the next change is
-        told all the same. Close what this returns to end it.
+        What others change several times within that second is told as one change, from what was there before to what is there
+        then; what they put and delete within it is not told. What a checkout makes of a record is a change too, and so is the end
+        of its time to live. An error in the function goes to the log, and the next change is told all the same. Close what this
+        returns to end it.
+
+        Args:
+            user: only changes of their records.
         """
-        return Subscription(self, pattern, call)
+        return Subscription(self, pattern, call, user)
 
     # -- where they lie
 
@@ -512,15 +550,16 @@ class Records(Mapping[str, M]):
         return f"{self.schema.collection}\0"
 
     def _key(self, id: str) -> str:
+        if not isinstance(id, str) or "\0" in id or not id:  # pyright: ignore[reportUnnecessaryIsInstance]
+            reason = "an id is text that is not empty and has no NUL"
+            raise InvalidRecordError(self.schema.collection, str(id), reason)
         key = self.prefix + id
-        if "\0" in id or not id:
-            raise InvalidRecordError(self.schema.collection, id, "an id is text without NUL")
         try:
             size = len(key.encode())
         except UnicodeEncodeError:
             raise InvalidRecordError(self.schema.collection, ascii(id), "an id is text that UTF-8 can hold") from None
-        if size > _MOST_ID:
-            raise InvalidRecordError(self.schema.collection, id[:20] + "…", f"its id has more than {_MOST_ID} bytes")
+        if size > MOST_KEY:
+            raise InvalidRecordError(self.schema.collection, id[:20] + "…", f"its id has more than {MOST_KEY} bytes")
         return key
 
     def _row(self, id: str) -> Row | None:
@@ -553,10 +592,8 @@ class Records(Mapping[str, M]):
                 yield key[start:], row
 
     def _ids_ever(self, prefix: str) -> list[str]:
-        line = self.line()
-        assert isinstance(line, StoreLine)
         start = len(self.prefix)
-        return sorted({key[start:] for key in line.keys_ever(self.prefix + prefix)})
+        return sorted({key[start:] for key in self._beside_branches().keys_ever(self.prefix + prefix)})
 
     def load(self, row: Row, id: str) -> M:
         """The record that a row holds."""
@@ -847,13 +884,19 @@ def _tell(repo: Repository) -> None:
 class Subscription:
     """A function that is called for changes, until it is closed."""
 
-    def __init__(self, records: Records[Any], pattern: str, call: Callable[[Change[Any]], object]) -> None:
+    def __init__(
+        self, records: Records[Any], pattern: str, call: Callable[[Change[Any]], object], user: str = ""
+    ) -> None:
         self.records = records
+        self._user = user
+        self._ends: dict[str, int] = {}  # when records are gone that are there
+        self._ended: set[str] = set()  # records that are gone since, and were told so
         self._fits = re.compile(fnmatch.translate(pattern)).match
         self._call = call
         self._lock = threading.RLock()
         self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
-        self._follower.look()
+        for id, (_, raw) in self._follower.look().items():
+            self._note(id, None if raw is None else decode_row(raw))
         self._closed = threading.Event()
         _WATCHERS.add(self)
         self._thread = threading.Thread(target=self._poll, name="agent_kernel-watch", daemon=True)
@@ -886,22 +929,44 @@ class Subscription:
         with self._lock:
             if not self._closed.is_set():
                 for id, (old, new) in sorted(self._follower.look().items()):
-                    self._tell(id, old, new)
+                    before = None if old is None or id in self._ended else decode_row(old)
+                    after = None if new is None else _living(decode_row(new))
+                    self._note(id, after)
+                    self._tell(id, before, after)
+                self._tell_ends()
 
-    def _tell(self, id: str, old: bytes | None, new: bytes | None) -> None:
+    def _note(self, id: str, row: Row | None) -> None:
+        self._ended.discard(id)
+        self._ends.pop(id, None)
+        if row is not None and row.expires_ns:
+            self._ends[id] = row.expires_ns
+
+    def _tell_ends(self) -> None:
+        now = time.time_ns()
+        for id in [id for id, end in self._ends.items() if end <= now]:
+            del self._ends[id]
+            self._ended.add(id)
+            if (raw := self._follower.known.get(id)) is not None:
+                self._tell(id, decode_row(raw), None)
+
+    def _tell(self, id: str, old: Row | None, new: Row | None) -> None:
         import logging
 
+        log, name = logging.getLogger(__name__), self.records.schema.collection
+        before, after = (row if row is not None and _is_of(row, self._user) else None for row in (old, new))
+        row = after or before
+        if row is None:
+            return
         try:
-            rows = [None if raw is None else decode_row(raw) for raw in (old, new)]
-            was, now = (None if row is None else self.records.load(row, id) for row in rows)
-            row = rows[1] or rows[0]
-            assert row is not None
-            version = row.version + (rows[1] is None)
-            commit = _commit_of(self.records)
-            moment = row.time_ns if rows[1] is not None else time.time_ns()
-            self._call(Change(id, was, now, version, moment, row.actor, commit))
+            was, now = (None if one is None else self.records.load(one, id) for one in (before, after))
+        except RecordError as error:
+            log.warning("a change is not told to a function that watches %s: %s", name, error)
+            return
+        moment = row.time_ns if after is not None else time.time_ns()
+        try:
+            self._call(Change(id, was, now, row.version + (after is None), moment, row.actor, _commit_of(self.records)))
         except Exception:  # of the function, which is not ours
-            logging.getLogger(__name__).exception("a function that watches %s raised", self.records.schema.collection)
+            log.exception("a function that watches %s raised", name)
 
 
 def _commit_of(records: Records[Any]) -> str:

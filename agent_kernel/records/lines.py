@@ -316,7 +316,7 @@ class Line(ABC):
         before = dict(edit.new), dict(edit.index)
         try:
             build(edit)
-        except Exception as error:  # also of the update's own function: the others, and what comes next, do not suffer for it
+        except Exception as error:  # noqa: BLE001 - of the update's own function: the others do not suffer for it
             edit.new, edit.index = before
             logger.warning("an update that waited no longer fits, and is left out: %s", type(error).__name__)
 
@@ -872,6 +872,9 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
 
     Args:
         branch: None: where the session of this process is, or else the branch of HEAD.
+
+    Raises:
+        RefNotFoundError: there is no such branch; or HEAD is on none, and none is named.
     """
     for session in list(SESSIONS):
         if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch):
@@ -885,9 +888,21 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
                 "HEAD", tuple(repo.branches()), "HEAD is on no branch: name the branch of the records"
             )
         branch = head.branch
+    else:
+        _require_branch(repo, branch)
     key = f"_branch_line {branch} {author.name}"  # one for each, so that what waits in it is seen by all
     line: BranchLine = repo.__dict__.get(key) or repo.__dict__.setdefault(key, BranchLine(repo, branch, author))
     return line
+
+
+def _require_branch(repo: Repository, branch: str) -> None:
+    """Raise RefNotFoundError for a branch that is not there. The first one of a store begins with what is written to it."""
+    if (
+        repo.pointers.get(branch_key(branch), Ref) is None
+        and branch != repo.head().branch
+        and (known := repo.branches())
+    ):
+        raise RefNotFoundError(branch, tuple(known))
 
 
 def _same_store(one: Repository, other: Repository) -> bool:

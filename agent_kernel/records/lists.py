@@ -1,4 +1,4 @@
-"""Append-only lists: conversations, logs, event streams. Adding to one costs little, however long it is.
+"""Lists that grow at their end: conversations, logs, event streams. Adding to one costs little, however long it is.
 
 A list is a tail and sealed parts, each a record. Items are added to the tail alone. When it is full, the next item seals it: a part
 with its items is stored once and never again, and a new tail begins. So the tail says all that readers compare: how
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
-from agent_kernel.records.collection import Change, Records, Subscription, exactly, together
+from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import Plane, describe
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class RecordList:
         actor: str = "",
     ) -> None:
         self.name = name
-        self._id = place_of(user, name)
+        self._id = _list_id(user, name)
         self._user = user
         self._tails = Records(repo, _Tail, plane=plane, branch=branch, secret=secret, actor=actor)
         self._parts = Records(repo, _Part, plane=plane, branch=branch, secret=secret, actor=actor)
@@ -127,7 +127,10 @@ class RecordList:
         """
         tail = self._tail()
         for number in range(tail.parts):
-            yield from self._part(number, tail).items
+            part, now = self._part(number, tail), self._tail()
+            if now.cuts != tail.cuts and (now.cuts > tail.cuts + 1 or now.cut < part.start + len(part.items)):
+                raise StaleRecordError("list", self.name, tail.cuts + 1, now.cuts + 1, "edition")
+            yield from part.items
         yield from tail.items
 
     @overload
@@ -148,7 +151,11 @@ class RecordList:
                     return []
                 low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
                 return self._read(tail, low, high)[:: places.step]
-            place = range(tail.length)[index]
+            try:
+                place = range(tail.length)[index]
+            except IndexError:
+                many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"
+                raise IndexError(f"the list {self.name!r} has {many}: there is no item {index}") from None
             return self._read(tail, place, place + 1)[0]
 
         return self._consistently(read)
@@ -363,7 +370,7 @@ class RecordList:
 
     def _named(self, name: str) -> RecordList:
         other = RecordList.__new__(RecordList)
-        other.__dict__.update(self.__dict__, name=name, _id=place_of(self._user, name))
+        other.__dict__.update(self.__dict__, name=name, _id=_list_id(self._user, name))
         return other
 
     def history(self) -> Iterator[ListChange]:
@@ -397,6 +404,14 @@ class RecordList:
 
 def _size_of(item: JsonValue) -> int:
     return len(to_json(item, inf_nan_mode="constants"))
+
+
+def _list_id(user: str, name: str) -> str:
+    """The id of a list. Raises: InvalidRecordError: its parts would have ids that are too long."""
+    id = place_of(user, name)
+    if len(f"{_Part.collection}\0{id}#{0:08d}".encode("utf-8", "replace")) > MOST_KEY:
+        raise InvalidRecordError(_Tail.collection, f"{name[:20]}…", f"its name has more than {MOST_KEY - 40} bytes")
+    return id
 
 
 def place_of(user: str, *names: str) -> str:

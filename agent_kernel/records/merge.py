@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 from urllib.parse import quote
 
 import msgspec
+from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
 from agent_kernel.records.lines import Row, decode_row, encode_entry, read_entry, tree_of
-from agent_kernel.records.schema import known_schema
+from agent_kernel.records.schema import known_schemas
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
@@ -158,7 +159,7 @@ class _Merge:
             version=max(ours.version, theirs.version) + 1,
             time_ns=max(time.time_ns(), later.time_ns + 1),
             expires_ns=_pick(sides.base, earlier, later),
-            document=msgspec.json.encode(found),
+            document=_json(found),
             is_packed=False,
         )
         if _is_valid(unit, made):
@@ -190,7 +191,7 @@ def _document(row: Row | None) -> bytes | None:
 
 
 def _fields(row: Row | None) -> dict[str, object]:
-    return {} if row is None else cast("dict[str, object]", msgspec.json.decode(row.text()))
+    return {} if row is None else cast("dict[str, object]", from_json(row.text()))
 
 
 def _merge_fields(
@@ -226,7 +227,11 @@ def _merge_fields(
 
 def _is_same(one: object, other: object) -> bool:
     # True == 1 in Python, and a field that became the other has changed.
-    return one is other or (_GONE not in (one, other) and msgspec.json.encode(one) == msgspec.json.encode(other))
+    return one is other or (_GONE not in (one, other) and _json(one) == _json(other))
+
+
+def _json(value: object) -> bytes:
+    return to_json(value, inf_nan_mode="constants")
 
 
 def _dict_of(value: object) -> dict[str, object] | None:
@@ -241,13 +246,13 @@ def _pick(base: Row | None, earlier: Row, later: Row) -> int:
 
 def _is_valid(unit: str, row: Row) -> bool:
     collection, _, id = unit.partition("\0")
-    schema: Any = known_schema(collection)
-    if schema is None:
-        return True
-    try:
-        schema.load(row, id)
-    except RecordError:
-        return False
+    for schema in known_schemas(collection):
+        if row.schema > schema.version:
+            continue  # the model of an older program
+        try:
+            schema.validate(schema.load(row, id))
+        except RecordError:
+            return False
     return True
 
 
@@ -280,6 +285,6 @@ def _briefs(fields: Mapping[str, object], id: str) -> Iterator[str]:
 def _text(value: object, most: int = _MOST_TEXT) -> str:
     if value is _GONE:
         return "removed"
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = value if isinstance(value, str) else _json(value).decode()
     text = "".join(sign if sign.isprintable() else " " for sign in text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -6,45 +6,78 @@ defaults hold.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from enum import Enum
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
-from weakref import WeakValueDictionary
+from weakref import WeakSet
 
-import msgspec
 import zstandard
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import VERSION, BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from agent_kernel.errors import InvalidRecordError, NewerRecordError, TransitionError
+from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
+from agent_kernel.records.documents import require_seconds
 from agent_kernel.records.lines import Row
 
-__all__ = ["Document", "Plane", "Record", "Schema", "known_schema", "migration"]
+__all__ = ["Document", "Plane", "Record", "Schema", "known_schemas", "migration"]
 
 M = TypeVar("M", bound=BaseModel)
 Plane: TypeAlias = Literal["branch", "store"]
 Document: TypeAlias = dict[str, Any]
 Migration: TypeAlias = Callable[[Document], Document]
 Validator: TypeAlias = Callable[[Any], object]
+_Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its schema version and its fields
 
 _MIGRATES: Final = "__agent_kernel_migration__"
 _PACK_FROM: Final = 400  # bytes of JSON from which compressing pays
+# A document has the names of the fields, whatever aliases they have. Before 2.11 only `populate_by_name` lets them be read.
+_PACKAGE: Final = "agent_kernel."
+_OWN: Final[dict[str, tuple[Plane, ...]]] = {
+    **dict.fromkeys(
+        ("AgentRecord", "CachedResult", "IndexProgress", "Source", "SpeechSession", "Task", "Team"), ("store",)
+    ),
+    **dict.fromkeys(("ToolRun", "Utterance", "lock"), ("store",)),
+    **dict.fromkeys(("AgentCheckpoint", "AgentSnapshot", "Workflow", "WorkflowCheckpoint"), ("branch",)),
+    **dict.fromkeys(
+        ("list", "list part", "memory", "state", "state counts", "state saved", "tier"), ("branch", "store")
+    ),
+}  # what the package's own models take; these are not loaded for it
+_BY_NAME: Final[dict[str, Any]] = (
+    {"by_alias": True, "by_name": True} if tuple(map(int, VERSION.split(".")[:2])) >= (2, 11) else {}
+)
 
 
 class Record(BaseModel):
-    """A model that says how its records are kept. All of it is optional; any other pydantic model takes the defaults."""
+    """A model that says how its records are kept. All of it is optional; any other pydantic model takes the defaults.
+
+    Attributes:
+        id: names the record: text without NUL, of at most 400 bytes with the name of its collection.
+        collection: where its records lie; by default the name of the class. Two models do not share one.
+        schema_version: 1 or more. Raise it when fields change, and write a function marked `@ak.migration(version)`.
+        transitions: from a status, which others may follow; of a status without an entry all may. Where each that may follow has
+            an entry itself, these are all the statuses there are, and any other is refused.
+        status_field: the field that `transitions` speaks of.
+        plane: `branch`: a checkout takes the records along. `store`: they lie beside all branches.
+        ttl_s: seconds until a record is gone; None: it stays.
+        coalesce_s: seconds for which updates wait to be stored together. What waits is lost if the process is killed (SIGKILL, or
+            a SIGTERM that it does not handle); a change of the status, or one that expects a version, does not wait.
+        keeps_past: whether the plane `store` keeps what a record was before a change. A branch keeps it always.
+        is_final: whether records stay as they were put: a long one is then stored as one piece.
+    """
 
     id: str
 
-    collection: ClassVar[str] = ""  # by default the name of the class
+    collection: ClassVar[str] = ""
     schema_version: ClassVar[int] = 1
-    transitions: ClassVar[Any] = {}  # from a status, which others may follow; no entry: all may
+    transitions: ClassVar[Any] = {}
     status_field: ClassVar[str] = "status"
-    plane: ClassVar[Plane] = "branch"  # "store": a checkout does not rewind it
-    ttl_s: ClassVar[float | None] = None  # seconds until a record is gone
-    coalesce_s: ClassVar[float] = 0.0  # seconds for which updates wait to be stored together
-    keeps_past: ClassVar[bool] = True  # whether the plane `store` keeps what a record was before a change
-    is_final: ClassVar[bool] = False  # whether records stay as they were put: a long one is stored as one piece
+    plane: ClassVar[Plane] = "branch"
+    ttl_s: ClassVar[float | None] = None
+    coalesce_s: ClassVar[float] = 0.0
+    keeps_past: ClassVar[bool] = True
+    is_final: ClassVar[bool] = False
 
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
@@ -80,6 +113,8 @@ class Schema(Generic[M]):
         validators: tuple[Validator, ...] = (),
         plane: Plane | None = None,
     ) -> None:
+        if not isinstance(model, type) or not issubclass(model, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"records have a pydantic model, and {model!r} is none")
         self.model = model
         self.key = key
         self.validators = validators
@@ -94,7 +129,51 @@ class Schema(Generic[M]):
         self.is_final: bool = getattr(model, "is_final", False)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
-        _KNOWN[self.collection] = self
+        self._require_sound()
+        _KNOWN.setdefault(self.collection, WeakSet()).add(self)
+
+    def _require_sound(self) -> None:
+        """Raise for what a model cannot say of its records."""
+        name = self.model.__name__
+        if type(self.version) is not int or self.version < 1:
+            raise ValueError(f"schema_version of {name} is 1 or more, and not {self.version!r}")
+        if self.ttl_s is not None:
+            require_seconds(f"ttl_s of {name}", self.ttl_s)
+        if self.coalesce_s:
+            require_seconds(f"coalesce_s of {name}", self.coalesce_s)
+        if getattr(self.model, "transitions", None) and not self.status_field:
+            field = getattr(self.model, "status_field", "status")
+            raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
+        for validate in self.validators:
+            if inspect.iscoroutinefunction(validate):
+                raise TypeError(f"{_name_of(validate)} is async, and validators are called without waiting")
+
+    def claim(self, taken: dict[tuple[str, str], _Claim]) -> None:
+        """Take the collection for the model, among those that a program has of one store.
+
+        Raises:
+            TypeError: it is another model's, whose records would be overwritten.
+        """
+        model, place = self.model, (self.collection, self.plane)
+        fields = {name: repr(field.annotation) for name, field in model.model_fields.items()}
+        mine = (f"{model.__module__}.{model.__qualname__}", self.version, fields)
+        other = taken.setdefault(place, mine)
+        is_own = model.__module__.startswith(_PACKAGE)
+        owner = _PACKAGE.rstrip(".") if self.plane in _OWN.get(self.collection, ()) and not is_own else ""
+        if not owner and other[0] != mine[0] and other[1] == mine[1] and other[2] != fields:
+            owner = other[0]
+        if owner:
+            raise TypeError(
+                f"the collection {self.collection!r} has records of {owner}: give {mine[0]} another one (`collection = …`)"
+            )
+        taken[place] = mine
+
+    def require_field(self, name: str) -> None:
+        """Raise ValueError if the model has no such field."""
+        model = self.model
+        is_there = name in model.model_fields or name in model.model_computed_fields or hasattr(model, name)
+        if not is_there and model.model_config.get("extra") != "allow":
+            raise ValueError(f"{self.collection} has no field {name!r}")
 
     @cached_property
     def _migrations(self) -> dict[int, Migration]:
@@ -121,7 +200,8 @@ class Schema(Generic[M]):
         """
         found: object = getattr(record, self.key)
         if not isinstance(found, str) or not found or "\0" in found:
-            raise InvalidRecordError(self.collection, str(found), f"{self.key} is text without NUL, and not {found!r}")
+            reason = f"its {self.key} is {found!r}, and must be text that is not empty and has no NUL"
+            raise InvalidRecordError(self.collection, str(found), reason)
         return found
 
     def check(self, record: M, before: M | None) -> M:
@@ -130,32 +210,68 @@ class Schema(Generic[M]):
         Raises:
             InvalidRecordError: it does not validate. TransitionError: its status may not follow that of before.
         """
+        self.require_model(record)
         id = self.id_of(record)
-        if not isinstance(record, self.model):
-            raise InvalidRecordError(
-                self.collection, id, f"it is a {type(record).__name__}, not a {self.model.__name__}"
-            )
         try:
-            checked = self.model.model_validate(record.model_dump(warnings=False))
+            checked = self.model.model_validate(record.model_dump(warnings=False, round_trip=True), **_BY_NAME)
+        except ValidationError as error:
+            raise InvalidRecordError(self.collection, id, describe(error)) from error
+        if not _equals(record, checked) and (lost := _lost(record, checked)):
+            raise InvalidRecordError(self.collection, id, f"{lost}: it would be lost")
+        self.validate(checked)
+        self._check_transition(id, checked, before)
+        return checked
+
+    def require_model(self, record: object, id: str = "") -> None:
+        """Raise InvalidRecordError for what is no record of the model."""
+        if not isinstance(record, self.model):
+            name = id or str(getattr(record, self.key, ""))
+            reason = f"it is of the type {type(record).__name__}, and must be a {self.model.__name__}"
+            raise InvalidRecordError(self.collection, name, reason)
+
+    def validate(self, record: M) -> None:
+        """Raise InvalidRecordError where a validator refuses the record."""
+        id = self.id_of(record)
+        try:
             for validate in self.validators:
-                if validate(checked) is False:
+                if validate(record) is False:
                     raise InvalidRecordError(self.collection, id, f"{_name_of(validate)} refuses it")
+        except RecordError:
+            raise
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
         except ValueError as error:
             raise InvalidRecordError(self.collection, id, str(error)) from error
-        self._check_transition(id, checked, before)
-        return checked
+
+    @cached_property
+    def _transitions(self) -> dict[str, tuple[str, ...]]:
+        table: Mapping[object, Sequence[object]] = getattr(self.model, "transitions", None) or {}
+        return {_status_text(old): tuple(map(_status_text, new)) for old, new in table.items()}
+
+    @cached_property
+    def _statuses(self) -> frozenset[str]:
+        """All that there are, where the transitions say so."""
+        table = self._transitions
+        follow = {status for new in table.values() for status in new}
+        if not follow or not follow <= table.keys():
+            return frozenset()
+        default = self.model.model_fields[self.status_field].get_default(call_default_factory=False)
+        return frozenset({*table, _status_text(default)})
 
     def _check_transition(self, id: str, record: M, before: M | None) -> None:
-        field, table = self.status_field, cast("Mapping[str, Any]", getattr(self.model, "transitions", {}))
-        if before is None or not field:
+        field, table = self.status_field, self._transitions
+        if not field or not table:
             return
-        old, new = str(getattr(before, field)), str(getattr(record, field))
+        new = _status_text(getattr(record, field))
+        if self._statuses and new not in self._statuses:
+            known = ", ".join(status for status in table)
+            raise InvalidRecordError(self.collection, id, f"{field} {new!r} is none of {known}")
+        old = new if before is None else _status_text(getattr(before, field))
         if old != new and old in table and new not in table[old]:
-            raise TransitionError(self.collection, id, old, new, tuple(map(str, table[old])))
+            raise TransitionError(self.collection, id, old, new, table[old])
 
     def changes_status(self, record: M, before: M | None) -> bool:
+        """Whether a change of the record is one that does not wait."""
         field = self.status_field
         return before is None or (bool(field) and getattr(record, field) != getattr(before, field))
 
@@ -166,7 +282,7 @@ class Schema(Generic[M]):
             InvalidRecordError: something in it has no form in JSON.
         """
         try:
-            document = record.model_dump_json().encode("utf-8", "strict")
+            document = self._faithful(record)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidRecordError(self.collection, self.id_of(record), str(error)) from error
         if (
@@ -176,6 +292,27 @@ class Schema(Generic[M]):
             if len(packed) < len(document) * 0.9:
                 return packed, True
         return document, False
+
+    def _faithful(self, record: M) -> bytes:
+        """JSON that is read back as the record is. Where pydantic's own is not (a secret, NaN), JSON with these as they are."""
+        document = record.model_dump_json(round_trip=True).encode("utf-8", "strict")
+        different = self._difference(record, document)
+        if different:
+            shown = _revealed(record.model_dump(round_trip=True, warnings=False))
+            document = to_json(shown, inf_nan_mode="constants")
+            different = self._difference(record, document)
+        if different:
+            reason = f"{different} is not the same when it is read back from JSON"
+            raise InvalidRecordError(self.collection, self.id_of(record), reason)
+        return document
+
+    def _difference(self, record: M, document: bytes) -> str:
+        """The way to the first value that is read back as another one; "" if none is."""
+        try:
+            again = self.model.model_validate_json(document, **_BY_NAME)
+        except ValidationError as error:
+            return ".".join(map(str, error.errors(include_url=False)[0]["loc"])) or "it"
+        return "" if _equals(again, record) else _different(record, again, "")
 
     def load(self, row: Row, id: str, document: bytes | None = None) -> M:
         """The record of a row, brought to the present schema.
@@ -192,8 +329,8 @@ class Schema(Generic[M]):
         self.require_known(row, id)
         try:
             if row.schema == self.version:
-                return self.model.model_validate_json(document)
-            return self.model.model_validate(self._migrated(row.schema, msgspec.json.decode(document), id))
+                return self.model.model_validate_json(document, **_BY_NAME)
+            return self.model.model_validate(self._migrated(row.schema, from_json(document), id), **_BY_NAME)
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
 
@@ -217,7 +354,8 @@ class Schema(Generic[M]):
 
     @cached_property
     def _all(self) -> Callable[[bytes], list[M]]:
-        return TypeAdapter(list[self.model]).validate_json  # type: ignore[name-defined]  # it is a type at run time
+        validate = TypeAdapter(list[self.model]).validate_json  # type: ignore[name-defined]  # it is a type at run time
+        return partial(validate, **_BY_NAME)
 
     def _migrated(self, schema: int, document: Document, id: str) -> Document:
         for to in range(schema + 1, self.version + 1):
@@ -225,16 +363,101 @@ class Schema(Generic[M]):
             if change is None:
                 reason = f"it has schema {schema}, and nothing says how to make schema {to} of it"
                 raise InvalidRecordError(self.collection, id, reason)
-            document = change(document)
+            try:
+                document = change(document)
+            except RecordError:
+                raise
+            except Exception as error:
+                reason = f"its migration to schema {to} raised {type(error).__name__}: {error}"
+                raise InvalidRecordError(self.collection, id, reason) from error
         return document
 
 
-_KNOWN: Final[WeakValueDictionary[str, Schema[Any]]] = WeakValueDictionary()
+_KNOWN: Final[dict[str, WeakSet[Schema[Any]]]] = {}
 
 
-def known_schema(collection: str) -> Schema[Any] | None:
-    """The schema by which this process read or wrote the collection last; None: it does not have its model."""
-    return _KNOWN.get(collection)
+def known_schemas(collection: str) -> list[Schema[Any]]:
+    """The schemas by which this process reads or writes the collection. None: it does not have its model."""
+    return list(_KNOWN.get(collection, ()))
+
+
+def _status_text(status: object) -> str:
+    return str(status.value if isinstance(status, Enum) else status)
+
+
+def _lost(given: object, kept: object, way: str = "") -> str:
+    """What pydantic leaves out of its own dump: fields that are excluded, and those that only a subclass has."""
+    if isinstance(given, BaseModel) and isinstance(kept, BaseModel):
+        if type(given).model_fields.keys() - type(kept).model_fields.keys():
+            return f"{way or 'it'} is a {type(given).__name__}, of which only what a {type(kept).__name__} has can be stored"
+        for name, field in type(kept).model_fields.items():
+            one, other = getattr(given, name, None), getattr(kept, name, None)
+            if field.exclude and _different(one, other, name):
+                return f"{_way(way, name)} is left out of what is stored (exclude=True), and has a value"
+            if lost := _lost(one, other, _way(way, name)):
+                return lost
+    return next((lost for one, other, at in _pairs(given, kept) if (lost := _lost(one, other, _way(way, at)))), "")
+
+
+def _different(one: object, other: object, way: str) -> str:
+    """The way to the first difference; "" if there is none. NaN is the same as NaN."""
+    if one is other:
+        return ""
+    if isinstance(one, BaseModel) and type(one) is type(other):
+        names = {**vars(one), **(one.model_extra or {})}
+        pairs = [(getattr(one, name, None), getattr(other, name, None), name) for name in names]
+    elif isinstance(one, list | tuple | dict) and type(one) is type(other):
+        if len(one) != len(cast("Sequence[object]", other)):  # pyright: ignore[reportUnknownArgumentType]
+            return way or "it"
+        pairs = _pairs(one, other)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        return "" if _is_equal(one, other) else way or "it"
+    return next((found for mine, new, at in pairs if (found := _different(mine, new, _way(way, at)))), "")
+
+
+def _equals(one: object, other: object) -> bool:
+    """Whether all values are equal; False also where that cannot be said at once (of arrays, say)."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - the value's own code
+        return False
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and one != one and other != other:
+        return True
+    if type(one) is type(other) and type(one).__eq__ is object.__eq__:
+        return True
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - the value's own code, which does not say
+        return type(one) is type(other)
+
+
+def _pairs(one: Any, other: Any) -> list[tuple[object, object, object]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [(value, other.get(key, _NOTHING), key) for key, value in one.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return [(*both, number) for number, both in enumerate(zip(one, other, strict=False))]  # pyright: ignore[reportUnknownArgumentType]
+    return []
+
+
+_NOTHING: Final = object()
+
+
+def _way(start: str, step: object) -> str:
+    return f"{start}.{step}" if start else str(step)
+
+
+def _revealed(value: Any) -> Any:
+    """A document in which secrets stand as they are."""
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {key: _revealed(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_revealed(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
 
 
 def describe(error: ValidationError) -> str:
