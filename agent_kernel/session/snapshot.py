@@ -107,7 +107,7 @@ class Repository(repository.Repository):
         secret: bytes | str | None = None,
         actor: str = "",
     ) -> RecordList:
-        """An append-only list of what JSON can hold, whose tail can be replaced. It begins empty.
+        """A list of what JSON can hold, which grows at its end, and whose tail can be replaced. It begins empty.
 
         Args:
             plane: `store`: it lies beside all branches, and grows by little more than its items. `branch`: it goes into the commits
@@ -189,7 +189,10 @@ class Repository(repository.Repository):
         return Lock(self, name, lease_s=lease_s, wait_s=wait_s)
 
     def transaction(self, message: str = "") -> AbstractContextManager[None]:
-        """Store all that this thread changes of records within the block together, or nothing of it if the block raises."""
+        """Store all that this thread (and asyncio task) changes of records within the block together, or nothing if it raises.
+
+        One within another is a part of that, which may fail alone.
+        """
         from agent_kernel.records.collection import transaction
 
         return transaction(self, message)
