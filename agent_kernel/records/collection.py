@@ -187,8 +187,10 @@ class Records(Mapping[str, M]):
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
-        named = [*where] if isinstance(where, Mapping) else []
-        for name in [*named, *([order.removeprefix("-")] if isinstance(order, str) else [])]:
+        named: list[str] = [] if where is None or callable(where) else [*where]
+        if isinstance(order, str):
+            named.append(order.removeprefix("-"))
+        for name in named:
             self.schema.require_field(name)
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None

@@ -7,6 +7,7 @@ defaults hold.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property, partial
@@ -28,6 +29,7 @@ Plane: TypeAlias = Literal["branch", "store"]
 Document: TypeAlias = dict[str, Any]
 Migration: TypeAlias = Callable[[Document], Document]
 Validator: TypeAlias = Callable[[Any], object]
+_Pairs: TypeAlias = "list[tuple[object, object, object]]"
 _Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its schema version and its fields
 
 _MIGRATES: Final = "__agent_kernel_migration__"
@@ -115,7 +117,7 @@ class Schema(Generic[M]):
     ) -> None:
         if not isinstance(model, type) or not issubclass(model, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"records have a pydantic model, and {model!r} is none")
-        self.model = model
+        self.model: type[M] = model
         self.key = key
         self.validators = validators
         self.collection: str = getattr(model, "collection", "") or model.__name__
@@ -354,8 +356,8 @@ class Schema(Generic[M]):
 
     @cached_property
     def _all(self) -> Callable[[bytes], list[M]]:
-        validate = TypeAdapter(list[self.model]).validate_json  # type: ignore[name-defined]  # it is a type at run time
-        return partial(validate, **_BY_NAME)
+        adapter: TypeAdapter[list[M]] = TypeAdapter(list[self.model])  # type: ignore[name-defined]  # it is a type at run time
+        return partial(adapter.validate_json, **_BY_NAME)
 
     def _migrated(self, schema: int, document: Document, id: str) -> Document:
         for to in range(schema + 1, self.version + 1):
@@ -405,11 +407,11 @@ def _different(one: object, other: object, way: str) -> str:
         return ""
     if isinstance(one, BaseModel) and type(one) is type(other):
         names = {**vars(one), **(one.model_extra or {})}
-        pairs = [(getattr(one, name, None), getattr(other, name, None), name) for name in names]
-    elif isinstance(one, list | tuple | dict) and type(one) is type(other):
-        if len(one) != len(cast("Sequence[object]", other)):  # pyright: ignore[reportUnknownArgumentType]
+        pairs: _Pairs = [(getattr(one, name, None), getattr(other, name, None), name) for name in names]
+    elif type(one) is type(other) and type(one) in (list, tuple, dict):
+        if len(cast("Sequence[object]", one)) != len(cast("Sequence[object]", other)):
             return way or "it"
-        pairs = _pairs(one, other)  # pyright: ignore[reportUnknownArgumentType]
+        pairs = _pairs(one, other)
     else:
         return "" if _is_equal(one, other) else way or "it"
     return next((found for mine, new, at in pairs if (found := _different(mine, new, _way(way, at)))), "")
@@ -423,22 +425,25 @@ def _equals(one: object, other: object) -> bool:
         return False
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and one != one and other != other:
-        return True
-    if type(one) is type(other) and type(one).__eq__ is object.__eq__:
-        return True
+def _is_equal(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    if type(one) is type(other) and "__eq__" not in {name for kind in type(one).__mro__[:-1] for name in vars(kind)}:
+        return True  # it is the same as nothing but itself
     try:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - the value's own code, which does not say
         return type(one) is type(other)
 
 
-def _pairs(one: Any, other: Any) -> list[tuple[object, object, object]]:
+def _pairs(one: object, other: object) -> _Pairs:
+    """The values that stand at the same place of both, and the place."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return [(value, other.get(key, _NOTHING), key) for key, value in one.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        mine, theirs = cast("dict[object, object]", one), cast("dict[object, object]", other)
+        return [(value, theirs.get(key, _NOTHING), key) for key, value in mine.items()]
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return [(*both, number) for number, both in enumerate(zip(one, other, strict=False))]  # pyright: ignore[reportUnknownArgumentType]
+        both = zip(cast("Sequence[object]", one), cast("Sequence[object]", other), strict=False)
+        return [(mine, new, number) for number, (mine, new) in enumerate(both)]
     return []
 
 
