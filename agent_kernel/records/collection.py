@@ -702,8 +702,9 @@ def _store_line(repo: Repository) -> StoreLine:
 class _Transaction:
     """What a thread has read and changed, to be stored as one. It reads wherever it likes, and changes one line.
 
-    It belongs to the thread and the asyncio task that began it. A task or thread that these start takes their context along, may
-    end after them, and would change what nobody stores any more: it stores what it changes by itself.
+    It belongs to the asyncio task that began it, with the threads to which that hands its context (`asyncio.to_thread`) until the
+    block ends. A task that is begun in it takes the context along, may end after it, and would change what nobody stores any
+    more: it stores what it changes by itself.
     """
 
     def __init__(self, message: str, edits: list[tuple[Line, Edit]]) -> None:
@@ -743,7 +744,8 @@ class _Transaction:
 
     def is_here(self) -> bool:
         """Whether what runs now is a part of it."""
-        return not self.is_over and self._runs_in == _runs_in()
+        (thread, task), (mine, my_task) = _runs_in(), self._runs_in
+        return not self.is_over and (task is my_task if thread == mine else task is None)
 
     @contextmanager
     def part(self) -> Generator[None]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, c
 from weakref import WeakSet
 
 import zstandard
-from pydantic import VERSION, BaseModel, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
@@ -162,7 +162,7 @@ class Schema(Generic[M]):
         other = taken.setdefault(place, mine)
         is_own = model.__module__.startswith(_PACKAGE)
         owner = _PACKAGE.rstrip(".") if self.plane in _OWN.get(self.collection, ()) and not is_own else ""
-        if not owner and other[0] != mine[0] and other[1] == mine[1] and other[2] != fields:
+        if not owner and not is_own and other[0] != mine[0] and other[1] == mine[1] and other[2] != fields:
             owner = other[0]
         if owner:
             raise TypeError(
@@ -298,7 +298,7 @@ class Schema(Generic[M]):
     def _faithful(self, record: M) -> bytes:
         """JSON that is read back as the record is. Where pydantic's own is not (a secret, NaN), JSON with these as they are."""
         document = record.model_dump_json(round_trip=True).encode("utf-8", "strict")
-        different = self._difference(record, document)
+        different = "" if self._is_exact else self._difference(record, document)
         if different:
             shown = _revealed(record.model_dump(round_trip=True, warnings=False))
             document = to_json(shown, inf_nan_mode="constants")
@@ -307,6 +307,17 @@ class Schema(Generic[M]):
             reason = f"{different} is not the same when it is read back from JSON"
             raise InvalidRecordError(self.collection, self.id_of(record), reason)
         return document
+
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Whether all that the model takes is the same when it is read back: then nobody need look."""
+        model = self.model
+        own = model.__pydantic_decorators__
+        exact: list[object] = [str, int, bool]
+        if model.model_config.get("ser_json_inf_nan") == "constants":
+            exact += [float, JsonValue, list[JsonValue], dict[str, JsonValue]]
+        fields = (field.annotation for field in model.model_fields.values())
+        return not own.field_serializers and not own.model_serializers and all(one in exact for one in fields)
 
     def _difference(self, record: M, document: bytes) -> str:
         """The way to the first value that is read back as another one; "" if none is."""

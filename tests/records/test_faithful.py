@@ -177,8 +177,8 @@ def test_what_a_validator_says_is_said_once(memory: ak.Repository) -> None:
 
 
 CALLS: dict[str, tuple[type[Exception], str, Callable[[ak.Records[Any]], object]]] = {
-    "a dict for a record": (ak.InvalidRecordError, "must be a Note", lambda notes: notes.put({"id": "a"})),  # type: ignore[arg-type]
-    "a number from an update": (ak.InvalidRecordError, "must be a Note", lambda notes: notes.update("a", lambda _: 5)),  # type: ignore[arg-type, return-value]
+    "a dict for a record": (ak.InvalidRecordError, "must be a Note", lambda notes: notes.put({"id": "a"})),
+    "a number from an update": (ak.InvalidRecordError, "must be a Note", lambda notes: notes.update("a", lambda _: 5)),
     "an order that is no field": (ValueError, "no field 'colour'", lambda notes: notes.find(order="-colour")),
     "a value of no field": (ValueError, "no field 'colour'", lambda notes: notes.find(where={"colour": 1})),
     "a limit below 0": (ValueError, "limit", lambda notes: notes.find(limit=-1)),

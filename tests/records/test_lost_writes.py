@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_task_begun_in_a_transaction_stores_by_itself(memory: ak.Repository, m
     assert sorted(records) == ["background", "foreground"]
 
 
-def test_a_thread_that_has_the_context_of_a_transaction_stores_by_itself(memory: ak.Repository) -> None:
+def test_a_thread_that_a_transaction_waits_for_is_a_part_of_it(memory: ak.Repository) -> None:
     notes = memory.records(Note)
 
     async def main() -> None:
@@ -99,7 +100,24 @@ def test_a_thread_that_has_the_context_of_a_transaction_stores_by_itself(memory:
 
     with pytest.raises(RuntimeError):
         asyncio.run(main())
-    assert list(notes) == ["a"]
+    assert not notes
+
+
+def test_a_thread_that_outlives_a_transaction_stores_by_itself(memory: ak.Repository) -> None:
+    notes = memory.records(Note)
+    go = Event()
+
+    def put_later() -> None:
+        go.wait()
+        notes.put(Note(id="background"))
+
+    with memory.transaction():
+        notes.put(Note(id="foreground"))
+        thread = Thread(target=contextvars.copy_context().run, args=(put_later,))
+        thread.start()
+    go.set()
+    thread.join()
+    assert sorted(notes) == ["background", "foreground"]
 
 
 @BOTH
