@@ -40,8 +40,10 @@ from agent_kernel.records.arguments import not_negative, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
+    from agent_kernel.records.lines import Line
     from agent_kernel.records.memory import Memory, Tiers
     from agent_kernel.records.sealing import Seal
     from agent_kernel.repository import Repository
@@ -231,6 +233,10 @@ class State:
         """Records of a model that lie where this state does, as of its moment. `is_open`: they are not encrypted."""
         found = Records(self.repo, model, secret=None if is_open else self.seal, **self.where)
         return found if self.past is None else found.at(self.past)
+
+    def line(self) -> Line:
+        """Where it lies."""
+        return self._entries.line()
 
     @property
     def past(self) -> str | float | None:
@@ -763,7 +769,8 @@ class State:
 
     def at(self, ref: str | float) -> State:
         """The state as it was at a commit, or (on the plane `store`) at a time in seconds since 1970. It is only read."""
-        options: dict[str, Any] = {**self._options, "cache_s": 0.0, "at": ref}
+        moment = hex_of(self.repo.resolve(ref)) if isinstance(ref, str) else ref  # HEAD moves, and this does not
+        options: dict[str, Any] = {**self._options, "cache_s": 0.0, "at": moment}
         return State(self.repo, self.user, self.session, scope=self._scope, **options)
 
     def history(self, key: str) -> Iterator[Change[Any]]:
