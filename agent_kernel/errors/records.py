@@ -101,7 +101,10 @@ class LockHeldError(RecordError):
     """Somebody else has the lock. Wait for it, or try again later."""
 
     holder: str = ""
+    is_here: bool = False  # this thread has it
 
     def __str__(self) -> str:
+        if self.is_here:
+            return f"{self._what} is held by this thread already, and cannot be taken twice"
         who = f"{self.holder} has it" if self.holder else "its lease is over"
         return f"{self._what} is not yours: {who}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pydantic import ConfigDict, JsonValue
 
 from agent_kernel.errors import InvalidRecordError
-from agent_kernel.records.arguments import not_negative
+from agent_kernel.records.checks import not_negative
 from agent_kernel.records.collection import exactly, is_in_transaction, together
 from agent_kernel.records.lines import decode_row
 from agent_kernel.records.schema import Record

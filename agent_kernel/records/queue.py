@@ -25,7 +25,7 @@ from agent_kernel.errors import (
     TransitionError,
 )
 from agent_kernel.records import collection
-from agent_kernel.records.arguments import not_negative, require_plain_function, require_result, seconds, texts
+from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds, texts
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
 from agent_kernel.records.lines import StoreLine

@@ -36,7 +36,7 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.arguments import not_negative, seconds, texts
+from agent_kernel.records.checks import not_negative, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent_kernel.errors import RecordNotFoundError, StaleRecordError
-from agent_kernel.records.arguments import seconds, texts
+from agent_kernel.records.checks import seconds, texts
 from agent_kernel.records.collection import Records
 from agent_kernel.records.documents import now_s
 from agent_kernel.records.queue import Queue

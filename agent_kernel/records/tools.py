@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError, StoreUnavailableError
-from agent_kernel.records.arguments import not_negative, seconds
+from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record

@@ -1025,3 +1025,14 @@ def test_a_number_of_tokens_is_0_or_more(repo: ak.Repository, tokens: Any) -> No
     with pytest.raises((TypeError, ValueError), match="count_tokens"):
         memory.add("user", "one two three four five")
     assert len(memory) == 0
+
+
+def test_a_lock_taken_twice_by_a_thread_says_so(repo: ak.Repository) -> None:
+    with repo.lock("a"), pytest.raises(ak.LockHeldError, match="held by this thread already"):
+        repo.lock("a", wait_s=0).__enter__()
+
+
+@pytest.mark.parametrize("lease_s", [0, -1, math.nan, math.inf])
+def test_the_lease_of_a_lock_is_more_than_0_seconds(repo: ak.Repository, lease_s: float) -> None:
+    with pytest.raises(ValueError, match="lease_s is more than 0"):
+        repo.lock("a", lease_s=lease_s)
