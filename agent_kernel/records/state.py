@@ -485,7 +485,7 @@ class State:
         return entries.put(entry, expect=expect, ttl_s=ttl_s, user=self.user).value
 
     def _replace(self, values: Mapping[str, Any]) -> None:
-        """Have these values and no others."""
+        """Set these values, and delete all others."""
         for key in self._keys():
             if key not in values:
                 self._drop(key)
@@ -699,7 +699,7 @@ class State:
         return json.dumps({"format": _FORMAT, "is_sealed": self.seal is not None, "sha256": digest, "content": content})
 
     def restore(self, backup: str) -> None:
-        """Have the values of a backup, and no others.
+        """Set the values of a backup, and delete all others.
 
         Raises:
             InvalidRecordError: it is damaged, or a validator refuses one of its values. Nothing was changed.

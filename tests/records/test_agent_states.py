@@ -211,9 +211,10 @@ def test_checkpoints_are_in_order_of_their_steps(memory: ak.Repository) -> None:
 
 
 def test_supervision_takes_no_function_that_does_nothing_until_it_is_awaited(memory: ak.Repository) -> None:
-    async def work() -> None:
+    async def work_later() -> None:
         pass
 
+    work: Callable[[], object] = work_later
     supervisor = memory.agents.supervise("ada", attempts=1, backoff=0.0)
     with pytest.raises(TypeError, match="plain function"):
         supervisor.run(work)

@@ -476,11 +476,12 @@ def test_who_has_a_task_is_said_to_who_lost_it(memory: ak.Repository) -> None:
 def test_numbers_of_seconds_make_sense(memory: ak.Repository, number: float) -> None:
     queue = memory.queue("web")
     queue.push("A")
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: queue.push("B", after=number),
         lambda: queue.push("B", backoff_s=number),
         lambda: queue.claim(lease_s=number),
-    ):
+    )
+    for act in acts:
         with pytest.raises(ValueError, match="seconds"):
             act()
     assert queue.counts() == memory.queue("web").counts()
