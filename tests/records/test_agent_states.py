@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -214,7 +214,7 @@ def test_supervision_takes_no_function_that_does_nothing_until_it_is_awaited(mem
     async def work_later() -> None:
         pass
 
-    work: Callable[[], object] = work_later
+    work = cast("Callable[[], object]", work_later)
     supervisor = memory.agents.supervise("ada", attempts=1, backoff=0.0)
     with pytest.raises(TypeError, match="plain function"):
         supervisor.run(work)
