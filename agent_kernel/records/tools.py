@@ -589,12 +589,15 @@ def _address_of(state: object) -> str:
 def _branch_of(state: object) -> str:
     """The branch that a state follows where it was given none: it has other values on each."""
     from agent_kernel.records.lines import BranchLine
+    from agent_kernel.records.sessions import SESSIONS
     from agent_kernel.records.state import State
 
     if not isinstance(state, State) or state.where["branch"] is not None:
         return ""
     line = state.line()
-    return f"{line.branch}\0" if isinstance(line, BranchLine) else ""
+    if isinstance(line, BranchLine):
+        return f"{line.branch}\0"
+    return next((f"{one.branch}\0" for one in list(SESSIONS) if one.pending is line), "")
 
 
 def _key_of(tool: str, arguments: Mapping[str, Any], state: object = None) -> str:

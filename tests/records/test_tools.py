@@ -458,3 +458,22 @@ def test_a_result_counts_for_the_plane_the_branch_and_the_rights_that_it_was_mad
     state.set("city", "Rome")
     assert told == ["London", "Paris", "secret", "London"]
     assert [one.bind(city)() for one in (state, beside, state.restricted(read=[]))] == ["London", "Paris", "secret"]
+
+
+def test_a_result_of_one_branch_of_a_session_does_not_count_on_another() -> None:
+    with ak.Versioned("memory:") as variables:
+        repo = variables.session.repo
+
+        @repo.tool(cache=60)
+        def city(agent_state: Any) -> str:
+            return str(agent_state.get("city"))
+
+        state = repo.state("ada")
+        ask = state.bind(city)
+        state.set("city", "London")
+        variables.commit("one")
+        assert ask() == "London"
+        variables.session.switch("other", create=True)
+        state.set("city", "Paris")
+        variables.commit("two")
+        assert ask() == "Paris"
