@@ -114,10 +114,11 @@ def _leave_loop_of_terminal() -> None:
     """Let the next cell await in a new loop: in that of before, what does not end would take all turns."""
     from IPython.core import async_helpers
 
-    loop = async_helpers._asyncio_event_loop
+    state: dict[str, Any] = vars(async_helpers)
+    loop = state.get("_asyncio_event_loop")
     if loop is not None and not loop.is_running():
         _LEFT.append(loop)
-        async_helpers._asyncio_event_loop = None
+        state["_asyncio_event_loop"] = None
 
 
 def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, object]) -> object:
