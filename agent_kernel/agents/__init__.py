@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
-    from agent_kernel.agents.execution_context import here as here
+    from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.listing import Events as Events
     from agent_kernel.agents.listing import pprint_events as pprint_events
@@ -48,7 +48,7 @@ __all__ = [
 
 _HOMES = {
     "agent": ("Agent",),
-    "execution_context": ("here",),
+    "current": ("here",),
     "limits": ("Limits",),
     "listing": (
         "Events",

@@ -13,6 +13,7 @@ import msgspec
 
 from agent_kernel.agents import agent_undo, event_log, messages, return_types, running_step
 from agent_kernel.agents.agent_undo import DENIED, is_outside
+from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
@@ -34,7 +35,6 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.execution import Executed, error_line
-from agent_kernel.agents.execution_context import guard_pages
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action

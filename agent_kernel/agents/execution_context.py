@@ -12,7 +12,7 @@ from agent_kernel.agents import messages
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.execution import Executor, PlainExecutor
 from agent_kernel.agents.redaction import Redactor
-from agent_kernel.errors import AgentKernelError, CellThreadError, NotBoundError
+from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.values import summaries
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.operations import Report
     from agent_kernel.storage import Store
 
-__all__ = ["ExecutionContext", "Nowhere", "guard_pages", "here", "here_again", "stands_here"]
+__all__ = ["ExecutionContext"]
 
 
 class ExecutionContext:
@@ -67,11 +67,13 @@ class ExecutionContext:
         self.moved = moved
         self._on_main = on_main
         self._names = names
-        self.is_here = False  # it is the notebook's own, which a program asked for (`here`)
+        self.is_here = False  # it is the notebook's own, which a program asked for (`current.here`)
         self.began: ObjectId | None = None  # the commit at which the step began that runs
         self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
 
     def __reduce__(self) -> tuple[object, ...]:
+        from agent_kernel.agents.current import here_again
+
         if not self.is_here:
             raise TypeError("a place holds an open store")
         return here_again, ()
@@ -245,60 +247,3 @@ def _in_memory() -> Store:
     from agent_kernel.storage import MemoryStore
 
     return MemoryStore()
-
-
-# -- the notebook that a program runs in, as a place for agents. An interface says where it is; without an interface, no notebook is known
-
-
-_interfaces: list[Callable[[], ExecutionContext]] = []
-_guards: dict[Callable[[], ExecutionContext], Callable[[], None]] = {}
-
-
-def here() -> ExecutionContext:
-    """This notebook, for an agent to act on: `Agent("analyst", state=ak.here())`.
-
-    Raises:
-        NotBoundError: no notebook is bound in this process (`%load_ext agent_kernel`).
-    """
-    if not _interfaces:
-        raise NotBoundError
-    place = _interfaces[-1]()
-    place.is_here = True
-    return place
-
-
-class Nowhere:
-    """What `here()` was, where no notebook is: an agent that acts on it can be looked at, and started in a notebook."""
-
-    is_here = True
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return here_again, ()
-
-
-def here_again() -> ExecutionContext | Nowhere:
-    """What an agent acts on that was saved with its notebook. The name of this function is stored."""
-    return here() if _interfaces else Nowhere()
-
-
-def stands_here(
-    interface: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, stands: bool = True
-) -> None:
-    """A notebook is here from now on, or no more.
-
-    Args:
-        guard: called before a step runs that must not show everything in its page; often.
-    """
-    if stands:
-        _interfaces.append(interface)
-        if guard is not None:
-            _guards[interface] = guard
-    elif interface in _interfaces:
-        _interfaces.remove(interface)
-        _guards.pop(interface, None)
-
-
-def guard_pages() -> None:
-    """A step begins that must not show everything: have what is sent to the pages of notebooks here looked at."""
-    for guard in tuple(_guards.values()):
-        guard()

@@ -117,7 +117,8 @@ def events(
 
 def event_store_of(of: ExecutionContext | Live | Session | Repository | None) -> EventStore:
     """Where the events of this are kept."""
-    from agent_kernel.agents.execution_context import ExecutionContext, here
+    from agent_kernel.agents.current import here
+    from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.repository import Repository
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
@@ -377,7 +378,7 @@ def view(
         NotBoundError: nothing is named, and no notebook is bound here.
     """
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.execution_context import here
+    from agent_kernel.agents.current import here
     from agent_kernel.session.snapshot import Snapshot
 
     if focus not in get_args(Focus):

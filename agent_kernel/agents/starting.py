@@ -13,10 +13,11 @@ from msgspec import structs
 from agent_kernel.agents import cleanup, messages, return_types, rights
 from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
+from agent_kernel.agents.current import Nowhere
 from agent_kernel.agents.effects import gate_here
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
-from agent_kernel.agents.execution_context import ExecutionContext, Nowhere
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.executor import RunExecutor, Setup
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ScriptedModel

@@ -593,7 +593,7 @@ class AgentKernelStorage(StorageBase):
     ) -> tuple[list[Msg], bool]:
         """The newest messages, or the newest of those before the one with the id `before`, in their order; whether there are older ones.
 
-        Where no message has that id, there are none before it.
+        Where no message has that id, the list is empty.
         """
         if "offset" in kwargs:
             warnings.warn("list_messages pages with `before`: `offset` is ignored", DeprecationWarning, stacklevel=2)

@@ -82,7 +82,7 @@ class AgentKernelTask:
         function: as for `Agent.task`. Its annotations say what is data and what is live, by agex's rules.
 
     Raises:
-        TypeError: it is no task, by the rules of `Agent.task` or of agex.
+        TypeError: it cannot be a task, by the rules of `Agent.task` or of agex.
     """
 
     def __init__(self, agent: Agent, function: Callable[..., Any]) -> None:

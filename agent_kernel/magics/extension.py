@@ -11,13 +11,11 @@ import dis
 import inspect
 import json
 import logging
-import re
 import shutil
 import sys
 from bdb import BdbQuit
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, ClassVar, cast
 from weakref import WeakKeyDictionary
@@ -29,15 +27,10 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
-from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.execution_context import stands_here
-from agent_kernel.agents.temporary_branches import among
-from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
-from agent_kernel.commands.table import COMMANDS, command_named, parser_of
+from agent_kernel.agents.current import stands_here
 from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.binding import Nothing
 from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
-from agent_kernel.repository import split_path
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
@@ -51,97 +44,13 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
 
-__all__ = ["AgentKernel", "AgentMagics", "Blanker", "VerbHelp", "candidates", "draw_inline", "words_so_far"]
-
-
-# -- tab completion of `%agent` lines: commands, options, refs, variable names, places
-
-
-_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%agent\s+(.*)", re.DOTALL)
-
-
-def words_so_far(line: str) -> list[str] | None:
-    """The words after `%agent`, the last one unfinished (or empty); None for other lines."""
-    match = _LINE.fullmatch(line)
-    return match[1].split(" ") if match else None
-
-
-def candidates(words: list[str], scope: Callable[[], Scope], live: Callable[[], Iterable[str]]) -> list[str]:
-    """What the last word could become. `live`: names the variables that there are now."""
-    done, last = [word for word in words[:-1] if word], words[-1]
-    try:
-        found = _list_candidates(done, last, scope, live)
-    except (AgentKernelError, UsageProblem):
-        return []
-    return sorted({name for name in found if name.startswith(last) and not any(map(str.isspace, name))})
-
-
-def _list_candidates(
-    done: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]
-) -> Iterable[str]:
-    if not done:
-        return [*COMMANDS, "--help"]
-    parser = parser_of(command_named(done[0]))
-    if "--" in done:
-        return _names(scope(), live())
-    if last.startswith("-"):
-        return [*parser.options, *(["--"] if parser.takes_names else [])]
-    kind = _kind(parser, done[1:])
-    if kind == "name":
-        return _names(scope(), live())
-    return _of_kind(kind, last, scope()) if kind else []
-
-
-def _kind(parser: Parser, done: list[str]) -> Kind | None:
-    """What the next word stands for: the value of the option before it, or the next positional argument."""
-    if done and (of_option := parser.options.get(done[-1])):
-        return of_option
-    valued = {at + 1 for at, word in enumerate(done) if parser.options.get(word)}
-    position = sum(not word.startswith("-") and at not in valued for at, word in enumerate(done))
-    if parser.repeats:
-        position = min(position, len(parser.kinds) - 1)
-    return parser.kinds[position] if position < len(parser.kinds) else None
-
-
-def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
-    if kind == "branch":
-        return _branches(scope, last)
-    if kind == "tag":
-        return scope.repo.tags()
-    if kind == "place":
-        return _places(last)
-    if kind == "path" and ":" in last:
-        rev, _ = split_path(last)
-        tree = scope.repo.tree(scope.commit(rev or "HEAD")[1].tree)
-        return [f"{rev}:{name}" for name in tree.names() if not name.startswith("\0")]
-    return [] if kind == "text" else ["HEAD", *_branches(scope, last), *scope.repo.tags()]
-
-
-def _branches(scope: Scope, last: str) -> Iterable[str]:
-    """Those that agents have for a while are offered to those who typed how they begin, and no person's begins."""
-    asides = among(scope.repo, EventStore(scope.repo.store))
-    mine = [name for name in scope.repo.branches() if name not in asides]
-    return mine if not last or any(name.startswith(last) for name in mine) else asides
-
-
-def _names(scope: Scope, live: Iterable[str]) -> Iterable[str]:
-    head = scope.head().commit
-    stored = scope.repo.tree(scope.repo.commit_at(head).tree).names() if head is not None else ()
-    return [name for name in {*live, *stored} if not name.startswith("\0")]
-
-
-def _places(last: str) -> Iterable[str]:
-    folder = Path(last).expanduser() if last.endswith("/") else Path(last).expanduser().parent
-    start = last if last.endswith("/") else last[: len(last) - len(Path(last).name)]
-    found = [one for one in folder.iterdir() if one.is_dir() or one.suffix == ".ipynb"] if folder.is_dir() else []
-    named = [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in found if _is_meant(one.name, last)]
-    # Never nothing at the start: IPython would offer its own magics.
-    return [*named, *(["~/"] if not last else [])]
-
-
-def _is_meant(name: str, last: str) -> bool:
-    """Hidden folders are offered to those who typed the dot."""
-    return not name.startswith(".") or last.rpartition("/")[2].startswith(".")
+__all__ = [
+    "AgentKernel",
+    "AgentMagics",
+    "Blanker",
+    "VerbHelp",
+    "draw_inline",
+]
 
 
 # -- the `%agent` line and the `%%agent` cell
@@ -509,7 +418,7 @@ class AgentKernel(Configurable):
 def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatcherResult]:
     def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
         """Complete a line that starts with %agent."""
-        from agent_kernel.magics.extension import candidates, words_so_far
+        from agent_kernel.magics.completion import candidates, words_so_far
 
         words = words_so_far(context.text_until_cursor)
         if words is None:

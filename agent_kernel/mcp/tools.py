@@ -25,9 +25,10 @@ import msgspec
 from agent_kernel.agents import approval, messages
 from agent_kernel.agents.agent import Agent, reopen_run, start_run
 from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, acting_as, findings, outside
+from agent_kernel.agents.current import here
 from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
-from agent_kernel.agents.execution_context import ExecutionContext, here
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.commands import describe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository
 
 __all__ = ["SESSIONS", "LiveBranch"]
+
+logger = logging.getLogger(__name__)
 
 
 class LiveBranch(Protocol):
@@ -28,5 +32,17 @@ class LiveBranch(Protocol):
     def commit_records(self, message: str) -> None:
         """Commit them now, unless a cell is running, whose commit will hold them."""
 
+    def commit_last_records(self) -> None:
+        """Commit them now: no commit will follow."""
+
 
 SESSIONS: Final[weakref.WeakSet[LiveBranch]] = weakref.WeakSet()
+
+
+@atexit.register
+def _commit_last_records() -> None:
+    for session in list(SESSIONS):
+        try:
+            session.commit_last_records()
+        except Exception:
+            logger.warning("records that changed last were not stored", exc_info=True)

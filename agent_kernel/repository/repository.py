@@ -15,6 +15,7 @@ import msgspec
 
 from agent_kernel.errors import BranchMovedError, DamagedObjectError, NotAStoreError, StoreUnavailableError
 from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, ObjectId, decode_manifest, encode, summary_id
+from agent_kernel.repository.naming import Naming
 from agent_kernel.repository.objects import Presence, Writer
 from agent_kernel.repository.refs import (
     EPOCH,
@@ -35,7 +36,6 @@ from agent_kernel.repository.refs import (
     refuse_newer,
     set_head,
 )
-from agent_kernel.repository.revisions import Naming
 from agent_kernel.repository.tree import Tree
 
 if TYPE_CHECKING:

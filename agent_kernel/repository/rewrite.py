@@ -41,8 +41,8 @@ from agent_kernel.repository.commits import (
     short,
     summary_id,
 )
+from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
-from agent_kernel.repository.revisions import set_in
 from agent_kernel.repository.runs import Forgetting, change_events, code_of_events, steps_of
 from agent_kernel.repository.upkeep import Reach, Sweeper, commit_keys
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
 import threading
 import time
@@ -164,6 +165,7 @@ class Committing:
         # The cells around agents' steps, and how much was done before.
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
+        self._publishing = threading.RLock()  # whose thread moves HEAD: any may commit records
         self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
         self._operations = Operations()
         self._closed = False
@@ -310,9 +312,16 @@ class Committing:
         return not (self._closed or self._given_up)
 
     def commit_records(self, message: str) -> None:
-        """Commit changed records now. Where a cell runs, or in another thread, they are for the next commit."""
+        """Commit changed records now. Where a cell runs, or HEAD moves, they are for the next commit.
+
+        So are those that another thread changes between two cells: undo after a cell reverses that cell.
+        """
         self._require_open()
-        if self._cell is None and threading.get_ident() == self._thread and self._has_pending():
+        waits = self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
+        # Whoever moves HEAD may wait for the records, which this thread has: it does not wait in turn.
+        if waits or not self._has_pending() or not self._publishing.acquire(blocking=False):
+            return
+        try:
             before, done = self._position, len(self._operations.done)
             apart = self._apart if self._ends_apart() else None
             with uninterrupted():
@@ -321,6 +330,19 @@ class Committing:
             if self.head is not None and not self.runs_cells and draft.undoable:
                 apart = apart or RecordCommits(before, done)
                 self._apart = apart.plus(self.head, len(self._operations.done))
+        finally:
+            self._publishing.release()
+
+    def commit_last_records(self) -> None:
+        """The session ends, and nobody else commits what threads changed since the last commit, or what waits to be stored together."""
+        pending = self._recorder.pending
+        if pending is None or not self.is_open or self._holder.pid != os.getpid():  # a fork leaves all to its parent
+            return
+        pending.flush()
+        if self._has_pending():
+            with uninterrupted():
+                draft = self._own_draft("records changed")
+                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
 
     def keep_record_commits(self) -> None:
         """Somebody refers to HEAD: let commits of records alone stay as they are."""
@@ -350,13 +372,16 @@ class Committing:
         self._given_up = True
 
     def close(self) -> None:
-        """Give the branch back. What is not committed stays uncommitted. Closing it again does nothing."""
+        """Give the branch back. Records that wait are committed; variables stay uncommitted. Closing it again does nothing."""
         if self._closed:
             return
-        if not self._given_up and self._recorder.pending is not None:
-            with contextlib.suppress(StoreError):  # the store may be gone by now
-                self._recorder.pending.flush()
-        self._closed = True
+        try:
+            self.commit_last_records()
+        finally:
+            self._closed = True
+            self._leave()
+
+    def _leave(self) -> None:
         self.workspace.monitor.close()
         self.workspace.living.rest()
         library_state.leave_figures()
@@ -556,6 +581,10 @@ class Committing:
         Args:
             carried: what of the tree is not in memory.
         """
+        with self._publishing:
+            return self._record_alone(writer, tree, draft, began, carried)
+
+    def _record_alone(self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str]) -> Report:
         before = self._position
         target, note = self._branch_to_write()
         if self._restarted:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, compress, islice
@@ -18,25 +16,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.repository import Repository, Unsaved, Writer
-from agent_kernel.session import dependencies, library_state, saving
+from agent_kernel.session import dependencies, library_state
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
-from agent_kernel.values import CLASS_PREFIX, class_entry, references
+from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
-from agent_kernel.values.groups import dump_group
-from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import HELD, is_named
-from agent_kernel.values.summaries.reading import (
-    class_dict,
-    derives_from,
-    instance_dict,
-    module_name,
-    qualified_name,
-    referents,
-)
+from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import Held, loss_of
 
 if TYPE_CHECKING:
@@ -391,7 +380,7 @@ class Watching:
             derives_from(type(self.namespace.get(name)), type) and groups[name].classes
             for name in moved & groups.keys()
         ):
-            from agent_kernel.session.detector import adopt_reruns
+            from agent_kernel.session.reruns import adopt_reruns
 
             adopt_reruns(self.namespace, self.tracking, self.living, moved)
 
@@ -539,115 +528,3 @@ class Watching:
     def find_unverified(self) -> list[str]:
         """Find the names that were not looked at since the last commit that looked at everything."""
         return [name for group in self.tracking.by_age() for name in group.members if group.checked < self._turn]
-
-
-# -- a cell that defines a class ran again, with the same source: the new class goes on as the saved one
-
-
-class _Rerun(msgspec.Struct):
-    """A class that may go on as an earlier one, of this id; `before`: that one, where it still lives."""
-
-    uid: str
-    kind: Any
-    before: Any
-    group: Group
-
-
-def adopt_reruns(namespace: dict[str, object], tracking: Tracking, living: Living, moved: Collection[str]) -> None:
-    """Give classes that were defined again the ids of the earlier ones that are gone, and were the same.
-
-    Args:
-        moved: names that are bound anew, or gone, since the last commit.
-    """
-    found = {rerun.uid: rerun for name in moved for rerun in _reruns_of(namespace.get(name), name, tracking, living)}
-    going = {*moved, *map(class_entry, found)}
-    found = {uid: one for uid, one in found.items() if going.issuperset(tracking.users_of(uid))}
-    holders = _holders_of([one.before for one in found.values() if one.before is not None])
-    while left := [uid for uid, one in found.items() if _is_left(one, holders, found)]:
-        for uid in left:
-            del found[uid]
-    for uid, one in found.items():
-        living.classes.adopt(uid, one.kind)
-    while other := [one for one in found.values() if not _is_same(one, living, namespace)]:
-        for one in other:  # those that are made of it are others then, too
-            del found[one.uid]
-            living.classes.forget(one.uid)
-            if one.before is not None:
-                living.classes.adopt(one.uid, one.before)
-
-
-def _reruns_of(kind: Any, name: str, tracking: Tracking, living: Living) -> Iterable[_Rerun]:
-    group = tracking.groups.get(name)
-    if group is None or not _is_notebook_class(kind) or living.classes.is_known(kind):
-        return
-    for uid in group.classes:
-        of_class = tracking.groups.get(class_entry(uid))
-        if uid.rpartition("#")[0] != qualified_name(kind) or of_class is None:
-            continue
-        if of_class.stale or of_class.unloaded is not None or of_class.size > _LARGE_BYTES:
-            continue
-        yield _Rerun(uid, kind, living.classes.live(uid), of_class)
-        for inner in class_dict(kind).values():
-            yield from _reruns_of(inner, class_entry(uid), tracking, living)
-
-
-_LARGE_BYTES = 1_000_000  # what a class was saved with, up to which it is saved twice to be compared
-
-
-def _is_class(value: object) -> bool:
-    return derives_from(type(value), type)
-
-
-def _is_notebook_class(value: Any) -> bool:
-    return _is_class(value) and module_name(value) == "__main__"
-
-
-def _holders_of(kinds: list[Any]) -> dict[int, list[Any]]:
-    """By the id of a class what leads to it: instances, classes and containers. All at once, for Python looks at all objects."""
-    found: dict[int, list[Any]] = {id(kind): [] for kind in kinds}
-    referrers: list[object] = gc.get_referrers(*kinds) if kinds else []
-    for one in referrers:
-        if id(type(one)) in found:
-            found[id(type(one))].append(one)
-        elif one is not kinds and (_is_class(one) or id(type(one)) in _CONTAINER_IDS):
-            for item in found.keys() & set(map(id, referents((one,)))):
-                found[item].append(one)
-    return found
-
-
-_CONTAINER_IDS = frozenset(map(id, (list, dict, set, frozenset, deque)))
-
-
-def _is_left(rerun: _Rerun, holders: dict[int, list[Any]], others: dict[str, _Rerun]) -> bool:
-    """Whether something still leads to the earlier class: an instance, a class that stays, or what holds the class itself."""
-    if rerun.before is None:
-        return False
-    going = [one.before for one in others.values() if one.before is not None]
-    own = set(map(id, going))
-    for kind in going:
-        own |= {id(part) for value in class_dict(kind).values() for one in _items_of(value) for part in _parts(one)}
-        own |= set(map(id, referents((class_dict(kind),))))
-    return any(id(holder) not in own for holder in holders[id(rerun.before)])
-
-
-def _items_of(value: Any) -> list[Any]:
-    """The members of an enumeration lie in a dict and in a list of the class."""
-    return [value, *(value.values() if type(value) is dict else value if type(value) is list else ())]
-
-
-def _parts(value: object) -> list[object]:
-    """A member knows its class."""
-    return [value, instance_dict(value)]
-
-
-def _is_same(one: _Rerun, living: Living, namespace: dict[str, object]) -> bool:
-    """Whether the class, and what it is saved together with, is saved as the earlier one was."""
-    members: dict[str, object] = {}
-    for name in one.group.members:
-        is_entry = name.startswith(CLASS_PREFIX)
-        members[name] = living.classes.live(name.removeprefix(CLASS_PREFIX)) if is_entry else namespace.get(name)
-    try:
-        dumped = dump_group(members, living, namespace)
-    except (*FOREIGN, RecursionError):
-        return False
-    return saving.compare(dumped).signature == one.group.signature

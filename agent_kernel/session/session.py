@@ -795,7 +795,7 @@ class Session(Committing):
     @contextmanager
     def _taking_on(self, loaded: Loaded) -> Generator[None]:
         """Go somewhere in the block, and the variables with it: an interrupt finds both moved, or neither."""
-        with uninterrupted():
+        with uninterrupted(), self._publishing:
             yield
             self.workspace.take_on(loaded)
         self.workspace.read_again(loaded)  # of what an interrupt keeps unread, whatever is found counts as a change

@@ -226,10 +226,9 @@ class Unpickler(Finding, pickle.Unpickler):
 
 
 # Where a newer Python keeps what an older one has elsewhere, and both show as the same; and where this package had classes
-# of which stored variables may be, and functions that make them.
+# of which stored variables may be.
 _MOVED = {
     "pathlib._local": "pathlib",
-    "agent_kernel.agents.current": "agent_kernel.agents.execution_context",
     "agent_kernel.agents.racing.race": "agent_kernel.agents.races.race",
     "agent_kernel.agents.racing.raced": "agent_kernel.agents.races.outcome",
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",

@@ -353,6 +353,45 @@ def test_records_are_stored_before_the_commit_that_takes_them_in(tmp_path: Path)
         assert "x" not in state
 
 
+@pytest.mark.parametrize("ends", ["os._exit(0)", "state.close(); os._exit(0)", ""])
+def test_what_a_thread_changes_beside_a_session_is_stored(ends: str, tmp_path: Path) -> None:
+    code = f"""
+import agent_kernel as ak, os, sys, threading
+repo = ak.open(sys.argv[1])
+state = ak.Versioned(repo)
+one = threading.Thread(target=lambda: repo.state("ada").set("k", 1))
+one.start(); one.join()
+{ends}
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")], check=True)
+    with ak.open(tmp_path / "store") as repo:
+        assert repo.state("ada").get("k") == 1
+
+
+def test_threads_change_records_while_the_session_commits_and_moves(repo: ak.Repository) -> None:
+    notes = repo.records(Note)
+
+    def change(thread: int) -> None:
+        for number in range(40):
+            notes.put(Note(id=f"{thread}-{number}"))
+
+    with ak.Versioned(repo) as state:
+        state["x"] = 0
+        state.commit("begin")
+        threads = [threading.Thread(target=change, args=(number,)) for number in range(3)]
+        for one in threads:
+            one.start()
+        for number in range(20):
+            state["x"] = number
+            state.commit(f"number {number}")
+        for one in threads:
+            one.join()
+        state.commit()
+        assert len(notes) == 120
+        assert state["x"] == 19
+    assert len(repo.records(Note)) == 120
+
+
 def test_a_commit_of_records_that_a_tag_holds_is_not_replaced(repo: ak.Repository) -> None:
     notes = repo.records(Note)
     with ak.Versioned(repo) as state:

@@ -74,7 +74,7 @@ def preview(
         NotBoundError: no state is given, and no notebook is bound in this process.
         PreviewRefusedError: a fork is not safe now, and a fresh process would not have what it needs; it says why. Nothing ran.
     """
-    from agent_kernel.agents.execution_context import here
+    from agent_kernel.agents.current import here
     from agent_kernel.agents.starting import place_of
 
     place = here() if state is None else place_of(state)

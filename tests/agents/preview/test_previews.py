@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.execution_context import ExecutionContext, stands_here
+from agent_kernel.agents.current import stands_here
+from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.preview import Preview, forked_process, preview
 from agent_kernel.agents.starting import place_of
 from agent_kernel.repository import hex_of
