@@ -40,6 +40,7 @@ _MOST_KEY: Final = 300  # bytes
 class _EntryRecord(Record):
     model_config = ConfigDict(ser_json_inf_nan="constants")
     collection = "agenticai"
+    keeps_past = False  # beside the branches; on a branch the commits keep it
     created_ns: int  # since when the key is there: `list_keys` is in this order
     key: str = ""  # as JSON, where the id is a digest
     entry: Any  # as StateEntry.to_dict() gives it
