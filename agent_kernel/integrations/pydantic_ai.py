@@ -1,4 +1,4 @@
-"""Steps of pydantic-ai-harness as records: `AgentKernelStepStore`, and message histories by name.
+"""Steps of pydantic-ai-harness as records: `AgentKernelStepStore`. For conversations by name see `pydantic_ai_history`.
 
 Runs, events and snapshots are records of the branch: a checkout rewinds them with the variables. Effects of tools lie beside all
 branches: a call that was made stays made, whatever is rewound. Of a snapshot only the messages that are new in its run are
