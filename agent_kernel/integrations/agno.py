@@ -20,6 +20,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import new_id
 from agent_kernel.records.lists import RecordList
@@ -92,7 +93,7 @@ class AgentKernelDb(InMemoryDb):
         id: agno's name of this database; by default one that the store's address gives, the same in each process.
 
     Raises:
-        ValueError: a branch was named, and nothing of this database lies on branches.
+        RefNotFoundError: there is no such branch. ValueError: one was named, and nothing of this database lies on branches.
 
     Sessions, runs and user memories are durable, and other processes see them. All else is as in `InMemoryDb`: metrics,
     evaluations, rows of knowledge contents and schema versions are in this process's memory alone and end with it; traces,
@@ -108,12 +109,10 @@ class AgentKernelDb(InMemoryDb):
         memory_plane: Plane = "store",
         id: str | None = None,
     ) -> None:
-        if branch is not None and plane == memory_plane == "store":
-            raise ValueError(f"the plane 'store' lies beside all branches, and branch {branch!r} was named")
         self._is_ready = False
         super().__init__()
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane, memory_plane)
         self.id = id or generate_id(f"agent_kernel {self.repo.store.url}")
         self._session_records = Records(self.repo, _SessionRecord, plane=plane, branch=branch)
         self._places = Records(self.repo, _RunPlace, plane=plane, branch=branch)

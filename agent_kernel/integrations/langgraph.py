@@ -25,6 +25,7 @@ from pydantic import ConfigDict
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
 from agent_kernel.integrations.channel_values import Page, PageId, Pages, Spine, pages_of, read_items, write_items
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record
@@ -149,7 +150,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._checkpoints = Records(self.repo, _CheckpointRecord, branch=branch)
         self._writes = Records(self.repo, _WritesRecord, branch=branch)
         self._pages = Records(self.repo, _PageRecord, branch=branch)
@@ -746,7 +747,7 @@ class AgentKernelStore(BaseStore):
         branch: str | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane)
         self.ttl_config = ttl
         model = _ItemRecord if plane == "store" else _BranchItemRecord
         self._items: Records[_ItemRecord] = Records(self.repo, model, branch=branch)

@@ -24,6 +24,7 @@ from blake3 import blake3
 from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.schema import Record
@@ -64,6 +65,9 @@ class AgentKernelSession(SessionABC):
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
     commit, and a checkout rewinds both.
+
+    Raises:
+        RefNotFoundError: there is no such branch.
     """
 
     session_settings: SessionSettings | None = None
@@ -81,7 +85,7 @@ class AgentKernelSession(SessionABC):
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._items = self.repo.list(_name_of(session_id), plane="branch", branch=branch)
         self._closed = False
 

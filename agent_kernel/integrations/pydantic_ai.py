@@ -18,6 +18,7 @@ from blake3 import blake3
 from pydantic import TypeAdapter
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
@@ -92,7 +93,7 @@ class AgentKernelStepStore:
     """
 
     def __init__(self, repo: Repository | str | Path, *, branch: str | None = None) -> None:
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._runs = Records(self.repo, _RunRecord, branch=branch)
         self._events = Records(self.repo, _EventRecord, branch=branch)
         self._snapshots = Records(self.repo, _SnapshotRecord, branch=branch)

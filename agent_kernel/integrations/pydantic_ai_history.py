@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blake3 import blake3
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
 
@@ -42,7 +43,7 @@ class AgentKernelHistory:
     commit, and a checkout rewinds both.
 
     Raises:
-        ValueError: the plane is `store`, and a branch was named.
+        RefNotFoundError: there is no such branch. ValueError: the plane is `store`, and a branch was named.
 
     Source: pydantic-ai's `message_history` and `new_messages`.
     """
@@ -50,10 +51,8 @@ class AgentKernelHistory:
     def __init__(
         self, name: str, repo: Repository | str | Path, *, plane: Plane = "branch", branch: str | None = None
     ) -> None:
-        if plane == "store" and branch is not None:
-            raise ValueError(f"the plane 'store' lies beside all branches, and branch {branch!r} was named")
         self.name = name
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane)
         self._where: dict[str, Any] = {"plane": plane, "branch": branch}
         self._list = self.repo.list(_name_of(name), **self._where)
 
