@@ -404,7 +404,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
         LangGraph (since 1.1.7) forks the parent when it travels back, which gives the subgraph a new namespace, where the
         checkpoint that was asked for is not: the subgraph begins from its start (langgraph#8458). A checkpoint that is a
-        fork already it does not fork again, and the subgraph goes on where it was asked to.
+        fork already it does not fork again, and the subgraph goes on where it was asked to. That holds while the thread's newest
+        checkpoint is the parent's: one that the thread has moved past LangGraph (since 1.2) forks all the same.
         """
         asked = config["configurable"]
         namespace = asked.get("checkpoint_ns", "")

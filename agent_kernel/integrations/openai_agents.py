@@ -64,7 +64,7 @@ class AgentKernelSession(SessionABC):
         session_settings: as in the SDK; `limit` is how many of the last items are read.
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
-    commit, and a checkout rewinds both.
+    commit, and a checkout rewinds both. A program's changes are stored at once, before that commit.
 
     Raises:
         RefNotFoundError: there is no such branch.

@@ -40,7 +40,7 @@ class AgentKernelHistory:
         branch: whose conversation; by default that of the branch that this process works on.
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
-    commit, and a checkout rewinds both.
+    commit, and a checkout rewinds both. A program's changes are stored at once, before that commit.
 
     Raises:
         RefNotFoundError: there is no such branch. ValueError: the plane is `store`, and a branch was named.
