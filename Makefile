@@ -104,6 +104,7 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 # The tests come last, so that their summary is the last thing to read.
 check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint mypy pyright docs demo
+	$(MAKE) INSTALLED=1 test-integrations
 	$(MAKE) INSTALLED=1 e2e
 	$(MAKE) INSTALLED=1 test
 

@@ -124,7 +124,15 @@ class Namespace(Versioned):
             StoreFullError, StoreUnavailableError: the code ran, and the next commit saves what it changed.
             SessionClosedError: nothing ran.
             StepBusyError: this is code that runs in here.
+            TypeError, ValueError: `code` is not text, or `timeout_s` is not a number of more than 0. Nothing ran.
         """
+        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise TypeError(f"code is text, not {code!r}")
+        if timeout_s is not None:
+            if not isinstance(timeout_s, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"timeout_s is a number of seconds, not {timeout_s!r}")
+            if not timeout_s > 0:
+                raise ValueError(f"timeout_s is more than 0 seconds, not {timeout_s!r}")
         with self._alone(), _standing_in(self._main):
             self._runs += 1
             executor = self.executor

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agent_kernel.records import Change, Records
+    from agent_kernel.records.knowledge import Source
     from agent_kernel.records.teams import Team
     from agent_kernel.records.tools import ToolRun
     from agent_kernel.session import Repository
@@ -31,6 +32,7 @@ Tone: TypeAlias = Literal["", "active", "good", "warn", "bad", "quiet"]
 _ROWS: Final = 8
 _CALLS: Final = 500  # the newest of a tool, from which its figures are computed
 _CHANGES: Final = 50
+_MOST_ID: Final = 200
 _BAR: Final = 10
 _OLD_S: Final = 5.0
 _AT_WORK: Final = frozenset({"busy", "running", "recovering", "failed"})  # these agents come first
@@ -58,7 +60,7 @@ def board_arguments(parser: Parser) -> None:
 
 def board(scope: Scope, options: Namespace) -> Result:
     if options.line is not None:
-        return _history_of(scope.repo, options.line, scope.now_ns)
+        return _history_of(scope.repo, options.line, scope.now_ns, scope.spell_command("board"))
     return Board(scope.repo, options.n, scope.now_ns)
 
 
@@ -195,7 +197,7 @@ class _Sight:
             if is_old or changed.intersection(needs):
                 self._parts[name] = make(self)
                 self._made_s[name] = now_ns / 1e9
-        return {name: self._parts[name] for name in _PARTS if self._parts[name].rows}
+        return {name: self._parts[name] for name in _PARTS if self._parts[name].count}
 
 
 class Board(Result):
@@ -219,7 +221,9 @@ class Board(Result):
             return [Line("Nothing goes on here yet: no workflow, queue, tool, agent, indexing or speech.")]
         found: list[Block] = []
         for part in self.parts.values():
-            found += [Line(""), Line(part.heading(), strong=True), part.table()]
+            found += [Line(""), Line(part.heading(), strong=True)]
+            if part.rows:
+                found.append(part.table())
         return found[1:]
 
     def to_json(self) -> Json:
@@ -486,16 +490,19 @@ class LineHistory(Result):
         ]
 
 
-def _history_of(repo: Repository, name: str, now_ns: int) -> LineHistory:
+def _history_of(repo: Repository, name: str, now_ns: int, command: str = "%agent board") -> LineHistory:
     from agent_kernel.records.queue import Task
 
-    found = sorted(_changes_of(repo, name), key=lambda one: one[1].time_ns, reverse=True)[:_CHANGES]
+    changes = {(id, change.version, change.time_ns): (id, change) for id, change in _changes_of(repo, name)}
+    found = sorted(changes.values(), key=lambda one: one[1].time_ns, reverse=True)[:_CHANGES]
     if not found:
-        raise UsageProblem(f"nothing on the board has the name {name!r}: %agent board lists all of it")
+        raise UsageProblem(f"nothing on the board has the name {name!r}: {command} lists all of it")
     rows: list[tuple[str, ...]] = []
     facts: list[dict[str, Json]] = []
     for id, change in found:
         said = _text(", ".join(_differences(change)), 300)
+        if not said:  # a lease that was extended, say
+            continue
         record = change.new or change.old
         what = record.name if isinstance(record, Task) and id != name else id  # people know a task by its name
         rows.append((clock(change.time_ns, now_ns), _text(change.actor), _text(what), said))
@@ -513,18 +520,38 @@ def _changes_of(repo: Repository, name: str) -> Iterator[tuple[str, Change[Any]]
         repo.knowledge.records,
         repo.speech.records,
     )
+    may_be_id = 0 < len(name.encode()) <= _MOST_ID and "\0" not in name
     for records in collections:
-        if len(name.encode()) <= 200 and "\0" not in name and (name in records or _was(records, name)):
+        if may_be_id and (name in records or _was(records, name)):
             yield from ((name, change) for change in islice(records.history(name), _CHANGES))
     for team in repo.teams.list():
         if name in team.members:
             yield from ((team.id, change) for change in repo.teams.records.history(team.id) if _is_about(change, name))
-    if name and "\0" not in name:
+    if may_be_id:
         tasks = repo.queue("any").tasks
         for id in tasks.newest(f"{name}/", _CHANGES):
             yield from ((id, change) for change in islice(tasks.history(id), _CHANGES))
+        for id in _tasks_of(repo, name):
+            yield from ((id, change) for change in islice(tasks.history(id), _CHANGES))
+        if name not in repo.knowledge.runs:
+            sources = repo.knowledge.records
+            for id in sources.newest(f"{name}/", _CHANGES):
+                yield from ((id, change) for change in islice(sources.history(id), _CHANGES) if _is_in(change, name))
     for run in repo.tools.runs(name, _CHANGES):
         yield from ((run.id, change) for change in repo.tools.records.history(run.id))
+
+
+def _tasks_of(repo: Repository, name: str) -> list[str]:
+    """The tasks that people call by this name, or that this agent has or had: of those in progress, and of the newest."""
+    tasks = repo.queue("any").tasks
+    teams = {id.partition("/")[0] for id in tasks}
+    ids = [task.id for team in teams for task in repo.queue(team).in_progress()]
+    known = ((id, tasks.get(id)) for id in dict.fromkeys((*ids, *tasks.newest("", _CALLS))))
+    return [id for id, task in known if task is not None and name in (task.name, task.agent)]
+
+
+def _is_in(change: Change[Source], kb: str) -> bool:
+    return any(one is not None and one.kb == kb for one in (change.old, change.new))
 
 
 def _is_about(change: Change[Team], agent: str) -> bool:
@@ -586,7 +613,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         if inner is not None and was is not None:
             yield from (f"{name} {said}" for said in _changed(was, inner))
         else:
-            yield f"{name} {_brief(value)}"
+            yield f"no {name}" if value in (None, "", [], {}) else f"{name} {_brief(value)}"
     yield from (f"without {name}" for name in old if name not in new)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "by_size",
     "change_count",
     "change_line",
+    "changed_records",
     "changes_json",
     "chip_line",
     "chip_pieces",
@@ -54,6 +55,7 @@ __all__ = [
     "rank_of",
     "ranks",
     "ranks_of",
+    "records_line",
     "summary_of",
     "title",
     "unsaved_blocks",
@@ -488,3 +490,21 @@ def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[st
     """The ranks of variables that are in memory."""
     first = [name for name, _ in zip(names, range(_MOST), strict=False)]
     return {name: summaries.interest(summaries.summarize(namespace[name], name)) for name in first if name in namespace}
+
+
+def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
+    """Which records differ between two commits, as a person names them: `~Note:a`, `+Note:b`, `-Note:c`."""
+    if (None if old is None else repo.commit_at(old).records) == repo.commit_at(new).records:
+        return ()
+    from agent_kernel.records.merge import changed_records as find  # models load slowly, and few commits need them
+
+    return find(repo, old, new)
+
+
+def records_line(changed: Sequence[str]) -> str:
+    """The same in one line: `~Note:a, +Note:b`; of many the first."""
+    more = f" and {len(changed) - _MOST_RECORDS} more" if len(changed) > _MOST_RECORDS else ""
+    return clean(", ".join(changed[:_MOST_RECORDS]) + more)
+
+
+_MOST_RECORDS: Final = 8

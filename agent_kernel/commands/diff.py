@@ -61,7 +61,8 @@ def diff(scope: Scope, options: Namespace) -> Result:
     rows = tuple(_difference(scope, one) for one in differences)
     only = names[0] if len(names) == 1 else ""
     before = None if old is None else (old, scope.repo.commit_at(old))
-    return Differences(before, (new, commit), rows, only, sides=scope.sides)
+    records = () if names else describe.changed_records(scope.repo, old, new)
+    return Differences(before, (new, commit), rows, only, sides=scope.sides, records=records)
 
 
 class Differing(NamedTuple):
@@ -198,6 +199,7 @@ class Differences(Result):
     rows: tuple[Difference, ...]
     name: str = ""  # the one variable that was asked for
     sides: tuple[str, str] = ("", "")  # the files that they are in, where there are two
+    records: tuple[str, ...] = ()  # that differ
 
     @property
     def opens(self) -> Opens:
@@ -209,18 +211,21 @@ class Differences(Result):
             {"name": row.name, "how": row.how, "old": row.old, "new": row.new, "details": list(row.details)}
             for row in self.rows
         ]
-        return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "changed": rows}
+        old = hex_of(self.old[0]) if self.old else None
+        return {"old": old, "new": hex_of(self.new[0]), "changed": rows, "records": list(self.records)}
 
     def outline(self) -> Differences:
         old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
         new = self.new[0], describe.without_code(self.new[1])
-        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows))
+        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=())
 
     def blocks(self) -> Sequence[Block]:
         head = [Line(text, style="strong") for text in _heads(self.old, self.new, self.sides)]
+        records = [Line(f"records: {describe.records_line(self.records)}")] if self.records else []
         if not self.rows:
-            return [*head, Line("no variable differs")]
-        return [*head, *(block for row in self.rows for block in _blocks(row)), Line(_count(self.rows), style="quiet")]
+            return [*head, Line("no variable differs"), *records]
+        variables = [block for row in self.rows for block in _blocks(row)]
+        return [*head, *variables, *records, Line(_count(self.rows), style="quiet")]
 
 
 def _blocks(row: Difference) -> list[Block]:

@@ -203,6 +203,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
         full,
         more,
         describe.holders_among(scope.repo, commit.tree, commit.unsaved),
+        describe.changed_records(scope.repo, next(iter(commit.parents), None), found),
     )
 
 
@@ -219,6 +220,7 @@ class ShownCommit(Result):
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
+    records: tuple[str, ...] = ()  # that changed
 
     @property
     def opens(self) -> Opens:
@@ -228,11 +230,19 @@ class ShownCommit(Result):
         values: dict[str, Json] = dict(self.lines)
         outputs: Json = self.outputs.to_json() if self.outputs is not None else []
         said = describe.commit_json(self.id, self.commit)
-        return {**said, "refs": list(self.refs), "values": values, "outputs": outputs}
+        return {
+            **said,
+            "refs": list(self.refs),
+            "values": values,
+            "outputs": outputs,
+            "records": list(self.records),
+        }
 
     def outline(self) -> ShownCommit:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
-        return replace(self, commit=describe.without_code(self.commit), lines=self.outlines, outputs=outputs)
+        return replace(
+            self, commit=describe.without_code(self.commit), lines=self.outlines, outputs=outputs, records=()
+        )
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""
@@ -261,6 +271,8 @@ class ShownCommit(Result):
             facts.append(("Restores:", short(commit.restores)))
         if commit.labels:
             facts.append(("Labels:", clean(", ".join(commit.labels))))
+        if self.records:
+            facts.append(("Records:", describe.records_line(self.records)))
         return tuple(facts)
 
     def _text(self) -> str:

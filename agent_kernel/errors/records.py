@@ -22,8 +22,10 @@ class RecordError(AgentKernelError):
 class RecordNotFoundError(RecordError, NotFoundError):
     """There is no record of this id, or it is another user's."""
 
+    where: str = ""  # what it is not a part of: "in team 'web'"
+
     def __str__(self) -> str:
-        return f"there is no {self._what}"
+        return f"there is no {self._what} {self.where}".rstrip()
 
 
 class InvalidRecordError(RecordError, ValueError):
@@ -53,8 +55,11 @@ class StaleRecordError(RecordError):
     expected: int  # 0: no record
     found: int
     what: str = "version"  # of a list its length
+    reason: str = ""  # what happened, where more is known than the numbers say
 
     def __str__(self) -> str:
+        if self.reason:
+            return f"{self._what} {self.reason}"
         now = f"is at {self.what} {self.found}" if self.found else "is not there"
         then = f"{self.what} {self.expected}" if self.expected else "no such record"
         return f"{self._what} {now}, and {then} was expected: read it again"
@@ -96,7 +101,10 @@ class LockHeldError(RecordError):
     """Somebody else has the lock. Wait for it, or try again later."""
 
     holder: str = ""
+    is_here: bool = False  # this thread has it
 
     def __str__(self) -> str:
+        if self.is_here:
+            return f"{self._what} is held by this thread already, and cannot be taken twice"
         who = f"{self.holder} has it" if self.holder else "its lease is over"
         return f"{self._what} is not yours: {who}"

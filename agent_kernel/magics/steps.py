@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import re
 import sys
 import time
@@ -89,7 +90,11 @@ def nest_runner(runner: Runner) -> Runner:
     def run(coroutine: Coroutine[Any, Any, object]) -> object:
         outer = asyncio._get_running_loop()
         if outer is None:
-            return runner(coroutine)
+            try:
+                return runner(coroutine)
+            finally:
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_SUSPENDED:  # it would not end, and was left
+                    _leave_loop_of_terminal()
         with _leave_loop(outer):
             loop = asyncio.new_event_loop()
             try:
@@ -98,6 +103,22 @@ def nest_runner(runner: Runner) -> Runner:
                 _end(loop)
 
     return run
+
+
+_LEFT: Final[
+    list[asyncio.AbstractEventLoop]
+] = []  # if they went, what is left in them would be told to end, and would not
+
+
+def _leave_loop_of_terminal() -> None:
+    """Let the next cell await in a new loop: in that of before, what does not end would take all turns."""
+    from IPython.core import async_helpers
+
+    state: dict[str, Any] = vars(async_helpers)
+    loop = state.get("_asyncio_event_loop")
+    if loop is not None and not loop.is_running():
+        _LEFT.append(loop)
+        state["_asyncio_event_loop"] = None
 
 
 def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, object]) -> object:

@@ -16,6 +16,7 @@ import msgspec
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
+from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain, now_s
 from agent_kernel.records.schema import Record
@@ -168,9 +169,7 @@ class Agents:
             _refuse_strange(AgentSnapshot.collection, name, field, value)
 
         def keep() -> AgentSnapshot:
-            number = 1 + max(
-                (int(id.rpartition("/")[2]) for id in self._snapshots.ids(exactly(f"{name}/") + "*")), default=0
-            )
+            number = 1 + self._last_number(name)
             id = f"{name}/{number:08d}"
             snapshot = self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields)
             return self._snapshots.put(snapshot, expect=0)
@@ -180,7 +179,11 @@ class Agents:
     def list_snapshots(self, agent: object) -> builtins.list[AgentSnapshot]:
         """The snapshots of an agent, the first one first."""
         name = _name_of(agent)
-        return [one for one in self._snapshots.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+        found = [one for one in self._snapshots.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+        return sorted(found, key=lambda one: one.number)
+
+    def _last_number(self, name: str) -> int:
+        return max((int(id.rpartition("/")[2]) for id in self._snapshots.ids(exactly(f"{name}/") + "*")), default=0)
 
     def latest(self, agent: object) -> AgentSnapshot:
         """Its last snapshot. Raises: RecordNotFoundError: nobody made one."""
@@ -207,14 +210,11 @@ class Agents:
         return found
 
     def _snapshot(self, name: str, at: str | int) -> AgentSnapshot:
-        ids = (
-            [*self._snapshots.ids(exactly(f"{name}/") + "*")]
-            if at == "latest"
-            else [at if isinstance(at, str) else f"{name}/{at:08d}"]
-        )
-        found: AgentSnapshot | None = self._snapshots.get(ids[-1]) if ids else None
+        number = self._last_number(name) if at == "latest" else at
+        id = number if isinstance(number, str) else f"{name}/{number:08d}"
+        found: AgentSnapshot | None = self._snapshots.get(id) if id else None
         if found is None or found.agent_id != name:
-            raise RecordNotFoundError(AgentSnapshot.collection, f"{name}/{at}")
+            raise RecordNotFoundError("snapshot", str(at), f"of agent {name!r}")
         return found
 
     # -- checkpoints
@@ -225,8 +225,9 @@ class Agents:
         """Keep an agent after a step. `recoverable`: work may go on from here; else it is only for looking.
 
         Raises:
-            InvalidRecordError: something of it would not come back as it is. Nothing was stored.
+            InvalidRecordError: something of it would not come back as it is. ValueError: the step is negative. Nothing was stored.
         """
+        not_negative(step, "step")
         name = _name_of(agent)
         kept = _state_of(agent) if state is None else dict(state)
         _refuse_strange(AgentCheckpoint.collection, name, "state", kept)
@@ -238,7 +239,8 @@ class Agents:
     def list_checkpoints(self, agent: object) -> builtins.list[AgentCheckpoint]:
         """The checkpoints of an agent, by their steps."""
         name = _name_of(agent)
-        return [one for one in self._checkpoints.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+        found = [one for one in self._checkpoints.find(f"{glob.escape(name)}/*") if one.agent_id == name]
+        return sorted(found, key=lambda one: one.step)
 
     def should_checkpoint(self, agent: object, step: int, every: int) -> bool:
         """Whether so many steps have passed since its last checkpoint."""
@@ -255,9 +257,8 @@ class Agents:
             if one.recoverable and from_step in (None, one.step):
                 _load_state(agent, one.state)
                 return one
-        raise RecordNotFoundError(
-            AgentCheckpoint.collection, f"{_name_of(agent)}/{'latest' if from_step is None else from_step}"
-        )
+        step = "latest" if from_step is None else str(from_step)
+        raise RecordNotFoundError("recoverable checkpoint", step, f"of agent {_name_of(agent)!r}")
 
     # -- supervision
 
@@ -268,6 +269,8 @@ class Agents:
             attempts: how often it is brought back, until it does well.
             backoff: seconds before the first of these, and doubled for each after it.
         """
+        not_negative(attempts, "attempts")
+        seconds(backoff, "backoff")
         self._enter(_name_of(agent))
         return Supervisor(self, agent, attempts, backoff)
 
@@ -317,8 +320,9 @@ class Supervisor:
         `resume` has that called.
 
         Raises:
-            What the function raises, when there are no attempts left.
+            TypeError: the function is async, or a generator. What the function raises, when there are no attempts left.
         """
+        require_plain_function(work, "supervision")
         while True:
             self._set("running")
             try:
@@ -332,8 +336,16 @@ class Supervisor:
                 self._set("paused")
                 raise
             else:
+                self._require_done(result)
                 self._did_well()
                 return result
+
+    def _require_done(self, result: object) -> None:
+        try:
+            require_result(result, "supervision")
+        except TypeError as error:  # trying again would change nothing
+            self._failed(error)
+            raise
 
     def _set(self, status: AgentStatus) -> None:
         self._agents.records.update(self._name, status=status, updated_s=now_s())

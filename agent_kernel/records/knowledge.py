@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 import msgspec
 from pydantic import Field
 
-from agent_kernel.records.collection import Records
+from agent_kernel.errors import InvalidRecordError
+from agent_kernel.records.checks import not_negative, seconds
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_alive, now_s, this_process
 from agent_kernel.records.schema import Record
 
@@ -26,6 +28,7 @@ __all__ = ["Indexing", "Knowledge", "KnowledgeBase", "Source"]
 IndexStatus: TypeAlias = Literal["running", "paused", "completed", "failed"]
 SourceStatus: TypeAlias = Literal["pending", "indexing", "indexed", "failed"]
 
+_COUNTS: Final = ("documents", "embeddings", "size")
 _KEPT: Final = 100  # versions of a progress that stay in its history
 
 
@@ -111,11 +114,26 @@ class Knowledge:
         """Say how a source is: what is given is set, and the rest stays. `synced_s` becomes now if it is indexed.
 
         Raises:
-            InvalidRecordError: a value does not fit.
+            InvalidRecordError: a value does not fit, a source has no such field, or another knowledge base has a source of this id
+                (`a` of `b/c` and `c/a` of `b` share one). Nothing was stored.
         """
+        unknown = fields.keys() - Source.model_fields.keys()
+        if unknown:
+            raise InvalidRecordError(Source.collection, f"{kb}/{id}", f"it has no field {', '.join(sorted(unknown))}")
         if fields.get("status") == "indexed":
             fields.setdefault("synced_s", now_s())
-        return self.records.put(self.records.make(id=f"{kb}/{id}", kb=kb, **fields), merge=True)
+        source = self.records.make(id=f"{kb}/{id}", kb=kb, **fields)
+        negative = [name for name in _COUNTS if getattr(source, name) < 0]
+        if negative:
+            raise InvalidRecordError(Source.collection, source.id, f"{' and '.join(negative)} is 0 or more")
+
+        def act() -> Source:
+            there: Source | None = self.records.get(source.id)
+            if there is not None and there.kb != kb:
+                raise InvalidRecordError(Source.collection, source.id, f"it is one of the knowledge base {there.kb!r}")
+            return self.records.put(source, merge=True)
+
+        return together(self.records, act, f"Source: put {source.id}")
 
     def sources(self, kb: str, status: SourceStatus | None = None) -> list[Source]:
         """The sources of a knowledge base."""
@@ -124,11 +142,16 @@ class Knowledge:
 
     def forget(self, kb: str, id: str) -> bool:
         """Delete a source; whether it was there."""
-        return self.records.delete(f"{kb}/{id}")
+
+        def act() -> bool:
+            there: Source | None = self.records.get(f"{kb}/{id}")
+            return there is not None and there.kb == kb and self.records.delete(there.id)
+
+        return together(self.records, act, f"Source: delete {kb}/{id}")
 
     def stale(self, max_age_s: float, kb: str | None = None) -> list[Source]:
         """The sources that were not indexed during the last so many seconds, the oldest first."""
-        before = now_s() - max_age_s
+        before = now_s() - seconds(max_age_s, "max_age_s")
         found = self.records.find(where=lambda one: one.synced_s < before, order="synced_s")
         return [one for one in found if kb in (None, one.kb)]
 
@@ -163,6 +186,7 @@ class Knowledge:
 
         What the block raises fails it. After `pause` from elsewhere it stays paused.
         """
+        not_negative(total, "total")
         started = now_s()
         self.runs.put(
             self.runs.make(id=kb, total=total, started_s=started, updated_s=started, process=this_process(self.repo))
@@ -207,7 +231,14 @@ class Indexing:
         return self.progress.status == "paused"
 
     def advance(self, count: int | None = None, *, failed: int = 0) -> None:
-        """Count documents that were processed (by default one), or that failed. 60 times a second costs one write a second."""
+        """Count documents that were processed (by default one), or that failed. 60 times a second costs one write a second.
+
+        Raises:
+            TypeError, ValueError: a number is not one, or negative.
+        """
+        if count is not None:
+            not_negative(count, "count")
+        not_negative(failed, "failed")
 
         def add(now: IndexProgress) -> None:
             now.processed += count if count is not None else int(not failed)

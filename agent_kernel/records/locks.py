@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import LockHeldError
+from agent_kernel.records.checks import seconds
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.repository import Holder
@@ -27,6 +28,9 @@ __all__ = ["Lock"]
 
 _LEAST_WAIT_S: Final = 0.005
 _MOST_WAIT_S: Final = 0.1
+
+
+_HERE: Final = threading.local()  # `owners`: what this thread has
 
 
 class _Lease(Record):
@@ -47,6 +51,9 @@ class _Lease(Record):
 class Lock:
     """A lock by name, for threads and processes. It cannot be taken twice by one.
 
+    Raises:
+        TypeError, ValueError: `lease_s` is not more than 0, or `wait_s` is negative.
+
     >>> import agent_kernel as ak
     >>> repo = ak.open("memory:")
     >>> with repo.lock("index", lease_s=30) as lock:
@@ -56,8 +63,8 @@ class Lock:
 
     def __init__(self, repo: Repository, name: str, *, lease_s: float = 60.0, wait_s: float | None = None) -> None:
         self.name = name
-        self.lease_s = lease_s
-        self._wait_s = lease_s if wait_s is None else wait_s
+        self.lease_s = seconds(lease_s, "lease_s", is_zero_allowed=False)
+        self._wait_s = lease_s if wait_s is None else _wait(wait_s)
         self._records = Records(repo, _Lease)
         self._mine = threading.local()
 
@@ -69,7 +76,7 @@ class Lock:
         """
         if is_in_transaction():
             raise ValueError("a lock is taken at once, and so not within a transaction")
-        until = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
+        until = time.monotonic() + (self._wait_s if wait_s is None else _wait(wait_s))
         pause_s = _LEAST_WAIT_S
         while not self._take():
             left = until - time.monotonic()
@@ -100,6 +107,7 @@ class Lock:
         token = together(self._records, act, f"lock: take {self.name}")
         if token:
             self._mine.owner, self._mine.token = owner, token
+            _HERE.__dict__.setdefault("owners", set()).add(owner)
         return bool(token)
 
     @property
@@ -124,7 +132,8 @@ class Lock:
         Raises:
             LockHeldError: it was over, and somebody else has the lock, or could have had it.
         """
-        self._set_end(time.time_ns() + int((self.lease_s if lease_s is None else lease_s) * 1e9))
+        for_s = self.lease_s if lease_s is None else seconds(lease_s, "lease_s", is_zero_allowed=False)
+        self._set_end(time.time_ns() + int(for_s * 1e9))
 
     def release(self) -> None:
         """Give the lock back. Nothing happens if it was over."""
@@ -133,6 +142,7 @@ class Lock:
         except LockHeldError:
             pass
         finally:
+            _HERE.__dict__.setdefault("owners", set()).discard(getattr(self._mine, "owner", ""))
             self._mine.owner, self._mine.token = "", 0
 
     def _set_end(self, until_ns: int) -> None:
@@ -153,11 +163,17 @@ class Lock:
         """Take the lock.
 
         Raises:
-            LockHeldError: somebody else had it all the time.
+            LockHeldError: somebody else, or this thread, had it all the time.
         """
         if not self.acquire():
-            raise LockHeldError("lock", self.name, self.holder())
+            found: _Lease | None = self._records.get(self.name)
+            is_here = found is not None and found.owner in _HERE.__dict__.get("owners", ())
+            raise LockHeldError("lock", self.name, self.holder(), is_here)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.release()
+
+
+def _wait(wait_s: float) -> float:
+    return wait_s if wait_s == float("inf") else seconds(wait_s, "wait_s")

@@ -7,6 +7,7 @@ says of the rest. A value that is little used is put away, and comes back when i
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import threading
 import time
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, JsonValue
 
-from agent_kernel.errors import InvalidRecordError, StaleRecordError
-from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.errors import InvalidRecordError
+from agent_kernel.records.checks import not_negative
+from agent_kernel.records.collection import exactly, is_in_transaction, together
+from agent_kernel.records.lines import decode_row
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ class Memory:
 
     Args:
         max_tokens: how many tokens the messages may have together, the summary included.
-        count_tokens: how many tokens a text has; by default a quarter of its characters.
+        count_tokens: how many tokens a text has, 0 or more; by default a quarter of its characters.
         summarise: is called with the summary so far and the messages that no longer fit, and returns the new summary. Without it
             the oldest messages are just not sent any more. What it raises goes to the log: then the oldest are not sent either.
 
@@ -68,11 +71,11 @@ class Memory:
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[Message]], str] | None = None,
     ) -> None:
-        self.max_tokens = max_tokens
+        self.max_tokens = not_negative(max_tokens, "max_tokens")
         self.all = state.events(name)
         self._id = f"{state.place}{name}"
-        self._windows = Records(state.repo, _Window, secret=state.seal, **state.where)
-        self._count: Callable[[str], int] = count_tokens or (lambda text: -(-len(text) // _CHARS_A_TOKEN))
+        self._windows = state.records_of(_Window)
+        self._count: Callable[[str], int] = functools.partial(_checked, count_tokens or _about)
         self._summarise = summarise
 
     def __len__(self) -> int:
@@ -83,7 +86,8 @@ class Memory:
         """Add a message.
 
         Raises:
-            InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. Nothing was stored.
+            InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. TypeError, ValueError:
+                `count_tokens` did not return a number of tokens. Nothing was stored.
         """
         tokens = self._count(content)
         if tokens > self.max_tokens:
@@ -140,21 +144,34 @@ class Memory:
 
     def _shorten(self, summarise: Callable[[str, list[Message]], str]) -> None:
         """Let a summary stand for the oldest messages, until the others take half of the room: so it is rarely made."""
-        version, window = self._windows.version(self._id), self._window()
+        window = self._window()
         if self._first_that_fits(window, self.max_tokens) == window.first:
             return
         first = self._first_that_fits(window.model_copy(update={"summary": ""}), self.max_tokens // 2)
+        dropped = self.all[window.first : first]
         try:
-            summary = str(summarise(window.summary, self.all[window.first : first]))
+            summary = str(summarise(window.summary, copy.deepcopy(dropped)))
         except Exception:  # of the function, which is not ours
             logger.exception("a conversation could not be summarised")
             return
         while summary and self._count(summary) > self.max_tokens // 2:
             summary = summary[: len(summary) * 3 // 4]
-        try:
-            self._windows.put(window.model_copy(update={"first": first, "summary": summary}), expect=version)
-        except StaleRecordError:
-            logger.debug("somebody else summarised a conversation meanwhile")
+
+        def act() -> None:
+            if self._window() == window and self.all[window.first : first] == dropped:
+                self._windows.put(window.model_copy(update={"first": first, "summary": summary}))
+            else:
+                logger.debug("a conversation was cleared or summarised by somebody else meanwhile")
+
+        together(self._windows, act, "memory: summary")
+
+
+def _about(text: str) -> int:
+    return -(-len(text) // _CHARS_A_TOKEN)
+
+
+def _checked(count: Callable[[str], int], text: str) -> int:
+    return not_negative(count(text), "what count_tokens returns")
 
 
 class _Kept(Record):
@@ -183,54 +200,62 @@ class Tiers:
 
     def __init__(self, state: State, *, hot: int = 16, warm: int = 256) -> None:
         self._place = state.place
-        self._records = Records(state.repo, _Kept, secret=state.seal, **state.where)
-        self._most_hot = hot
-        self._most_warm = warm
-        self._hot: OrderedDict[str, tuple[int, Any]] = OrderedDict()  # with versions: others change the store too
+        self._rules = state.rules
+        self._is_past = state.past is not None
+        self._records = state.records_of(_Kept)
+        self._most_hot = not_negative(hot, "hot")
+        self._most_warm = not_negative(warm, "warm")
+        self._hot: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()  # with what is stored: others change it too
         self._lock = threading.Lock()
 
     def put(self, key: str, value: JsonValue) -> None:
-        """Store a value. It is hot."""
+        """Store a value. It is hot. Raises: RecordAccessError: the key may not be written."""
+        self._rules.require("write", key)
+        self._put(key, value)
 
-        def act() -> int:
+    def _put(self, key: str, value: JsonValue) -> None:
+        def act() -> None:
             self._records.put(
                 _Kept.model_construct(id=self._place + key, value=value, tier="warm", used_ns=time.time_ns())
             )
             self._put_away()
-            return self._records.version(self._place + key)
 
-        self._heat(key, together(self._records, act, f"tiers: put {key}"), value)
+        together(self._records, act, f"tiers: put {key}")
+        self._heat(key, self._stored(key))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, from whatever tier, or `default`."""
-        id = self._place + key
-        version = self._records.version(id)
-        with self._lock:
-            known = self._hot.get(key)
-        if known is not None and known[0] == version:
-            value = known[1]
+        """The value, from whatever tier, or `default`. Raises: RecordAccessError: the key may not be read."""
+        self._rules.require("read", key)
+        stored = self._stored(key)
+        if stored:
+            with self._lock:
+                known = self._hot.get(key)
+                if known is not None and known[0] == stored:
+                    self._hot.move_to_end(key)
+                    return copy.deepcopy(known[1])
+        found: _Kept | None = self._records.get(self._place + key)
+        if found is None:
+            return default
+        if found.tier == "cold" and not self._is_past:
+            self._put(key, found.value)
         else:
-            found: _Kept | None = self._records.get(id)
-            if found is None:
-                return default
-            value = found.value
-            if found.tier == "cold":
-                self.put(key, value)
-                return value
-        self._heat(key, version, value)
-        return copy.deepcopy(value)
+            self._heat(key, stored)
+        return found.value
 
     def tier(self, key: str) -> Tier | None:
         """Where a value lies; None: nowhere."""
+        self._rules.require("read", key)
         found: _Kept | None = self._records.get(self._place + key)
         if found is None:
             return None
+        stored = self._stored(key)
         with self._lock:
-            is_hot = self._hot.get(key, (0, None))[0] == self._records.version(self._place + key)
+            is_hot = bool(stored) and self._hot.get(key, (b"", None))[0] == stored
         return "hot" if is_hot else "cold" if found.tier == "cold" else "warm"
 
     def delete(self, key: str) -> bool:
-        """Delete a value; whether it was there."""
+        """Delete a value; whether it was there. Raises: RecordAccessError: the key may not be written."""
+        self._rules.require("write", key)
         with self._lock:
             self._hot.pop(key, None)
         return self._records.delete(self._place + key)
@@ -242,7 +267,11 @@ class Tiers:
             cold: a pattern of the cold keys that belong to it; by default none.
         """
         start = len(self._place)
-        found = {one.id[start:]: one for one in self._records.find(exactly(self._place) + "*")}
+        may_read = functools.partial(self._rules.allows, "read")
+        found = {
+            one.id[start:]: one
+            for one in self._records.find(exactly(self._place) + "*", where=lambda one: may_read(one.id[start:]))
+        }
         cold_ids = set(self._records.ids(exactly(self._place) + cold)) if cold else set[str]()
         with self._lock:
             hot = [key for key in reversed(self._hot) if key in found]
@@ -250,9 +279,19 @@ class Tiers:
         keys = [key for key in (*hot, *rest) if found[key].tier == "warm" or found[key].id in cold_ids]
         return {key: found[key].value for key in keys}
 
-    def _heat(self, key: str, version: int, value: Any) -> None:
+    def _stored(self, key: str) -> bytes:
+        """What is stored, which no other value ever is, as its time is in it; b"": nothing, or nothing yet."""
+        if self._is_past or is_in_transaction():
+            return b""
+        id = self._records.prefix + self._place + key
+        return self._records.line().read([id]).get(id, b"")
+
+    def _heat(self, key: str, stored: bytes) -> None:
+        if not stored:
+            return
+        value = self._records.load(decode_row(stored), self._place + key).value
         with self._lock:
-            self._hot[key] = version, copy.deepcopy(value)
+            self._hot[key] = stored, value
             self._hot.move_to_end(key)
             while len(self._hot) > self._most_hot:
                 self._hot.popitem(last=False)

@@ -22,7 +22,7 @@ from agent_kernel.records.schema import known_schema
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
 
-__all__ = ["RecordMerge", "merge_records"]
+__all__ = ["RecordMerge", "changed_records", "merge_records"]
 
 _Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
 
@@ -283,3 +283,17 @@ def _text(value: object, most: int = _MOST_TEXT) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = "".join(sign if sign.isprintable() else " " for sign in text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
+    """Which records differ between two commits, as a person names them, in order: `~Note:a`, `+Note:b`, `-Note:c`."""
+    before, after = tree_of(repo, old), tree_of(repo, new)
+    if before.id == after.id:
+        return ()
+    units: dict[str, tuple[bool, bool]] = {}
+    for key, was, row in before.diff_rows(after):
+        unit = _unit_of(key)
+        if unit == key or unit not in units:
+            units[unit] = (was is not None, row is not None) if unit == key else (True, True)
+    signs = {(True, True): "~", (False, True): "+", (True, False): "-"}
+    return tuple(f"{signs[there]}{_name_of(unit)}" for unit, there in sorted(units.items()))

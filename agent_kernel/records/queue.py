@@ -1,8 +1,8 @@
 """Tasks for a team: each goes to exactly one worker, and comes back if that one dies.
 
 A task is a record beside all branches, so no checkout does it again. A worker has it for the seconds of its lease, and may
-extend that; a lease whose process is gone ends at once. Who claims next first takes back what has been left. Each claim has a
-number, and who answers for an earlier claim is refused: so no task is done twice.
+extend that; a lease whose process is gone ends at once. A task whose lease has ended counts as pending, and whoever claims next
+first puts it back. Each claim has a number. A late answer counts as long as nobody else has claimed the task, and is refused then.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
@@ -24,8 +24,11 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records.collection import Records, together
+from agent_kernel.records import collection
+from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds, texts
+from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
+from agent_kernel.records.lines import StoreLine
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ _MOST_LOST: Final = 5  # so many workers may die with a task; then the task is w
 _LOOK_S: Final = 1.0  # between looks at whether the processes of the leases live, while there is other work
 _LOOK_AGAIN_S: Final = 0.05  # the same, while no task is ready
 _TRIED: Final = 8
+_ALL: Final = 1_000_000
 _DIGITS: Final = 20
 _MOST_NAME: Final = 60  # bytes of a team's name, and of the id of a task: an entry of the index has two ids
 _NO_END: Final = 9e9  # seconds since 1970: a lease without an end sorts behind all others
@@ -158,9 +162,11 @@ class Queue:
 
     def __getitem__(self, id: str) -> Task:
         """A task. Raises: RecordNotFoundError: no task has this id."""
-        return self.tasks[self._id(id)]
+        return self._as_it_is(self.tasks[self._id(id)])
 
     def _id(self, task: Task | str) -> str:
+        if not isinstance(task, Task | str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise TypeError(f"a task is given as itself or by its id, not as {task!r}")
         id = task if isinstance(task, str) else task.id
         id = id if id.startswith(f"{self.team}/") else f"{self.team}/{id}"
         if len(id.encode()) > 2 * _MOST_NAME + 1:
@@ -190,9 +196,11 @@ class Queue:
 
         Raises:
             RecordNotFoundError: it is to come after a task that is not there.
-            StaleRecordError: there is a task of this id.
+            StaleRecordError: there is a task of this id. TypeError, ValueError: a number makes no sense.
         """
-        seconds = after if isinstance(after, int | float) else 0.0
+        delay_s = seconds(after, "after") if isinstance(after, int | float) else 0.0
+        not_negative(retries, "retries")
+        seconds(backoff_s, "backoff_s")
         needs = [] if isinstance(after, int | float) else [after] if isinstance(after, str | Task) else list(after)
         task = self.tasks.make(
             id=self._id(id or new_id()),
@@ -201,7 +209,7 @@ class Queue:
             args=dict(args or {}),
             priority=max(min(priority, 10**6), -(10**6)),
             pushed_s=now_s(),
-            not_before_s=now_s() + seconds if seconds > 0 else 0.0,
+            not_before_s=now_s() + delay_s if delay_s else 0.0,
             needs=[self._id(one) for one in needs],
             retries=retries,
             backoff_s=backoff_s,
@@ -212,7 +220,7 @@ class Queue:
 
     def push_many(self, names: Iterable[str], **options: Any) -> list[Task]:
         """Put several tasks into the queue at once, all or none."""
-        given = list(names)
+        given = texts(names, "names")
         return together(self.tasks, lambda: [self.push(name, **options) for name in given], f"push {len(given)} tasks")
 
     def _waiting(self, task: Task) -> Task:
@@ -234,20 +242,25 @@ class Queue:
         """Take the next task, which nobody else gets meanwhile; None: there is nothing to do just now.
 
         Args:
-            lease_s: seconds until somebody else may have it, unless it is extended.
+            lease_s: seconds until somebody else may have it, unless it is extended. 0: as long as this process lives.
         """
+        seconds(lease_s, "lease_s")
+        taken: set[str] = set()
         if now_s() - self._looked_s > _LOOK_S:
             self._take_back()
         while True:
-            ready = self._ready()
+            ready = self._ready(taken)
             if not ready and now_s() - self._looked_s > _LOOK_AGAIN_S:
                 self._take_back()
-                ready = self._ready()
+                ready = self._ready(taken)
             if not ready:
                 return None
+            id = ready[random.randrange(min(self._collisions, len(ready)) or 1)]
             try:
-                return self._start(ready[random.randrange(min(self._collisions, len(ready)) or 1)], agent, lease_s)
+                return self._start(id, agent, lease_s)
             except (_Taken, RecordNotFoundError):
+                if is_in_transaction():  # it goes on seeing the task as it first saw it
+                    taken.add(id)
                 self._collisions = min(self._collisions + 2, _TRIED)
 
     def assign(self, task: Task | str, agent: str, *, lease_s: float = 0.0) -> Task:
@@ -257,6 +270,7 @@ class Queue:
             TransitionError: it is not pending. InvalidRecordError: it waits for another task.
         """
         id = self._id(task)
+        seconds(lease_s, "lease_s")
         try:
             return self._start(id, agent, lease_s, process="")
         except _Taken:
@@ -272,18 +286,37 @@ class Queue:
         Raises:
             StaleRecordError: somebody else has it by now, or it is over.
         """
+        seconds(lease_s, "lease_s", is_zero_allowed=False)
 
         def keep(now: Task) -> None:
             self._check_claim(now, task)
+            if now.status != "in_progress":
+                raise self._stale(now, task)
             now.lease_until_s = now_s() + lease_s
 
-        return self.tasks.update(task.id, keep)
+        def act() -> Task:
+            self._regain(task)
+            return self.tasks.update(task.id, keep)
 
-    def _ready(self) -> list[str]:
-        for id in self.tasks.first(f"{self.team}\0pending\0later\0", _TRIED):
+        return together(self.tasks, act)
+
+    def _ready(self, taken: Collection[str]) -> list[str]:
+        for id in self._first(f"{self.team}\0pending\0later\0", _TRIED):
             if not self._change_if(id, _is_due, lambda task: setattr(task, "not_before_s", 0.0)):
                 break
-        return self.tasks.first(f"{self.team}\0pending\0ready\0", max(self._collisions, 1))
+        ready = self._first(f"{self.team}\0pending\0ready\0", max(self._collisions, 1) + len(taken))
+        return [id for id in ready if id not in taken]
+
+    def _first(self, prefix: str, limit: int = _ALL) -> list[str]:
+        """The ids of the first tasks whose entries in the index begin so, as the transaction here has changed them."""
+        within = collection._EDIT.get()  # pyright: ignore[reportPrivateUsage]
+        line = self.tasks.line()
+        if within is None or not isinstance(line, StoreLine):
+            return self.tasks.first(prefix, limit)
+        start = f"{Task.collection}\0{prefix}".encode()
+        changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
+        entries = dict(line.find(start, limit + len(changed))) | changed
+        return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
 
     def _start(self, id: str, agent: str, lease_s: float, process: str | None = None) -> Task:
         process = this_process(self.repo) if process is None else process
@@ -302,13 +335,21 @@ class Queue:
     def _take_back(self) -> None:
         """Return tasks to the queue whose lease has ended, or whose worker died."""
         self._looked_s = now_s()
-        for task in self.in_progress():
+        for task in self._stored("in_progress"):
             if not self._is_held(task):
                 self._change_if(task.id, lambda now: not self._is_held(now), self._lose)
 
     def _is_held(self, task: Task) -> bool:
         is_over = 0 < task.lease_until_s <= now_s()
         return task.status != "in_progress" or not (is_over or not is_alive(task.process, self.repo))
+
+    def _as_it_is(self, task: Task) -> Task:
+        """A task whose lease has ended as whoever claims next will find it."""
+        if self._is_held(task):
+            return task
+        found = task.model_copy()
+        self._lose(found)
+        return found
 
     def _lose(self, task: Task) -> None:
         task.lost += 1
@@ -340,8 +381,11 @@ class Queue:
     def done(self, task: Task | str, result: object = None) -> Task:
         """Say that a task is completed. Tasks that waited for it can be claimed.
 
+        Args:
+            result: what came of it. Of what JSON does not hold, the nearest that it does is recorded, or a text.
+
         Raises:
-            StaleRecordError: the lease ended, and somebody else has the task by now. TransitionError: it is not in progress.
+            StaleRecordError: the lease ended, and somebody else has claimed the task since. TransitionError: it is not in progress.
         """
 
         def complete(now: Task) -> None:
@@ -358,8 +402,10 @@ class Queue:
             retry: whether it goes back into the queue, or after how many seconds; by default as it was pushed.
 
         Raises:
-            StaleRecordError: the lease ended, and somebody else has the task by now. TransitionError: it is not in progress.
+            StaleRecordError: the lease ended, and somebody else has claimed the task since. TransitionError: it is not in progress.
         """
+        if retry is not None and not isinstance(retry, bool):
+            seconds(retry, "retry")
 
         def fail(now: Task) -> None:
             self._check_claim(now, task)
@@ -403,12 +449,33 @@ class Queue:
 
     def _check_claim(self, now: Task, task: Task | str) -> None:
         if isinstance(task, Task) and now.claims != task.claims:
-            raise StaleRecordError(Task.collection, now.id, task.claims, now.claims)
+            raise self._stale(now, task)
+
+    def _stale(self, now: Task, task: Task) -> StaleRecordError:
+        why = "your lease ended" if task.claims else "you did not claim it"
+        who = now.agent or "another worker"
+        what = {
+            "in_progress": f"{who} has it",
+            "completed": f"{who} completed it",
+            "pending": "it is back in the queue",
+        }.get(now.status, f"it is {now.status}")
+        reason = f"is not yours: {why}, and {what}"
+        return StaleRecordError(Task.collection, now.id, task.claims, now.claims, "claim", reason)
+
+    def _regain(self, task: Task | str) -> None:
+        """Take a task again that went back into the queue because the lease ended, and that nobody has claimed since."""
+        now: Task | None = self.tasks.get(task.id) if isinstance(task, Task) else None
+        if now is None or not isinstance(task, Task) or now.status != "pending":
+            return
+        if task.status == "in_progress" and (now.claims, now.lost) == (task.claims, task.lost + 1):
+            told = {"status": "in_progress", "agent": task.agent, "process": task.process, "lost": task.lost}
+            self.tasks.update(now.id, lambda old: old.model_copy(update=told))
 
     def _end(self, task: Task | str, change: Callable[[Task], None]) -> Task:
         id = self._id(task)
 
         def end() -> Task:
+            self._regain(task)
             ended = self.tasks.update(id, change)
             if ended.status != "pending":
                 self._release(id)
@@ -418,21 +485,39 @@ class Queue:
 
     def _release(self, id: str) -> None:
         """Look again at the tasks that waited for this one."""
-        for waiting in self.tasks.first(f"{self.team}\0pending\0waits\0{id}\0", 1_000_000):
+        for waiting in self._first(f"{self.team}\0pending\0waits\0{id}\0"):
             if self.tasks.update(waiting, self._waiting).status == "failed":
                 self._release(waiting)
 
     # -- looking
 
     def counts(self) -> Counts:
-        """How many tasks stand how."""
-        return Counts(*(self.tasks.count(f"{self.team}\0{status}\0") for status in Counts.__struct_fields__))
+        """How many tasks stand how. Those whose lease has ended are pending again."""
+        counts = {status: self._count(status) for status in Counts.__struct_fields__}
+        for task in self._stored("in_progress"):
+            now = self._as_it_is(task)
+            counts["in_progress"] -= 1
+            counts[now.status] += 1
+        return Counts(**counts)
+
+    def _count(self, status: str) -> int:
+        prefix = f"{self.team}\0{status}\0"
+        return len(self._first(prefix)) if is_in_transaction() else self.tasks.count(prefix)
 
     def find(self, status: TaskStatus | None = None, limit: int | None = None) -> list[Task]:
         """The tasks, the first ones first; with a status, those in the order in which they are served."""
+        if limit is not None:
+            not_negative(limit, "limit")
         if status is None:
-            return self.tasks.find(f"{glob.escape(self.team)}/*", limit=limit)
-        ids = self.tasks.first(f"{self.team}\0{status}\0", limit or 1_000_000)
+            return [self._as_it_is(one) for one in self.tasks.find(f"{glob.escape(self.team)}/*", limit=limit)]
+        now = [self._as_it_is(one) for one in self._stored("in_progress")]
+        found = [one for one in now if one.status == status]
+        if status != "in_progress":
+            found = sorted((*self._stored(status, limit), *found), key=_index_of)
+        return found[:limit]
+
+    def _stored(self, status: TaskStatus, limit: int | None = None) -> list[Task]:
+        ids = self._first(f"{self.team}\0{status}\0", _ALL if limit is None else limit)
         return [task for id in ids if (task := self.tasks.get(id)) is not None]
 
     def in_progress(self) -> list[Task]:
@@ -449,12 +534,17 @@ class Queue:
         Args:
             worker: a function of the task, which returns the result; or an agent, which is given the task's name as its words
                 and its `args` as inputs.
+
+        Raises:
+            TypeError: the function is async, or a generator. No task was claimed.
         """
+        _require_worker(worker)
         task = self.claim(_name(worker, agent), lease_s=lease_s)
         return None if task is None else self._work(worker, task, lease_s)()
 
     def drain(self, worker: Worker | Callable[[Task], object], agent: str = "", *, lease_s: float = 60.0) -> int:
-        """Do tasks, as `run` does, until there is nothing to claim; how many."""
+        """Do tasks, as `run` does, until there is nothing to claim; how many. Raises: as `run`."""
+        _require_worker(worker)
         name, count = _name(worker, agent), 0
         while (task := self.claim(name, lease_s=lease_s)) is not None:
             while task is not None:
@@ -536,7 +626,12 @@ def _is_agent(worker: object) -> bool:
 def _do(worker: Worker | Callable[[Task], object], task: Task) -> object:
     if _is_agent(worker):
         return cast("Worker", worker).start(task.name, inputs=task.args).result()
-    return cast("Callable[[Task], object]", worker)(task)
+    return require_result(cast("Callable[[Task], object]", worker)(task), "a queue")
+
+
+def _require_worker(worker: object) -> None:
+    if not _is_agent(worker):
+        require_plain_function(worker, "a queue")
 
 
 def _is_due(task: Task) -> bool:

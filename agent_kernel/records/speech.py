@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import Field
 
 from agent_kernel.errors import TransitionError
+from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records
 from agent_kernel.records.documents import new_id, now_s
 from agent_kernel.records.schema import Record
@@ -108,7 +109,7 @@ class Speech:
 
     def cleanup(self, older_s: float = 86_400.0) -> int:
         """Delete sessions that ended more than so many seconds ago, with all that was said in them; how many."""
-        before = now_s() - older_s
+        before = now_s() - seconds(older_s, "older_s")
         over = self.records.find(where=lambda one: one.is_over and one.ended_s < before)
         for one in over:
             for said in self.utterances.find(f"{glob.escape(one.id)}/*"):
@@ -171,7 +172,9 @@ class Channel:
         self._change(lambda state: state.update(fields))
 
     def chunk(self, size: int, duration_s: float = 0.0) -> None:
-        """Count a piece of audio. `size`: its bytes."""
+        """Count a piece of audio. `size`: its bytes. Raises: TypeError, ValueError: a number is not one, or negative."""
+        not_negative(size, "size")
+        seconds(duration_s, "duration_s")
 
         def count(state: dict[str, Any]) -> None:
             for name, more in (("chunks", 1), ("bytes", size), ("audio_s", duration_s)):

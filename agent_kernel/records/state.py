@@ -10,6 +10,7 @@ that breaks one raises, and nothing was stored.
 from __future__ import annotations
 
 import base64
+import binascii
 import copy
 import fnmatch
 import functools
@@ -19,7 +20,8 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
@@ -27,12 +29,21 @@ import msgspec
 from pydantic import ConfigDict, JsonValue
 from pydantic_core import from_json, to_json
 
-from agent_kernel.errors import InvalidRecordError, RecordAccessError, SealedRecordError, TransitionError
+from agent_kernel.errors import (
+    InvalidRecordError,
+    RecordAccessError,
+    RecordError,
+    SealedRecordError,
+    TransitionError,
+)
+from agent_kernel.records.checks import not_negative, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
+    from agent_kernel.records.lines import Line
     from agent_kernel.records.memory import Memory, Tiers
     from agent_kernel.records.sealing import Seal
     from agent_kernel.repository import Repository
@@ -40,12 +51,14 @@ if TYPE_CHECKING:
 __all__ = ["Rules", "Scope", "State"]
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 Scope: TypeAlias = Literal["conversation", "task", "user"]
 Patterns: TypeAlias = Sequence[str]
 Allow: TypeAlias = Mapping[str, Patterns]  # "read" and "write"; what is not there may be done with all keys
 
+_VERBS: Final = ("read", "write")
 _SCOPES: Final[dict[Scope, str]] = {"conversation": "s", "task": "t", "user": "u"}
-_DAY_NS: Final = 86_400 * 10**9
+_DAY_S: Final = 86_400
 _FORMAT: Final = 1  # of a backup
 
 
@@ -83,10 +96,30 @@ class Rules:
         default_factory=dict[str, Mapping[Any, Sequence[Any]]]
     )
     allow: tuple[Allow, ...] = ()
-    secret_keys: Patterns = ("*",)
+    secret_keys: Patterns | None = None  # None: all
+
+    def __post_init__(self) -> None:
+        """Raises: TypeError, ValueError: a rule makes no sense, and would allow or encrypt something else."""
+        for allow in self.allow:
+            for verb, patterns in allow.items():
+                if verb not in _VERBS:
+                    raise ValueError(f"allow is for read and write, not {verb!r}")
+                texts(patterns, f"allow[{verb!r}]")
+        if self.secret_keys is not None:
+            texts(self.secret_keys, "secret_keys")
+        for pattern, table in self.transitions.items():
+            for old, after in table.items():
+                if isinstance(after, str):
+                    raise TypeError(f"what follows {old!r} of {pattern!r} is a list of values, not {after!r}")
+
+    def is_secret(self, key: str) -> bool:
+        """Whether the value of the key is encrypted where the state has a secret."""
+        return self.secret_keys is None or _fits(key, self.secret_keys)
 
     def require(self, verb: str, key: str) -> None:
-        """Raise RecordAccessError unless this may be done with the key."""
+        """Raise RecordAccessError unless this may be done with the key, and InvalidRecordError unless it is text."""
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise InvalidRecordError("state", repr(key), "a key is text")
         if not self.allows(verb, key):
             raise RecordAccessError("state", key, verb)
 
@@ -116,8 +149,11 @@ class Rules:
     def check_transition(self, key: str, old: Any, new: Any) -> None:
         """Raise TransitionError if the value may not follow the old one."""
         for pattern, table in self.transitions.items():
-            if _fits(key, [pattern]) and old != new and old in table and new not in table[old]:
-                raise TransitionError("state", key, str(old), str(new), tuple(map(str, table[old])))
+            if not _fits(key, [pattern]) or old == new:
+                continue
+            after = next((values for value, values in table.items() if value == old), None)
+            if after is not None and new not in after:
+                raise TransitionError("state", key, str(old), str(new), tuple(map(str, after)))
 
 
 class State:
@@ -150,8 +186,17 @@ class State:
         on_alert: Callable[[int], object] | None = None,
         actor: str = "",
         scope: tuple[Scope, str] = ("conversation", ""),
+        at: str | float | None = None,
     ) -> None:
         from agent_kernel.records.sealing import Seal
+
+        if secret is None and rules is not None and rules.secret_keys is not None:
+            raise ValueError(
+                "secret_keys are encrypted with a secret: give one, or their values would be stored as they are"
+            )
+        seconds(cache_s, "cache_s")
+        if ttl_s is not None:
+            seconds(ttl_s, "ttl_s", is_zero_allowed=False)
 
         self.repo = repo
         self.user = user
@@ -171,17 +216,42 @@ class State:
             "alert_bytes": alert_bytes,
             "on_alert": on_alert,
             "actor": actor,
+            "at": at,
         }
         self.where: dict[str, Any] = {"plane": plane, "branch": branch, "actor": actor}  # its records lie
         self.seal: Seal | None = self._options["secret"]
-        self._entries = Records(repo, _Entry, secret=self.seal, **self.where)
-        self._open_entries = Records(repo, _Entry, **self.where)
-        self._saved = Records(repo, _Saved, secret=self.seal, **self.where)
-        self._counts = Records(repo, _Counts, **self.where)
+        self._entries = self.records_of(_Entry)
+        self._open_entries = self.records_of(_Entry, is_open=True)
+        self._saved = self.records_of(_Saved)
+        self._counts = self.records_of(_Counts, is_open=True)
         self._cache_s = cache_s
         self._cached: dict[str, tuple[float, Any]] = {}
         self._lock = threading.Lock()
         self._is_over = False
+
+    def records_of(self, model: type[R], *, is_open: bool = False) -> Records[R]:
+        """Records of a model that lie where this state does, as of its moment. `is_open`: they are not encrypted."""
+        found = Records(self.repo, model, secret=None if is_open else self.seal, **self.where)
+        return found if self.past is None else found.at(self.past)
+
+    def line(self) -> Line:
+        """Where it lies."""
+        return self._entries.line()
+
+    @property
+    def past(self) -> str | float | None:
+        """The moment that it is looked at; None: it is the present one."""
+        moment: str | float | None = self._options["at"]
+        return moment
+
+    @property
+    def address(self) -> str:
+        """What tells it from all other states of the store, also from itself for somebody who may do less."""
+        parts = [f"plane={self.where['plane']}"] if self.where["plane"] != "branch" else []
+        parts += [f"branch={self.where['branch']}"] if self.where["branch"] is not None else []
+        parts += [f"{verb}={sorted(allow[verb])}" for allow in self.rules.allow for verb in _VERBS if verb in allow]
+        parts += [f"at={self.past}"] if self.past is not None else []
+        return " ".join([self.place, *parts])
 
     def __repr__(self) -> str:
         kind, name = self._scope
@@ -196,7 +266,8 @@ class State:
 
     def restricted(self, *, read: Patterns = ("*",), write: Patterns = ("*",)) -> State:
         """The same state for somebody who may do less."""
-        rules = replace(self.rules, allow=(*self.rules.allow, {"read": read, "write": write}))
+        allow = {"read": texts(read, "read"), "write": texts(write, "write")}
+        rules = replace(self.rules, allow=(*self.rules.allow, allow))
         options: dict[str, Any] = {**self._options, "rules": rules}
         return State(self.repo, self.user, self.session, scope=self._scope, **options)
 
@@ -209,9 +280,10 @@ class State:
             RecordAccessError: the key may not be read. SealedRecordError: it is encrypted with another key.
         """
         self.rules.require("read", key)
-        if self._cache_s and not is_in_transaction():
-            return self._get_cached(key, default)
-        found: _Entry | None = self._entries.get(self.place + key)
+        with self._named():
+            if self._cache_s and not is_in_transaction():
+                return self._get_cached(key, default)
+            found: _Entry | None = self._entries.get(self.place + key)
         return default if found is None else found.value
 
     def _get_cached(self, key: str, default: Any) -> Any:
@@ -241,7 +313,8 @@ class State:
     def get_all(self) -> dict[str, Any]:
         """All values that may be read."""
         start = len(self.place)
-        found = self._entries.find(exactly(self.place) + "*", where=lambda one: self._may_read(one.id))
+        with self._named():
+            found = self._entries.find(exactly(self.place) + "*", where=lambda one: self._may_read(one.id))
         return {one.id[start:]: one.value for one in found}
 
     def _may_read(self, id: str) -> bool:
@@ -267,7 +340,7 @@ class State:
         """The values as lines for the context of a model. Of encrypted ones the key is named alone."""
         lines: list[str] = []
         for key in self.keys(pattern):
-            is_secret = self.seal is not None and _fits(key, self.rules.secret_keys)
+            is_secret = self.seal is not None and self.rules.is_secret(key)
             lines.append(f"{key}: {'(secret)' if is_secret else _json(self.get(key)).decode()}")
         text = "\n".join(lines)
         return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
@@ -297,13 +370,12 @@ class State:
         self._change(f"set {len(values)} keys", act)
 
     def replace(self, values: Mapping[str, Any]) -> None:
-        """Have these values and no others, or what there was before. It raises what `set` raises."""
+        """Set these values and delete all others; if it raises, nothing changed. It raises what `set` raises."""
 
         def act() -> None:
             for key in self._keys():
                 if key not in values:
-                    self.rules.require("write", key)
-                    self._entries.delete(self.place + key)
+                    self._drop(key)
             for key, value in values.items():
                 self._put(key, value)
 
@@ -323,8 +395,13 @@ class State:
     def update(self, key: str, change: Mapping[str, Any] | Callable[[Any], Any]) -> Any:
         """Merge a mapping into the one that is there (or begin one), or set what a function makes of the value; the new value.
 
-        The function is called again where somebody else changed the value meanwhile.
+        The function is called again where somebody else changed the value meanwhile. The value is gone when it would have been.
+
+        Raises:
+            InvalidRecordError: `change` is neither, or the value is no mapping. Otherwise what `set` raises.
         """
+        if not callable(change) and not isinstance(change, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidRecordError("state", key, f"it takes a mapping or a function, not {change!r}")
 
         def act() -> Any:
             self.rules.require("read", key)
@@ -335,59 +412,106 @@ class State:
             elif before is None or isinstance(before, dict):
                 after = {**(before or {}), **change}
             else:
-                raise InvalidRecordError("state", key, f"a {type(before).__name__} takes no keys")
-            return self._put(key, after)
+                raise InvalidRecordError("state", key, f"its value is of type {type(before).__name__}, not a mapping")
+            return self._put(key, after, keeps_ttl=found is not None)
 
         return copy.deepcopy(self._change(f"update {key}", act))
 
     def count(self, key: str, by: int = 1) -> int:
-        """Add to a counter, which begins at 0; what it is then. No two callers get the same number."""
-        return cast(int, self.update(key, lambda before: (before or 0) + by))
+        """Add to a counter, which begins at 0; what it is then. No two callers get the same number.
+
+        Raises:
+            InvalidRecordError: the value is not a number. Otherwise what `set` raises.
+        """
+
+        def add(before: Any) -> Any:
+            if before is not None and not isinstance(before, int | float):
+                raise InvalidRecordError("state", key, f"its value is of type {type(before).__name__}, not a number")
+            return (before or 0) + by
+
+        return cast(int, self.update(key, add))
 
     def delete(self, key: str) -> bool:
-        """Delete a value; whether it was there."""
-        self.rules.require("write", key)
-        return self._change(f"delete {key}", lambda: self._entries.delete(self.place + key))
+        """Delete a value; whether it was there.
+
+        Raises:
+            RecordAccessError: the key may not be written. SealedRecordError: it is encrypted with another key.
+        """
+        return self._change(f"delete {key}", lambda: self._drop(key))
 
     def clear(self) -> None:
-        """Delete all values, or none where one of them may not be written."""
+        """Delete all values, or none where one of them may not be written, or is encrypted with another key."""
         self._change("clear", lambda: self._replace({}))
 
-    def _put(self, key: str, value: Any, *, expect: int | None = None, ttl_s: float | None = None) -> Any:
+    def _drop(self, key: str) -> bool:
         self.rules.require("write", key)
+        self._entries.get(self.place + key)  # who has no key for it may not delete it either
+        return self._entries.delete(self.place + key)
+
+    def _put(
+        self,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl_s: float | None = None,
+        keeps_ttl: bool = False,
+    ) -> Any:
+        self.rules.require("write", key)
+        if ttl_s is not None:
+            seconds(ttl_s, "ttl_s", is_zero_allowed=False)
         value = self.rules.clean(key, value)
         id = self.place + key
         if self.rules.transitions:
             before: _Entry | None = self._entries.get(id)
             if before is not None:
                 self.rules.check_transition(key, before.value, value)
-        return self._store(key, value, expect=expect, ttl_s=ttl_s)
+        return self._store(key, value, expect=expect, ttl_s=ttl_s, keeps_ttl=keeps_ttl)
 
-    def _store(self, key: str, value: Any, *, expect: int | None = None, ttl_s: float | None = None) -> Any:
-        entries = self._entries if _fits(key, self.rules.secret_keys) else self._open_entries
+    def _store(
+        self,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl_s: float | None = None,
+        keeps_ttl: bool = False,
+    ) -> Any:
+        entries = self._entries if self.rules.is_secret(key) else self._open_entries
         entry = _Entry.model_construct(id=self.place + key, value=value)
         ttl_s = self._options["ttl_s"] if ttl_s is None else ttl_s
+        if keeps_ttl and ttl_s is None:
+            return entries.update(entry.id, lambda _: entry, user=self.user).value
         return entries.put(entry, expect=expect, ttl_s=ttl_s, user=self.user).value
 
     def _replace(self, values: Mapping[str, Any]) -> None:
-        """Have these values and no others."""
+        """Set these values, and delete all others."""
         for key in self._keys():
             if key not in values:
-                self.rules.require("write", key)
-                self._entries.delete(self.place + key)
+                self._drop(key)
         for key, value in values.items():
             found: _Entry | None = self._entries.get(self.place + key)
-            if found is None or found.value != value:
+            if found is None or not _same(found.value, value):
                 self.rules.require("write", key)
                 self._store(key, value)
 
     def _change(self, what: str, act: Callable[[], T]) -> T:
         try:
-            result = together(self._entries, act, f"state of {self.user}: {what}")
+            with self._named():
+                result = together(self._entries, act, f"state of {self.user}: {what}")
         finally:
             self.invalidate()
         self._watch_size()
         return result
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """What is raised names the key, and not where it lies."""
+        try:
+            yield
+        except RecordError as error:
+            error.id = error.id.removeprefix(self.place)
+            raise
 
     def _watch_size(self) -> None:
         limit, tell = self._options["alert_bytes"], self._options["on_alert"]
@@ -412,18 +536,23 @@ class State:
             merge: only add to the round that has the number, or without a number to the newest one.
 
         Raises:
-            InvalidRecordError: JSON cannot hold it. Nothing was stored.
+            InvalidRecordError: JSON cannot hold it. RecordAccessError: a key that it changes may not be written. Nothing was stored.
         """
-        if round is not None and (isinstance(round, bool) or round < 0):
-            raise ValueError(f"the number of a round is 0 or more, not {round!r}")
+        if round is not None:
+            not_negative(round, "the number of a round")
 
         def act() -> int:
-            values = self._values_of(state)
-            for key in values:
-                self.rules.require("write", key)
-            number = (self._largest_round() or 0) + 1 if round is None else round
-            if merge:
-                values = (self.load(round) or {}) | values
+            values, newest = self._values_of(state), self._largest_round()
+            number = (newest or 0) + 1 if round is None else round
+            saved = self._saved_as("round", number)
+            before = {} if saved is None else saved.values
+            if merge:  # also with what whoever saves may not read
+                merged = saved if round is not None or newest is None else self._saved_as("round", newest)
+                before = {} if merged is None else merged.values
+                values = before | values
+            for key in before.keys() | values.keys():
+                if _json(before.get(key, _MISSING)) != _json(values.get(key, _MISSING)):
+                    self.rules.require("write", key)
             self._keep("round", number, values)
             counts = self._counts_now()
             counts.round = number if counts.round is None else max(number, counts.round)
@@ -483,7 +612,7 @@ class State:
         return found
 
     def _numbers(self, kind: str) -> list[int]:
-        return [int(id.rpartition("/")[2]) for id in self._saved.ids(exactly(f"{self.place}{kind}/") + "*")]
+        return sorted(int(id.rpartition("/")[2]) for id in self._saved.ids(exactly(f"{self.place}{kind}/") + "*"))
 
     # -- checkpoints
 
@@ -509,14 +638,14 @@ class State:
         Raises:
             IndexError: there are not so many checkpoints.
         """
-        if steps < 1:
-            raise ValueError(f"steps is 1 or more, not {steps}")
+        if not_negative(steps, "steps") < 1:
+            raise ValueError("steps is 1 or more, not 0")
 
         def act() -> int:
             self._require_all_readable()
             counts, left = self._counts_now(), steps
             number, found = counts.at, self._saved_as("checkpoint", counts.at)
-            if found is not None and found.values == self.get_all():
+            if found is not None and _same(found.values, self.get_all()):
                 left += 1
             while found is not None and left > 1:
                 number, left = found.parent, left - 1
@@ -570,7 +699,7 @@ class State:
         return json.dumps({"format": _FORMAT, "is_sealed": self.seal is not None, "sha256": digest, "content": content})
 
     def restore(self, backup: str) -> None:
-        """Have the values of a backup, and no others.
+        """Set the values of a backup, and delete all others.
 
         Raises:
             InvalidRecordError: it is damaged, or a validator refuses one of its values. Nothing was changed.
@@ -591,13 +720,18 @@ class State:
 
         try:
             read = msgspec.json.decode(backup, type=_Backup)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, TypeError, UnicodeError) as error:
             raise refuse(str(error)) from error
         if read.format > _FORMAT:
             raise refuse(f"it has format {read.format}, and this program knows {_FORMAT}")
         if hashlib.sha256(read.content.encode()).hexdigest() != read.sha256:
             raise refuse("its checksum is wrong: it is damaged, or somebody changed it")
-        found: object = from_json(self._opened(read.content) if read.is_sealed else read.content)
+        try:
+            found: object = from_json(self._opened(read.content) if read.is_sealed else read.content)
+        except (ValueError, binascii.Error) as error:
+            if isinstance(error, InvalidRecordError):
+                raise
+            raise refuse(f"it is damaged: {error}") from error
         if not isinstance(found, dict):
             raise refuse("it holds no values")
         return cast("dict[str, Any]", found)
@@ -611,8 +745,12 @@ class State:
         return opened
 
     def cleanup(self, days: float) -> int:
-        """Delete the values, rounds and checkpoints that did not change for so many days; how many."""
-        before = time.time_ns() - int(days * _DAY_NS)
+        """Delete the values, rounds and checkpoints that did not change for so many days; how many.
+
+        Raises:
+            ValueError: `days` is negative. RecordAccessError, SealedRecordError: one of them may not be written. Nothing was deleted.
+        """
+        before = time.time_ns() - int(seconds(days, "days", least=0.0) * _DAY_S * 10**9)
         pattern = exactly(self.place) + "*"
 
         def act() -> int:
@@ -621,6 +759,7 @@ class State:
             for one in records:
                 for id in one.ids(pattern, unchanged_since_ns=before):
                     self.rules.require("write", id[len(self.place) :])
+                    one.get(id)  # who has no key for it may not delete it either
                     count += one.delete(id)
             return count
 
@@ -630,11 +769,9 @@ class State:
 
     def at(self, ref: str | float) -> State:
         """The state as it was at a commit, or (on the plane `store`) at a time in seconds since 1970. It is only read."""
-        options: dict[str, Any] = {**self._options, "cache_s": 0.0}
-        past = State(self.repo, self.user, self.session, scope=self._scope, **options)
-        past._entries, past._open_entries = self._entries.at(ref), self._open_entries.at(ref)
-        past._saved, past._counts = self._saved.at(ref), self._counts.at(ref)
-        return past
+        moment = hex_of(self.repo.resolve(ref)) if isinstance(ref, str) else ref  # HEAD moves, and this does not
+        options: dict[str, Any] = {**self._options, "cache_s": 0.0, "at": moment}
+        return State(self.repo, self.user, self.session, scope=self._scope, **options)
 
     def history(self, key: str) -> Iterator[Change[Any]]:
         """What a value was, the newest change first."""
@@ -693,14 +830,26 @@ class State:
         return wrapper  # type: ignore[no-any-return]  # what `wraps` returns has no type
 
     def events(self, name: str = "events") -> RecordList:
-        """A list of this state's: its events, to be folded into a state, or the turns of its conversation."""
-        return RecordList(
+        """A list of this state's: its events, to be folded into a state, or the turns of its conversation.
+
+        Raises:
+            RecordAccessError: not both reading and writing is allowed for the key `name`. ValueError: the list lies beside all
+                branches, where its past is not kept.
+        """
+        for verb in _VERBS if self.past is None else ("read",):
+            self.rules.require(verb, name)
+        found = RecordList(
             self.repo,
             self.place + name,
             user=self.user,
             secret=self.seal,
             **self.where,
         )
+        if self.past is None:
+            return found
+        if not isinstance(self.past, str):
+            raise ValueError("a list beside all branches does not keep its past")
+        return found.at(self.past)
 
     def memory(
         self,
@@ -710,7 +859,7 @@ class State:
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[dict[str, Any]]], str] | None = None,
     ) -> Memory:
-        """The conversation, of which a model is sent no more than so many tokens. See `Memory`."""
+        """The conversation, of which a model is sent no more than so many tokens. See `Memory`. Raises: as `events`."""
         from agent_kernel.records.memory import Memory
 
         return Memory(self, max_tokens, name=name, count_tokens=count_tokens, summarise=summarise)
@@ -730,6 +879,7 @@ class _Backup(msgspec.Struct):
 
 
 _ABSENT: Final = object()
+_MISSING: Final = {"\0": None}  # no value of a key is this one
 
 
 def _fits(key: str, patterns: Patterns) -> bool:
@@ -738,3 +888,8 @@ def _fits(key: str, patterns: Patterns) -> bool:
 
 def _json(value: Any) -> bytes:
     return to_json(value, inf_nan_mode="constants")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are stored as the same, also where they hold a NaN, which is not equal to itself."""
+    return one == other or _json(one) == _json(other)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from agent_kernel.errors import RecordNotFoundError
+from agent_kernel.errors import RecordNotFoundError, StaleRecordError
+from agent_kernel.records.checks import seconds, texts
 from agent_kernel.records.collection import Records
 from agent_kernel.records.documents import now_s
 from agent_kernel.records.queue import Queue
@@ -84,15 +85,23 @@ class Teams:
         """
         Queue(self.repo, name)  # its name is one that its queue can have
         team = self.records.make(id=name, mode=mode, shared=dict(shared or {}), created_s=now_s())
-        return self.records.put(team, expect=0)
+        try:
+            return self.records.put(team, expect=0)
+        except StaleRecordError as error:
+            error.reason = "is there already"
+            raise
 
     def queue(self, name: str) -> Queue:
         """The tasks of a team."""
         return Queue(self.repo, name)
 
     def join(self, team: str, agent: str, capabilities: Iterable[str] = ()) -> Team:
-        """Let an agent into a team, or say anew what it can do."""
-        member = Member(agent=agent, capabilities=list(capabilities), seen_s=now_s())
+        """Let an agent into a team, or say anew what it can do.
+
+        Raises:
+            RecordNotFoundError: there is no such team. TypeError: `capabilities` is one text.
+        """
+        member = Member(agent=agent, capabilities=list(texts(capabilities, "capabilities")), seen_s=now_s())
         return self.records.update(team, lambda old: old.members.update({agent: member}))
 
     def leave(self, team: str, agent: str) -> Team:
@@ -121,7 +130,7 @@ class Teams:
             capability: only those that can do this.
             within_s: only those that said something of themselves during the last so many seconds. 0: all.
         """
-        since = now_s() - within_s if within_s else 0.0
+        since = now_s() - seconds(within_s, "within_s") if within_s else 0.0
         return [
             member
             for found in ([self[team]] if team is not None else self.list())
@@ -142,5 +151,5 @@ class Teams:
 
 def _member(team: Team, agent: str) -> Member:
     if agent not in team.members:
-        raise RecordNotFoundError(Team.collection, f"{team.id}/{agent}")
+        raise RecordNotFoundError("agent", agent, f"in team {team.id!r}")
     return team.members[agent]

@@ -1,7 +1,7 @@
 """Functions whose calls are recorded: what they were called with, what came of it, how long it took; cached, and tried again.
 
-`@repo.tool` makes a `Tool` of a function. Each call is a record beside all branches, so a checkout forgets no call that was
-paid for, and statistics are computed from these records as they are asked for. Arguments and results that JSON does not hold
+`@repo.tool` makes a `Tool` of a function. Each call is a record beside all branches, stored at once whatever becomes of a
+transaction around it, so neither a checkout nor an error forgets a call that was paid for, and statistics are computed from these records as they are asked for. Arguments and results that JSON does not hold
 are recorded as text, and such a call is not cached.
 
 A function with a parameter `agent_state` is given a state (see `State`), of which no model is told: that of the call, of the tool, or
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError, StoreUnavailableError
+from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -37,6 +38,7 @@ __all__ = ["CachedResult", "Tool", "ToolRun", "ToolStats", "Tools"]
 P = ParamSpec("P")
 logger = logging.getLogger(__name__)
 R = TypeVar("R")
+T = TypeVar("T")
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "timeout", "waiting"]
 
 STATE: Final = "agent_state"  # a parameter of this name is given the state, and no model is told of it
@@ -210,7 +212,7 @@ class Tools:
 
     def clear(self, older_s: float) -> int:
         """Delete calls that began more than so many seconds ago; how many. What they cost is no longer known then."""
-        before = now_s() - older_s
+        before = now_s() - seconds(older_s, "older_s")
         return sum(self.records.delete(run.id) for run in self.records.find(where=lambda run: run.started_s < before))
 
     # -- cached results
@@ -263,7 +265,7 @@ class Tools:
         return tool.again(found, state)
 
     def cancel(self, run: str | ToolRun) -> ToolRun:
-        """Try a call not again. Raises: TransitionError: it is over."""
+        """Stop trying a call that failed. Raises: TransitionError: it is over."""
         id = run if isinstance(run, str) else run.id
         return self.records.update(id, status="cancelled", process="", next_retry_s=0.0)
 
@@ -299,6 +301,9 @@ class Tool(Generic[P, R]):
         self.name = name or getattr(function, "__name__", type(function).__name__)
         if "/" in self.name or "\0" in self.name or len(self.name.encode()) > _MOST_NAME:
             raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {self.name!r}")
+        for given, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
+            seconds(given, what)
+        not_negative(retries, "retries")
         self.function = function
         self._tools = tools
         self._options = _Options(cache, retries, backoff, timeout_s, defer)
@@ -337,7 +342,7 @@ class Tool(Generic[P, R]):
         """See `Tools.retry`."""
         if run.note.startswith(_ARGUMENTS):
             raise InvalidRecordError(ToolRun.collection, run.id, "its arguments are recorded as text")
-        if self.takes_state and _place_of(self._state_for(state)) != run.state:
+        if self.takes_state and _address_of(self._state_for(state)) != run.state:
             whose = f"the state {run.state}" if run.state else "a state that is in no store"
             raise InvalidRecordError(
                 ToolRun.collection, run.id, f"it was called with {whose}: retry(…, state=…) takes it"
@@ -418,9 +423,9 @@ class _Call:
         self._tools = tools
         self._options = options
         self._arguments = arguments
-        place = _place_of(state)
-        self._is_plain = is_plain(arguments) and (bool(place) or is_plain(state))
-        self._key = "" if not self._is_plain else _key_of(name, arguments, place or state)
+        address = _address_of(state)
+        self._is_plain = is_plain(arguments) and (bool(address) or is_plain(state))
+        self._key = "" if not self._is_plain else _key_of(name, arguments, _branch_of(state) + address or state)
         self.result: object = None
         texts = [one for one, value in arguments.items() if not is_plain(value)]
         self._is_there = run is not None
@@ -433,13 +438,16 @@ class _Call:
             most_attempts=1 + options.retries,
             backoff_s=options.backoff,
             started_s=now_s(),
-            state=place,
+            state=address,
         )
 
     def is_cached(self) -> bool:
         """Whether an earlier result counts; the call is recorded then, and is over."""
         if not self._options.cache or not self._is_plain:
             return False
+        return _apart(self._use_cached)
+
+    def _use_cached(self) -> bool:
         key = self._key
         if key not in self._tools.cache:
             return False
@@ -461,6 +469,9 @@ class _Call:
         """Record that the function is called now. A call that waited is begun by one process alone."""
         if wait_s:
             sleep(wait_s)
+        _apart(self._begin)
+
+    def _begin(self) -> None:
         process = this_process(self._tools.repo)
         told = {"status": "running", "process": process, "next_retry_s": 0.0, "attempts": self._run.attempts + 1}
         self._began = time.perf_counter()
@@ -528,7 +539,7 @@ class _Call:
     def _record(self, store: Callable[[], object]) -> bool:
         """Store how it went. What was paid for is not withheld because that could not be stored."""
         try:
-            store()
+            _apart(store)
         except (RecordError, StoreUnavailableError) as error:  # cancelled meanwhile, or no room
             logger.warning("how the call %s went is not recorded: %s", self._run.id, error)
             return False
@@ -563,11 +574,30 @@ def _within(work: Callable[[], object], timeout_s: float) -> object:
     return found
 
 
-def _place_of(state: object) -> str:
-    """What tells a state of a store from others: whose it is, and of which session; "": it is in no store."""
+def _apart(store: Callable[[], T]) -> T:
+    """Store something at once, also within a transaction, which may be rolled back."""
+    return contextvars.Context().run(store)
+
+
+def _address_of(state: object) -> str:
+    """What tells a state of a store from others: whose it is, of which session, where it lies; "": it is in no store."""
     from agent_kernel.records.state import State
 
-    return state.place if isinstance(state, State) else ""
+    return state.address if isinstance(state, State) else ""
+
+
+def _branch_of(state: object) -> str:
+    """The branch that a state follows where it was given none: it has other values on each."""
+    from agent_kernel.records.lines import BranchLine
+    from agent_kernel.records.sessions import SESSIONS
+    from agent_kernel.records.state import State
+
+    if not isinstance(state, State) or state.where["branch"] is not None:
+        return ""
+    line = state.line()
+    if isinstance(line, BranchLine):
+        return f"{line.branch}\0"
+    return next((f"{one.branch}\0" for one in list(SESSIONS) if one.pending is line), "")
 
 
 def _key_of(tool: str, arguments: Mapping[str, Any], state: object = None) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError, StaleRecordError, TransitionError
+from agent_kernel.records.checks import not_negative, texts
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -29,6 +30,7 @@ __all__ = ["Progress", "Step", "StepRun", "Workflow", "WorkflowCheckpoint", "Wor
 Status: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 StepStatus: TypeAlias = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "SKIPPED"]
 _DONE: Final = ("COMPLETED", "SKIPPED")
+_AT_WORK: Final[set[tuple[int, str, str, float]]] = set()  # the steps that threads of this process are at
 
 
 class Step(BaseModel):
@@ -110,7 +112,10 @@ class WorkflowCheckpoint(Record):
 
 
 class StepRun:
-    """A step while it runs. Set its `result`, which is recorded as it ends."""
+    """A step while it runs. Set its `result`, which is recorded as it ends.
+
+    Of what JSON does not hold, the nearest that it does is recorded (a tuple as a list), or its `repr` as text.
+    """
 
     def __init__(self, flows: Workflows, id: str, step: Step) -> None:
         self._flows = flows
@@ -165,8 +170,10 @@ class Workflows:
 
         Raises:
             StaleRecordError: there is a workflow of the `id` that was given. InvalidRecordError: two steps have one name.
+            TypeError: `steps` is one text.
         """
-        names = list(steps)
+        names = texts(steps, "steps")
+        not_negative(checkpoint_every, "checkpoint_every")
         if len(set(names)) < len(names):
             raise InvalidRecordError(Workflow.collection, id or name, "two of its steps have one name")
         flow = self.records.make(
@@ -205,9 +212,17 @@ class Workflows:
 
         Raises:
             TransitionError: the workflow does not run. InvalidRecordError: it has no such step, or another living process
-                is at it.
+                or thread is at it.
         """
-        run = StepRun(self, id, self._begin(id, name))
+        mine = (hash(self.repo.store.url), id, name, now_s())
+        _AT_WORK.add(mine)
+        try:
+            run = StepRun(self, id, self._begin(id, name, mine[-1]))
+            yield from self._during(run, id, name)
+        finally:
+            _AT_WORK.discard(mine)
+
+    def _during(self, run: StepRun, id: str, name: str) -> Generator[StepRun]:
         began = time.perf_counter()
         try:
             yield run
@@ -217,8 +232,8 @@ class Workflows:
             raise
         self._end(id, name, time.perf_counter() - began, result=as_document(run.result))
 
-    def _begin(self, id: str, name: str) -> Step:
-        process = this_process(self.repo)
+    def _begin(self, id: str, name: str, began_s: float) -> Step:
+        process, store = this_process(self.repo), hash(self.repo.store.url)
 
         def begin(flow: Workflow) -> None:
             if flow.status == "FAILED":  # trying a step again lets it go on
@@ -233,7 +248,9 @@ class Workflows:
                 raise InvalidRecordError(Workflow.collection, id, f"its step {name} is done: retry() takes it back")
             if step.status == "RUNNING" and step.process != process and is_alive(step.process, self.repo):
                 raise InvalidRecordError(Workflow.collection, id, f"another process is at its step {name}")
-            step.status, step.process, step.started_s, step.error = "RUNNING", process, now_s(), ""
+            if step.status == "RUNNING" and (store, id, name, step.started_s) in _AT_WORK:
+                raise InvalidRecordError(Workflow.collection, id, f"this process is at its step {name} already")
+            step.status, step.process, step.started_s, step.error = "RUNNING", process, began_s, ""
             step.attempts += 1
 
         return self.records.update(id, begin).step(name)
@@ -246,8 +263,7 @@ class Workflows:
             step.duration_s, step.process, step.error = duration_s, "", error
             if not error:
                 step.status, step.result = "COMPLETED", result
-                if flow.status == "RUNNING" and not flow.is_open and flow.next_step is None:
-                    flow.status = "COMPLETED"
+                _complete(flow)
                 return
             step.status = "FAILED" if is_fault else "PENDING"
             if flow.status == "RUNNING":
@@ -271,10 +287,19 @@ class Workflows:
         return self.records.update(id, fail)
 
     def retry(self, id: str, step: str = "") -> Workflow:
-        """Take back a step, by default the one that failed, so that it can be done again. The workflow runs on."""
+        """Take back a step, by default the one that failed, so that it can be done again. The workflow runs on.
+
+        Raises:
+            TransitionError: the workflow is paused, waits or is cancelled: `resume` goes on. InvalidRecordError: no step failed,
+                or it has no such step.
+        """
 
         def again(flow: Workflow) -> None:
+            if flow.status in ("PAUSED", "WAITING", "CANCELLED"):
+                raise TransitionError(Workflow.collection, id, flow.status, "RUNNING by retry")
             failed = step or next((one.name for one in flow.steps if one.status == "FAILED"), "")
+            if not failed and flow.status != "FAILED":
+                raise InvalidRecordError(Workflow.collection, id, "none of its steps failed: name the one to take back")
             if failed:
                 found = flow.step(failed)
                 found.status, found.error, found.result = "PENDING", "", None
@@ -287,8 +312,7 @@ class Workflows:
 
         def skip(flow: Workflow) -> None:
             flow.step(step).status = "SKIPPED"
-            if flow.status == "RUNNING" and not flow.is_open and flow.next_step is None:
-                flow.status = "COMPLETED"
+            _complete(flow)
 
         return self.records.update(id, skip)
 
@@ -307,14 +331,14 @@ class Workflows:
         return self._to(id, "CANCELLED", reason)
 
     def complete(self, id: str) -> Workflow:
-        """Say that a workflow is completed. With its last step one of fixed steps is so by itself."""
+        """Say that a workflow is completed. One whose steps were given to `start` is completed with the last of them."""
         return self._to(id, "COMPLETED", "")
 
     def _to(self, id: str, status: Status, reason: str) -> Workflow:
         return self.records.update(id, status=status, reason=reason)
 
     def resume(self, id: str, at: str | int | None = None) -> Workflow:
-        """Let a workflow go on.
+        """Let a workflow go on. If all of its steps are done, it is completed.
 
         Args:
             at: a checkpoint, by its number, its name or "latest", to whose steps it goes back. Later checkpoints stay.
@@ -341,7 +365,11 @@ class Workflows:
             change(flow)
             flow.status, flow.reason = "RUNNING", ""
 
-        return self.records.update(id, go_on)
+        def act() -> Workflow:
+            flow = self.records.update(id, go_on)
+            return self.records.update(id, _complete) if _is_done(flow) else flow
+
+        return together(self.records, act, f"workflow {id}: resume")
 
     # -- checkpoints
 
@@ -360,11 +388,21 @@ class Workflows:
 
     def checkpoints(self, id: str) -> builtins.list[WorkflowCheckpoint]:
         """The checkpoints of a workflow, the first one first."""
-        return self._checkpoints.find(f"{glob.escape(id)}@*", where={"workflow": id})
+        found = self._checkpoints.find(f"{glob.escape(id)}@*", where={"workflow": id})
+        return sorted(found, key=lambda point: point.number)
 
     def _checkpoint(self, id: str, at: str | int) -> WorkflowCheckpoint:
         found = self.checkpoints(id)
         for point in reversed(found):
             if at == "latest" or at in (point.number, point.id, point.name):
                 return point
-        raise RecordNotFoundError(WorkflowCheckpoint.collection, f"{id}@{at}")
+        raise RecordNotFoundError("checkpoint", str(at), f"of workflow {id!r}")
+
+
+def _is_done(flow: Workflow) -> bool:
+    return flow.status == "RUNNING" and not flow.is_open and flow.next_step is None
+
+
+def _complete(flow: Workflow) -> None:
+    if _is_done(flow):
+        flow.status = "COMPLETED"

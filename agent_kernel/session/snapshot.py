@@ -131,7 +131,7 @@ class Repository(repository.Repository):
         transitions: Mapping[str, Mapping[Any, Sequence[Any]]] | None = None,
         allow: Mapping[str, Sequence[str]] | None = None,
         secret: bytes | str | None = None,
-        secret_keys: Sequence[str] = ("*",),
+        secret_keys: Sequence[str] | None = None,
         cache_s: float = 0.0,
         ttl_s: float | None = None,
         alert_bytes: int | None = None,
@@ -140,7 +140,7 @@ class Repository(repository.Repository):
     ) -> State:
         """The state of an agent for a user and a session: values by key, rounds and checkpoints.
 
-        Where something is said for keys, it is said for patterns of them (`user.*`).
+        The rules are given for keys, or for patterns of keys (`user.*`).
 
         Args:
             plane: `branch`: it goes into the commits, and a checkout rewinds it. `store`: it lies beside all branches.
@@ -148,8 +148,10 @@ class Repository(repository.Repository):
             sanitisers: make of a value the one that is validated and stored.
             transitions: from a value, which others may follow. Any may follow a value without an entry.
             allow: which keys may be read (`read`) and written (`write`). By default all.
-            secret: encrypts the values of `secret_keys`, and all that is saved as a whole. It needs the extra `sign`.
-            cache_s: seconds for which a value that was read is not read again. What this process sets is seen at once.
+            secret: encrypts what is stored. It needs the extra `sign`.
+            secret_keys: the keys whose values are encrypted, by default all. What is saved as a whole is encrypted in any case.
+            cache_s: seconds for which a value that was read is not read again. What this state sets is seen at once; call `invalidate`
+                after a checkout.
             ttl_s: seconds after which a value is gone.
             alert_bytes: the size at which `on_alert` is called with the size, or without it a warning is given.
         """
@@ -160,7 +162,7 @@ class Repository(repository.Repository):
             dict(sanitisers or {}),
             dict(transitions or {}),
             () if allow is None else (dict(allow),),
-            tuple(secret_keys),
+            secret_keys,
         )
         return State(
             self,

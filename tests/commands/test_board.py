@@ -115,6 +115,55 @@ def test_no_text_of_a_record_is_markup_or_moves_a_cursor_and_secrets_are_masked(
         assert secret not in result.to_text() + result.to_html()
 
 
+def test_each_name_that_is_shown_has_its_history(repo: ak.Repository) -> None:
+    queue = repo.queue("web")
+    queue.push("build")
+    queue.claim("carl")
+    repo.knowledge.source("docs", "a", documents=3)
+    shown = board(repo).to_text()
+    for name in ("build", "carl", "docs", "web"):
+        assert name in shown
+        assert board(repo, name).rows
+    assert board(repo, "build").facts[0]["changed"].startswith("status in_progress, agent carl")
+
+
+def test_a_history_has_no_empty_lines_and_no_empty_values(repo: ak.Repository) -> None:
+    queue = repo.queue("web")
+    queue.push("build")
+    task = queue.claim("carl")
+    assert task is not None
+    queue.extend(task)
+    queue.give_back(task)
+    given_back, claimed, pushed = (facts["changed"] for facts in board(repo, "build").facts)
+    assert given_back == "status pending, no agent"
+    assert "agent carl" in claimed
+    assert "new" in pushed
+
+
+def test_a_name_that_nothing_has_is_looked_up_where_one_is(repo: ak.Repository) -> None:
+    with pytest.raises(UsageProblem, match="%agent board lists all of it"):
+        board(repo, "zzz")
+    shell = Scope(repo, command="agent-kernel", place="work")
+    with pytest.raises(UsageProblem, match="agent-kernel board work lists all of it"):
+        answer(["board", "zzz"], shell)
+
+
+def test_no_lines_are_not_nothing(repo: ak.Repository) -> None:
+    fill(repo)
+    assert "Nothing goes on" not in board(repo, "-n 0").to_text()
+    assert "Workflows (0 of 1)" in board(repo, "-n 0").to_text()
+
+
+def test_a_task_whose_lease_ended_is_shown_as_pending(repo: ak.Repository) -> None:
+    queue = repo.queue("web")
+    queue.push("build")
+    queue.claim("carl", lease_s=0.01)
+    time.sleep(0.02)
+    shown = board(repo).to_json()
+    assert (shown["queues"][0]["pending"], shown["queues"][0]["in_progress"]) == (1, 0)
+    assert "tasks" not in shown
+
+
 def test_more_than_a_few_lines_are_counted(repo: ak.Repository) -> None:
     for number in range(5):
         repo.workflows.start(f"w{number}", ["a"])

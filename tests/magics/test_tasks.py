@@ -239,3 +239,7 @@ def test_a_cell_ends_about_a_second_after_its_limit_with_plain_lines_and_can_be_
     assert "(limit: 1 s)" in typed.out + typed.err
     assert shell.ns["kept"] == 1
     assert shell.run("%agent resume").out.rstrip().endswith(": 1")
+    # What was left takes no turns from cells that await.
+    began = time.monotonic()
+    assert shell.run("import asyncio\nawait asyncio.sleep(0.01, 'done')").result.result == "done"
+    assert time.monotonic() - began < 2.5

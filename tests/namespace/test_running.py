@@ -314,3 +314,14 @@ def test_what_cannot_be_saved_says_why_and_does_not_stop_the_rest(tmp_path: Path
         assert "Not back: gen (generator): a generator cannot be saved; run the cell of" in ns.came_back
         with pytest.raises(LostValueError):
             next(cast("Any", ns["gen"]))
+
+
+@pytest.mark.parametrize("timeout_s", ["a", float("nan"), 0, -1])
+def test_a_timeout_is_more_than_0_seconds(timeout_s: Any) -> None:
+    with Namespace() as ns, pytest.raises((TypeError, ValueError), match="timeout_s is"):
+        ns.run("x = 1", timeout_s=timeout_s)
+
+
+def test_code_is_text() -> None:
+    with Namespace() as ns, pytest.raises(TypeError, match="code is text"):
+        ns.run(None)  # type: ignore[arg-type]

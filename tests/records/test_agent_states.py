@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -195,3 +195,36 @@ def test_a_checkout_takes_an_agents_memory_back_and_gives_it_no_new_attempts(rep
 
 def _raise() -> None:
     raise OSError("no")
+
+
+# -- order, and what makes no sense
+
+
+def test_checkpoints_are_in_order_of_their_steps(memory: ak.Repository) -> None:
+    agents = memory.agents
+    for step in (99_999_999, 100_000_000):
+        agents.checkpoint("ada", step, {"step": step})
+    assert [one.step for one in agents.list_checkpoints("ada")] == [99_999_999, 100_000_000]
+    assert agents.recover("ada").step == 100_000_000
+    with pytest.raises(ValueError, match="step is 0 or more"):
+        agents.checkpoint("ada", -1, {})
+
+
+def test_supervision_takes_no_function_that_does_nothing_until_it_is_awaited(memory: ak.Repository) -> None:
+    async def work_later() -> None:
+        pass
+
+    work = cast("Callable[[], object]", work_later)
+    supervisor = memory.agents.supervise("ada", attempts=1, backoff=0.0)
+    with pytest.raises(TypeError, match="plain function"):
+        supervisor.run(work)
+    with pytest.raises(TypeError, match="did not do its work"):
+        supervisor.run(lambda: work())
+    assert supervisor.record.status == "failed"
+
+
+def test_what_an_agent_lacks_is_said(memory: ak.Repository) -> None:
+    with pytest.raises(ak.RecordNotFoundError, match="there is no snapshot 'latest' of agent 'zz'"):
+        memory.agents.latest("zz")
+    with pytest.raises(ak.RecordNotFoundError, match="there is no recoverable checkpoint '3' of agent 'zz'"):
+        memory.agents.recover("zz", 3)

@@ -225,3 +225,31 @@ def test_speech_at_60_hz_is_told_at_once_and_stored_together(repo: ak.Repository
     assert [one.stt["chunks"] for one in heard] == list(range(1, 61))
     session.end()
     assert len(list(repo.speech.records.history(session.id))) <= 5
+
+
+# -- what makes no sense
+
+
+def test_a_source_does_not_overwrite_that_of_another_knowledge_base(memory: ak.Repository) -> None:
+    knowledge = memory.knowledge
+    knowledge.source("a/b", "c", documents=1)
+    with pytest.raises(ak.InvalidRecordError, match="it is one of the knowledge base 'a/b'"):
+        knowledge.source("a", "b/c", documents=2)
+    assert not knowledge.forget("a", "b/c")
+    assert knowledge.overview("a/b").documents == 1
+
+
+def test_a_misspelt_field_and_a_negative_number_are_refused(memory: ak.Repository) -> None:
+    knowledge = memory.knowledge
+    with pytest.raises(ak.InvalidRecordError, match="no field embedings"):
+        knowledge.source("d", "a", embedings=12)
+    for act in (
+        lambda: knowledge.source("d", "a", size=-1),
+        lambda: knowledge.indexing("d", total=-1),
+        lambda: knowledge.stale(-1),
+        lambda: memory.speech.cleanup(-1),
+        lambda: memory.speech.open().stt.chunk(-1),
+    ):
+        with pytest.raises(ValueError, match="0 or more"):
+            act()
+    assert knowledge.names() == []

@@ -210,3 +210,17 @@ def test_without_a_notebook_records_are_merged_too(tmp_path: Any) -> None:
             answer(["merge", "idea"], Scope(repo))
         answer(["merge", "idea", "--theirs", "Note:a"], Scope(repo))
         assert {id: note.text for id, note in repo.records(Note).items()} == {"a": "theirs", "b": ""}
+
+
+def test_diff_and_show_name_the_records_that_changed(tmp_path: Any) -> None:
+    with ak.open(str(tmp_path / "store")) as repo:
+        notes = repo.records(Note)
+        for id in ("a", "b"):
+            notes.put(Note(id=id))
+        notes.update("a", text="later")
+        notes.delete("b")
+        repo.list("talk", plane="branch").append("hello")
+        differs = answer(["diff", "HEAD~3", "HEAD"], Scope(repo))[0].to_text(100)
+        assert "records: ~Note:a, -Note:b, +list:/talk" in differs
+        assert "+list:/talk" in answer(["show", "HEAD"], Scope(repo))[0].to_text(100)
+        assert "Records" not in answer(["show", "HEAD"], Scope(repo))[0].outline().to_text(100)

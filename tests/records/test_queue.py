@@ -388,3 +388,117 @@ def test_workers_that_are_killed_lose_no_task_and_complete_none_twice(repo: ak.R
         ends = [change for change in queue.tasks.history(task.id) if change.new and change.new.status == "completed"]
         assert len(ends) == 1
     assert repo.verify().is_sound
+
+
+# -- transactions, leases that end, and what makes no sense
+
+
+def test_a_task_that_waits_is_released_in_the_transaction_that_pushed_it(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    task = claimed(queue)
+    with memory.transaction():
+        queue.push("B", after=task)
+        queue.done(task)
+    assert names_of(queue) == ["B"]
+
+
+def test_a_transaction_claims_each_task_once(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    with memory.transaction():
+        assert claimed(queue).name == "A"
+        assert queue.claim("ada") is None
+        assert queue.counts().in_progress == 1
+    assert queue.counts().in_progress == 1
+
+
+def test_a_worker_that_does_nothing_until_it_is_awaited_completes_no_task(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+
+    async def work(task: Task) -> None:
+        pass
+
+    def works(task: Task) -> Any:
+        yield task
+
+    for worker in (work, works):
+        for do in (queue.run, queue.drain):
+            with pytest.raises(TypeError, match="plain function"):
+                do(worker)
+    assert queue.counts().pending == 1
+    done = queue.run(lambda task: work(task))
+    assert done is not None
+    assert (done.status, "plain function" in done.error) == ("failed", True)
+
+
+def test_a_task_whose_lease_ended_is_pending(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    task = claimed(queue, lease_s=0.01)
+    assert (queue.counts().pending, queue.counts().in_progress) == (0, 1)
+    time.sleep(0.02)
+    assert (queue.counts().pending, queue.counts().in_progress) == (1, 0)
+    assert (queue.in_progress(), [one.name for one in queue.find("pending")]) == ([], ["A"])
+    assert queue[task.id].status == "pending"
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_late_answer_counts_until_somebody_else_has_the_task(memory: ak.Repository, is_back: bool) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    task = claimed(queue, lease_s=0.01)
+    time.sleep(0.06)
+    if is_back:
+        queue.push("B", after=3600.0)
+        queue._take_back()
+    assert queue.done(task, "late").result == "late"
+    assert queue.counts().completed == 1
+
+
+def test_who_has_a_task_is_said_to_who_lost_it(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    pushed = queue.push("A")
+    task = claimed(queue, lease_s=0.01)
+    time.sleep(0.06)
+    other = queue.claim("bob")
+    assert other is not None
+    for answer in (queue.done, queue.fail, queue.give_back, queue.extend):
+        with pytest.raises(ak.StaleRecordError, match="is not yours: your lease ended, and bob has it"):
+            answer(task)
+    queue.done(other)
+    with pytest.raises(ak.StaleRecordError, match="is not yours: you did not claim it, and bob completed it"):
+        queue.done(pushed)
+
+
+@pytest.mark.parametrize("number", [-1, float("nan"), float("inf")])
+def test_numbers_of_seconds_make_sense(memory: ak.Repository, number: float) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    acts: tuple[Callable[[], object], ...] = (
+        lambda: queue.push("B", after=number),
+        lambda: queue.push("B", backoff_s=number),
+        lambda: queue.claim(lease_s=number),
+    )
+    for act in acts:
+        with pytest.raises(ValueError, match="seconds"):
+            act()
+    assert queue.counts() == memory.queue("web").counts()
+    assert queue.counts().pending == 1
+
+
+def test_one_text_is_not_several_names(memory: ak.Repository) -> None:
+    memory.teams.create("web")
+    for act in (lambda: memory.teams.join("web", "ada", "css"), lambda: memory.queue("web").push_many("css")):
+        with pytest.raises(TypeError, match="list of text"):
+            act()
+    assert memory.teams["web"].agents == []
+
+
+def test_what_is_wrong_with_a_team_is_said(memory: ak.Repository) -> None:
+    memory.teams.create("web")
+    with pytest.raises(ak.StaleRecordError, match=r"^Team 'web' is there already$"):
+        memory.teams.create("web")
+    with pytest.raises(ak.RecordNotFoundError, match=r"^there is no agent 'zed' in team 'web'$"):
+        memory.teams.leave("web", "zed")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 import agent_kernel as ak
 from agent_kernel.records import Change, State
 from agent_kernel.records.schema import Plane
+from agent_kernel.repository import hex_of
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_values_are_got_set_updated_and_deleted_by_key(repo: ak.Repository, plan
     assert state.update("profile", {"age": 36}) == {"age": 36}
     assert state.update("profile", {"job": "countess"}) == {"age": 36, "job": "countess"}
     assert state.update("zero", lambda old: old + 1) == 1
-    with pytest.raises(ak.InvalidRecordError, match="a str takes no keys"):
+    with pytest.raises(ak.InvalidRecordError, match="its value is of type str, not a mapping"):
         state.update("city", {"x": 1})
     assert state.get_all() == {
         "city": "London",
@@ -845,3 +848,191 @@ def test_a_state_is_what_a_dict_is(plane: Plane, steps: list[Any]) -> None:
         restored = repo.state("bob", plane=plane)
         restored.restore(state.backup())
         assert restored.get_all() == model
+
+
+# -- rules and arguments that make no sense
+
+
+def test_secret_keys_without_a_secret_are_refused(repo: ak.Repository) -> None:
+    with pytest.raises(ValueError, match="with a secret"):
+        repo.state("ada", secret_keys=["card"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda repo: repo.state("ada", secret="key", secret_keys="card"),
+        lambda repo: repo.state("ada", allow={"read": "a*"}),
+        lambda repo: repo.state("ada").restricted(read="a*"),
+        lambda repo: repo.state("ada", transitions={"order": {"new": "paid"}}),
+    ],
+)
+def test_one_text_is_not_a_list_of_names(repo: ak.Repository, make: Any) -> None:
+    with pytest.raises(TypeError, match="list of"):
+        make(repo)
+
+
+def test_a_misspelt_right_is_refused(repo: ak.Repository) -> None:
+    with pytest.raises(ValueError, match="not 'reed'"):
+        repo.state("ada", allow={"reed": ["a*"]})
+
+
+def test_who_has_no_key_deletes_no_secret(stored: ak.Repository) -> None:
+    pytest.importorskip("cryptography")
+    state = stored.state("ada", secret="open sesame")
+    state.set("card", "4111")
+    state.save()
+    for stranger in (stored.state("ada"), stored.state("ada", secret="guess")):
+        for refused in (lambda s=stranger: s.delete("card"), stranger.clear, lambda s=stranger: s.cleanup(0)):
+            with pytest.raises(ak.SealedRecordError):
+                refused()
+    assert (state.get("card"), state.load()) == ("4111", {"card": "4111"})
+
+
+def test_a_cleanup_of_negative_days_deletes_nothing(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.set("a", 1)
+    for days in (-1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="days"):
+            state.cleanup(days)
+    assert state.get("a") == 1
+
+
+def test_adding_to_a_round_keeps_what_may_not_be_read(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.save({"pin": 1234, "city": "London"}, round=1)
+    guest = state.restricted(read=["city"], write=["note"])
+    guest.save({"note": "hi"}, round=1, merge=True)
+    assert state.load(1) == {"pin": 1234, "city": "London", "note": "hi"}
+    with pytest.raises(ak.RecordAccessError):
+        guest.save({"note": "hi"}, round=1)
+    assert state.load(1) == {"pin": 1234, "city": "London", "note": "hi"}
+
+
+def test_who_may_do_less_may_do_less_with_events_memory_and_tiers(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.tiers().put("pin", 1234)
+    guest = state.restricted(read=["city"], write=["city"])
+    for refused in (
+        guest.events,
+        lambda: guest.memory(100),
+        lambda: guest.tiers().get("pin"),
+        lambda: guest.tiers().put("pin", 0),
+        lambda: guest.tiers().delete("pin"),
+    ):
+        with pytest.raises(ak.RecordAccessError):
+            refused()
+    assert guest.tiers().context() == {}
+    guest.tiers().put("city", "London")
+    assert state.tiers().context() == {"city": "London", "pin": 1234}
+
+
+def test_the_past_of_a_state_is_that_of_all_its_parts(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.events().append("then")
+    state.memory(100).add("user", "then")
+    state.tiers().put("a", "then")
+    then = hex_of(repo.resolve("HEAD"))
+    state.events().append("now")
+    state.memory(100).add("user", "now")
+    state.tiers().put("a", "now")
+    state.scope("user").set("a", "now")
+    past = state.at(then)
+    assert list(past.events()) == ["then"]
+    assert [one["content"] for one in past.memory(100).messages()] == ["then"]
+    assert past.tiers().get("a") == "then"
+    assert past.scope("user").get_all() == {}
+    for change in (lambda: past.events().append("x"), lambda: past.tiers().put("a", "x"), lambda: past.set("a", 1)):
+        with pytest.raises(ak.AgentKernelError):
+            change()
+
+
+def test_tiers_see_that_another_put_a_value_anew(repo: ak.Repository) -> None:
+    one, other = repo.state("ada").tiers(), repo.state("ada").tiers()
+    one.put("a", "old")
+    assert other.get("a") == "old"
+    one.delete("a")
+    one.put("a", "new")
+    assert other.get("a") == "new"
+
+
+def test_a_counter_keeps_its_time_to_live(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.set("n", 1, ttl_s=0.2)
+    assert state.count("n") == 2
+    time.sleep(0.25)
+    assert not state.has("n")
+
+
+@pytest.mark.parametrize("ttl_s", [-1, 0, math.nan, math.inf])
+def test_a_time_to_live_is_more_than_0(repo: ak.Repository, ttl_s: float) -> None:
+    state = repo.state("ada")
+    state.set("a", 1)
+    with pytest.raises(ValueError, match="ttl_s"):
+        state.set("a", 2, ttl_s=ttl_s)
+    assert state.get("a") == 1
+
+
+def test_what_is_wrong_with_a_key_or_a_change_is_said(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.set("city", "London")
+    for wrong, said in (
+        (lambda: state.set(5, 1), "'5' is not valid: a key is text"),  # type: ignore[arg-type]
+        (lambda: state.count("city"), "'city' is not valid: its value is of type str, not a number"),
+        (lambda: state.update("city", 5), "a mapping or a function"),  # type: ignore[arg-type]
+        (lambda: state.restore(5), "backup 'default' is not valid"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ak.InvalidRecordError, match=said):
+            wrong()
+    with pytest.raises(ak.StaleRecordError, match="state 'city' is at version 1"):
+        state.set("city", "Paris", expect=7)
+    with pytest.raises(TypeError, match="steps is a whole number"):
+        state.rollback("label")  # type: ignore[arg-type]
+
+
+def test_a_transition_from_a_mapping_is_looked_up_too(repo: ak.Repository) -> None:
+    state = repo.state("ada", transitions={"order": {"new": ["paid"]}})
+    state.set("order", {"a": 1})
+    state.set("order", "new")
+    with pytest.raises(ak.TransitionError):
+        state.set("order", "lost")
+
+
+def test_a_damaged_secret_backup_says_so(repo: ak.Repository) -> None:
+    pytest.importorskip("cryptography")
+    state = repo.state("ada", secret="key")
+    state.set("a", 1)
+    content = "not base64!"
+    damaged = json.loads(state.backup()) | {"content": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}
+    with pytest.raises(ak.InvalidRecordError, match="damaged"):
+        state.restore(json.dumps(damaged))
+
+
+def test_a_memory_that_was_cleared_meanwhile_gets_no_old_summary(repo: ak.Repository) -> None:
+    def summarise(summary: str, dropped: list[dict[str, Any]]) -> str:
+        memory.clear()
+        return "about the old conversation"
+
+    memory = repo.state("ada").memory(4, count_tokens=words, summarise=summarise)
+    memory.add("user", "one two three")
+    memory.add("user", "four five six")
+    assert memory.messages() == []
+
+
+@pytest.mark.parametrize("tokens", [-5, math.nan, 2.5])
+def test_a_number_of_tokens_is_0_or_more(repo: ak.Repository, tokens: Any) -> None:
+    memory = repo.state("ada").memory(4, count_tokens=lambda text: tokens)
+    with pytest.raises((TypeError, ValueError), match="count_tokens"):
+        memory.add("user", "one two three four five")
+    assert len(memory) == 0
+
+
+def test_a_lock_taken_twice_by_a_thread_says_so(repo: ak.Repository) -> None:
+    with repo.lock("a"), pytest.raises(ak.LockHeldError, match="held by this thread already"):
+        repo.lock("a", wait_s=0).__enter__()
+
+
+@pytest.mark.parametrize("lease_s", [0, -1, math.nan, math.inf])
+def test_the_lease_of_a_lock_is_more_than_0_seconds(repo: ak.Repository, lease_s: float) -> None:
+    with pytest.raises(ValueError, match="lease_s is more than 0"):
+        repo.lock("a", lease_s=lease_s)

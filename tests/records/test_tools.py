@@ -398,3 +398,82 @@ def test_two_processes_share_a_cache(repo: ak.Repository, child: Callable[[str],
         return -1
 
     assert pid() == worker.pid
+
+
+# -- what was paid for, and what makes no sense
+
+
+def test_a_call_within_a_transaction_that_fails_is_recorded(memory: ak.Repository) -> None:
+    @memory.tool(cache=60)
+    def pay(amount: int) -> int:
+        return amount
+
+    def fail_half_way() -> None:
+        with memory.transaction():
+            pay(1)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    (run,) = memory.tools.runs("pay")
+    assert (run.status, run.result) == ("completed", 1)
+    pay(1)
+    assert memory.tools.stats("pay").cache_hits == 1
+
+
+def test_a_call_and_a_change_of_the_branch_fit_into_one_transaction(memory: ak.Repository) -> None:
+    @memory.tool
+    def pay(amount: int) -> int:
+        return amount
+
+    state = memory.state("ada")
+    with memory.transaction():
+        pay(3)
+        state.set("paid", 3)
+        pay(4)
+    assert (state.get("paid"), [run.result for run in memory.tools.runs("pay")]) == (3, [4, 3])
+
+
+@pytest.mark.parametrize(
+    "options", [{"backoff": -1}, {"cache": -1}, {"timeout_s": float("nan")}, {"cache": float("inf")}, {"retries": -1}]
+)
+def test_options_of_a_tool_are_numbers_of_0_or_more(memory: ak.Repository, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        memory.tool(**options)(len)
+
+
+def test_a_result_counts_for_the_plane_the_branch_and_the_rights_that_it_was_made_with(memory: ak.Repository) -> None:
+    @memory.tool(cache=60)
+    def city(agent_state: Any) -> str:
+        try:
+            return str(agent_state.get("city"))
+        except ak.RecordAccessError:
+            return "secret"
+
+    state = memory.state("ada")
+    state.set("city", "London")
+    beside = memory.state("ada", plane="store")
+    beside.set("city", "Paris")
+    told = [one.bind(city)() for one in (state, beside, state.restricted(read=[]), state.at("HEAD"))]
+    state.set("city", "Rome")
+    assert told == ["London", "Paris", "secret", "London"]
+    assert [one.bind(city)() for one in (state, beside, state.restricted(read=[]))] == ["London", "Paris", "secret"]
+
+
+def test_a_result_of_one_branch_of_a_session_does_not_count_on_another() -> None:
+    with ak.Versioned("memory:") as variables:
+        repo = variables.session.repo
+
+        @repo.tool(cache=60)
+        def city(agent_state: Any) -> str:
+            return str(agent_state.get("city"))
+
+        state = repo.state("ada")
+        ask = state.bind(city)
+        state.set("city", "London")
+        variables.commit("one")
+        assert ask() == "London"
+        variables.session.switch("other", create=True)
+        state.set("city", "Paris")
+        variables.commit("two")
+        assert ask() == "Paris"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -214,3 +215,70 @@ def test_a_step_can_be_a_task_of_an_agent(memory: ak.Repository) -> None:
     with memory.workflows.step("w", "add") as step:
         step.result = agent("Add one and one.")
     assert memory.workflows["w"].step("add").result == 2
+
+
+# -- what must not end an approval, and what is over
+
+
+def test_a_retry_ends_no_approval_and_no_pause(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    for name, stop in (("a", flows.wait), ("b", flows.pause), ("c", flows.cancel)):
+        flows.start(name, ["one"])
+        stop(name, "approval")
+        with pytest.raises(ak.TransitionError):
+            flows.retry(name)
+    assert flows["a"].status == "WAITING"
+
+
+def test_a_retry_without_a_failure_names_its_step(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("a", ["one"])
+    with pytest.raises(ak.InvalidRecordError, match="none of its steps failed"):
+        flows.retry("a")
+
+
+def test_a_workflow_whose_last_step_was_skipped_while_it_stood_is_completed_as_it_goes_on(
+    memory: ak.Repository,
+) -> None:
+    flows = memory.workflows
+    for name, stop in (("a", flows.wait), ("b", flows.pause)):
+        flows.start(name, ["one"])
+        stop(name)
+        flows.skip(name, "one")
+        assert flows.resume(name).status == "COMPLETED"
+
+
+def test_threads_do_not_do_one_step_at_once(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("a", ["one"])
+    gate, began = threading.Barrier(3), list[str]()
+    is_over = threading.Event()
+
+    def work() -> None:
+        gate.wait()
+        try:
+            with flows.step("a", "one"):
+                began.append("began")
+                is_over.wait(10)
+        except ak.InvalidRecordError as error:
+            began.append(str(error).rpartition(": ")[2])
+            is_over.set()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert began.count("began") == 1
+    assert flows["a"].step("one").attempts == 1
+
+
+def test_one_text_is_not_several_steps(memory: ak.Repository) -> None:
+    with pytest.raises(TypeError, match="list of text"):
+        memory.workflows.start("s", "load")
+
+
+def test_a_checkpoint_that_is_not_there_is_said_to_be_of_its_workflow(memory: ak.Repository) -> None:
+    memory.workflows.start("a", ["one"])
+    with pytest.raises(ak.RecordNotFoundError, match="there is no checkpoint '7' of workflow 'a'"):
+        memory.workflows.resume("a", at=7)
