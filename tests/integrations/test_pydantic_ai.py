@@ -30,6 +30,7 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from agent_kernel.integrations.pydantic_ai import AgentKernelStepStore
+from agent_kernel.records.collection import Records
 
 
 @pytest.fixture
@@ -151,14 +152,23 @@ def test_a_checkout_rewinds_runs_and_variables_and_no_effect(repo: ak.Repository
         assert (state["x"], len(asyncio.run(store.list_runs()))) == (2, 1)
 
 
-def test_a_step_reads_no_more_of_a_long_run_than_of_a_short_one(repo: ak.Repository) -> None:
+def test_a_step_reads_no_more_of_a_long_run_than_of_a_short_one(
+    repo: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = AgentKernelStepStore(repo)
     read: list[str] = []
-    for records in (store._snapshots, store._events):
-        load = records.load
-        records.load = lambda row, id, load=load: read.append(id) or load(row, id)  # type: ignore[method-assign]
-        many = records._load_many
-        records._load_many = lambda rows, many=many: read.extend(id for id, _ in rows) or many(rows)  # type: ignore[method-assign]
+    load, load_many = Records.load, Records._load_many
+
+    def noting(self: Any, row: Any, id: str) -> Any:
+        read.append(id)
+        return load(self, row, id)
+
+    def noting_many(self: Any, rows: Any) -> Any:
+        read.extend(id for id, _ in rows)
+        return load_many(self, rows)
+
+    monkeypatch.setattr(Records, "load", noting)
+    monkeypatch.setattr(Records, "_load_many", noting_many)
     counts = []
     for step in range(20):
         read.clear()
