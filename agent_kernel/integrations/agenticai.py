@@ -18,6 +18,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.schema import Plane, Record
@@ -40,6 +41,7 @@ _MOST_KEY: Final = 300  # bytes
 class _EntryRecord(Record):
     model_config = ConfigDict(ser_json_inf_nan="constants")
     collection = "agenticai"
+    keeps_past = False  # beside the branches; on a branch the commits keep it
     created_ns: int  # since when the key is there: `list_keys` is in this order
     key: str = ""  # as JSON, where the id is a digest
     entry: Any  # as StateEntry.to_dict() gives it
@@ -60,6 +62,7 @@ class AgentKernelBackend(StateBackend):
     value that cannot be stored raises, instead of returning False: no manager looks at that.
 
     Raises:
+        RefNotFoundError: there is no such branch.
         ValueError: the config asks for encryption without a key, or names no place; or a branch goes with the plane `store`.
     """
 
@@ -73,12 +76,10 @@ class AgentKernelBackend(StateBackend):
     ) -> None:
         if isinstance(repo, StateConfig):
             config, repo = repo, _place_of(repo)
-        if plane == "store" and branch is not None:
-            raise ValueError(f"the plane 'store' lies beside all branches, and branch {branch!r} was named")
         self.config = config or StateConfig(backend=_NAME)
         if self.config.encryption and not self.config.encryption_key:
             raise ValueError("encryption needs an encryption_key")
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane or "branch")
         self._entries = Records(
             self.repo,
             _EntryRecord,

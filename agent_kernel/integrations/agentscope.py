@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.lists import place_of
 from agent_kernel.records.schema import Plane, Record
@@ -187,7 +188,7 @@ class AgentKernelStorage(StorageBase):
         secret: bytes | str | Seal | None = None,
     ) -> None:
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane)
         self._kinds: dict[str, Records[Any]] = {}
 
         def kind(model: type[T], plane: Plane, secret: bytes | str | Seal | None = None) -> Records[Any]:
@@ -309,25 +310,30 @@ class AgentKernelStorage(StorageBase):
         return was_there
 
     def _closure(self, root: _Place) -> dict[_Place, None]:
-        """The record and all that goes with it, if it is there."""
+        """The record and all that goes with it. What is not there has nothing, but for the sessions and schedules of an agent."""
         found: dict[_Place, None] = {}
         waiting = [root]
         while waiting:
             place = waiting.pop()
-            record = None if place in found else self._get(self._kinds[place[0]], *place[1])
+            if place in found:
+                continue
+            collection, names = place
+            record = self._get(self._kinds[collection], *names)
             if record is not None:
-                found[place] = None
-                waiting.extend((kind.schema.collection, names) for kind, names in self._dependents(record, place[1]))
+                dependents = self._dependents(record, names)
+            elif collection == self._agents.schema.collection:  # sessions need no agent that is stored
+                dependents = self._of_agent(names)
+            else:
+                continue
+            found[place] = None
+            waiting.extend((kind.schema.collection, others) for kind, others in dependents)
         return found
 
     def _dependents(self, record: Any, names: _Names) -> Iterator[tuple[Records[Any], _Names]]:
         """What goes away with a record."""
         user = names[0]
         if isinstance(record, AgentRecord):
-            for session in self._find(self._sessions, user, where=lambda one: one["agent_id"] == names[-1]):
-                yield self._sessions, (user, session.id)
-            for schedule in self._find(self._schedules, user, where=lambda one: one["agent_id"] == names[-1]):
-                yield self._schedules, (user, schedule.id)
+            yield from self._of_agent(names)
         elif isinstance(record, ScheduleRecord):
             for session in self._find(
                 self._sessions, user, where=partial(_began_with, field="schedule_id", id=names[-1])
@@ -354,6 +360,12 @@ class AgentKernelStorage(StorageBase):
         elif isinstance(record, SOPRunRecord):
             for session in record.sessions.values():
                 yield self._sessions, (user, session)
+
+    def _of_agent(self, names: _Names) -> Iterator[tuple[Records[Any], _Names]]:
+        user = names[0]
+        for kind in (self._sessions, self._schedules):
+            for record in self._find(kind, user, where=lambda one: one["agent_id"] == names[-1]):
+                yield kind, (user, record.id)
 
     def _forget(self, record: Any, names: _Names) -> None:
         """Remove what is left of a deleted record in others: messages, a place in teams, a team's leader."""

@@ -13,6 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from blake3 import blake3
+
+from agent_kernel.integrations.places import open_on
+from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
 
@@ -59,12 +63,12 @@ class AgentKernelSession(SessionBase):
         key_ttl: float | None = None,
     ) -> None:
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane)
         self._where: dict[str, Any] = {"branch": branch, "plane": plane, "ttl_s": key_ttl}
 
     def state(self, session_id: str, user_id: str = "") -> State:
         """The session as a state of ours: a value for each module."""
-        return self.repo.state(user_id, session_id, **self._where)
+        return self.repo.state(_part(user_id), _part(session_id), **self._where)
 
     async def save_session_state(
         self, session_id: str, user_id: str = "", **state_modules_mapping: StateModule
@@ -109,3 +113,12 @@ class AgentKernelSession(SessionBase):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+_MOST_NAME = 100  # bytes
+
+
+def _part(name: str) -> str:
+    """A name in a key; one that is too long, or that no key holds, is replaced by its digest."""
+    raw = name.encode("utf-8", "surrogatepass")
+    return name if len(raw) <= _MOST_NAME and is_plain(name) and "\0" not in name else f"#{blake3(raw).hexdigest(20)}"

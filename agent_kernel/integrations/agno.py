@@ -20,6 +20,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import new_id
 from agent_kernel.records.lists import RecordList
@@ -91,6 +92,9 @@ class AgentKernelDb(InMemoryDb):
         memory_plane: the same of user memories.
         id: agno's name of this database; by default one that the store's address gives, the same in each process.
 
+    Raises:
+        RefNotFoundError: there is no such branch. ValueError: one was named, and nothing of this database lies on branches.
+
     Sessions, runs and user memories are durable, and other processes see them. All else is as in `InMemoryDb`: metrics,
     evaluations, rows of knowledge contents and schema versions are in this process's memory alone and end with it; traces,
     schedules, approvals and other tables that `InMemoryDb` has not are not here either.
@@ -108,7 +112,7 @@ class AgentKernelDb(InMemoryDb):
         self._is_ready = False
         super().__init__()
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane, memory_plane)
         self.id = id or generate_id(f"agent_kernel {self.repo.store.url}")
         self._session_records = Records(self.repo, _SessionRecord, plane=plane, branch=branch)
         self._places = Records(self.repo, _RunPlace, plane=plane, branch=branch)
@@ -269,6 +273,7 @@ class AgentKernelDb(InMemoryDb):
             return row
         if record.row.get("user_id") not in (None, row.get("user_id")):
             return None
+        row["created_at"] = record.row.get("created_at") or row.get("created_at")
         row["updated_at"] = updated or int(time.time())
         self._session_records.put(record.model_copy(update={"row": row}))
         return row
@@ -438,7 +443,10 @@ class AgentKernelDb(InMemoryDb):
         runs.replace_tail(place.number, [run, *runs[place.number + 1 :]])
 
     def delete_run(self, run_id: str) -> bool:
-        """Delete a run, of whatever session; whether it was there."""
+        """Delete a run, of whatever session; whether it was there.
+
+        agno makes ids of runs that no two have, and names no session here: runs of several sessions that share an id go together.
+        """
         return self._change(partial(self._delete_runs, [run_id]), f"delete run {run_id}")
 
     def delete_runs(self, run_ids: list[str]) -> None:
@@ -521,7 +529,10 @@ class AgentKernelDb(InMemoryDb):
         return UserMemory.from_dict(found.memory) if deserialize else found.memory
 
     def upsert_user_memory(self, memory: UserMemory, deserialize: bool | None = True) -> Any:
-        """Store a memory, with a new id where it has none. Returns it as it is stored."""
+        """Store a memory, with a new id where it has none. Returns it as it is stored.
+
+        One that is there keeps its owner and the time when it was made, whoever stores it.
+        """
         return self.upsert_memories([memory], deserialize)[0]
 
     def upsert_memories(
@@ -539,16 +550,20 @@ class AgentKernelDb(InMemoryDb):
                 updated = memory.updated_at if preserve_updated_at else None
                 documents.append({**_plain(memory.to_dict()), "updated_at": updated or int(time.time())})
 
-        def store() -> None:
+        def store() -> list[dict[str, Any]]:
+            stored: list[dict[str, Any]] = []
             for document in documents:
                 id = _key(document["memory_id"])
                 there: _MemoryRecord | None = self._memory_records.get(id)
+                kept = {} if there is None else {name: there.memory.get(name) for name in ("user_id", "created_at")}
+                memory = {**document, **{name: value for name, value in kept.items() if value is not None}}
                 since = new_id() if there is None else there.since
-                self._memory_records.put(_MemoryRecord(id=id, since=since, memory=document))
+                self._memory_records.put(_MemoryRecord(id=id, since=since, memory=memory))
+                stored.append(memory)
+            return stored
 
-        if documents:
-            self._change_memories(store, f"{len(documents)} memories")
-        return [UserMemory.from_dict(one) if deserialize else one for one in documents]
+        found = self._change_memories(store, f"{len(documents)} memories") if documents else []
+        return [UserMemory.from_dict(one) if deserialize else one for one in found]
 
     def delete_user_memory(self, memory_id: str, user_id: str | None = None) -> None:
         """Delete a memory, if it is this user's."""

@@ -9,6 +9,7 @@ turned around: the newest comes first, and what belongs to one checkpoint lies t
 from __future__ import annotations
 
 import asyncio
+import json
 import operator
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +23,11 @@ import zstandard
 from blake3 import blake3
 from pydantic import ConfigDict
 
-from agent_kernel.errors import MissingExtraError
+from agent_kernel.errors import InvalidRecordError, MissingExtraError
 from agent_kernel.integrations.channel_values import Page, PageId, Pages, Spine, pages_of, read_items, write_items
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
 
@@ -40,6 +43,7 @@ try:
         get_checkpoint_metadata,
         writes_sort_key,
     )
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -146,7 +150,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._checkpoints = Records(self.repo, _CheckpointRecord, branch=branch)
         self._writes = Records(self.repo, _WritesRecord, branch=branch)
         self._pages = Records(self.repo, _PageRecord, branch=branch)
@@ -400,7 +404,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
         LangGraph (since 1.1.7) forks the parent when it travels back, which gives the subgraph a new namespace, where the
         checkpoint that was asked for is not: the subgraph begins from its start (langgraph#8458). A checkpoint that is a
-        fork already it does not fork again, and the subgraph goes on where it was asked to.
+        fork already it does not fork again, and the subgraph goes on where it was asked to. That holds while the thread's newest
+        checkpoint is the parent's: one that the thread has moved past LangGraph (since 1.2) forks all the same.
         """
         asked = config["configurable"]
         namespace = asked.get("checkpoint_ns", "")
@@ -691,6 +696,7 @@ _KEY: Final = "\x1f"  # between a namespace and a key
 _HASHED: Final = "\x1e"  # before ids of items whose names are too long for one
 _MOST_NAME: Final = 300  # bytes
 
+_VALUES: Final = JsonPlusSerializer()
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,
@@ -702,11 +708,14 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class _ItemRecord(Record):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
     collection = "langgraph store"
     plane: ClassVar[Plane] = "store"
+    keeps_past = False  # what is deleted is gone; on a branch the commits keep it
     namespace: tuple[str, ...]
     key: str
     value: dict[str, Any]
+    packed: tuple[str, bytes] | None = None  # the value as LangGraph's serializer gives it, where JSON would change it
     created: datetime
     updated: datetime
     ttl_min: float | None = None
@@ -722,7 +731,11 @@ class AgentKernelStore(BaseStore):
     Args:
         plane: `store` (the default) remembers across branches and checkouts; `branch` is rewound by a checkout.
 
-    Values are dicts that JSON can hold. A `query` is ignored, as `InMemoryStore` without an index does.
+    Values are dicts of what JSON or LangGraph's serializer holds (bytes, sets, times, decimals …); a tuple comes back as a list. A
+    `query` is ignored, as `InMemoryStore` without an index does. Beside the branches no earlier values are kept.
+
+    Raises of `put`:
+        InvalidRecordError: neither holds the value, or UTF-8 does not hold a text in it (half a character). Nothing was stored.
     """
 
     supports_ttl = True
@@ -735,7 +748,7 @@ class AgentKernelStore(BaseStore):
         branch: str | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, plane)
         self.ttl_config = ttl
         model = _ItemRecord if plane == "store" else _BranchItemRecord
         self._items: Records[_ItemRecord] = Records(self.repo, model, branch=branch)
@@ -762,7 +775,8 @@ class AgentKernelStore(BaseStore):
             record = self._items.get(_id_of(op.namespace, op.key))
             return None if record is None else Item(**self._read(record, op.refresh_ttl))
         if isinstance(op, SearchOp):
-            found = [record for record in self._below(op.namespace_prefix) if _fits(record.value, op.filter or {})]
+            below = _in_order(self._below(op.namespace_prefix))
+            found = [record for record in below if not op.filter or _fits(_value_of(record), op.filter)]
             wanted = found[op.offset : op.offset + op.limit]
             return [SearchItem(**self._read(record, op.refresh_ttl)) for record in wanted]
         if isinstance(op, ListNamespacesOp):
@@ -783,7 +797,7 @@ class AgentKernelStore(BaseStore):
         return {
             "namespace": record.namespace,
             "key": record.key,
-            "value": record.value,
+            "value": _value_of(record),
             "created_at": record.created,
             "updated_at": record.updated,
         }
@@ -793,12 +807,16 @@ class AgentKernelStore(BaseStore):
         if op.value is None:
             self._items.delete(id)
             return
+        if not is_plain([*op.namespace, op.key]):
+            raise InvalidRecordError("langgraph store", ascii(op.key), "UTF-8 does not hold its name")
+        packed = None if is_plain(op.value) else _packed_value(op.key, op.value)
         now, there = datetime.now(UTC), self._items.get(id)
         record = self._items.schema.model(
             id=id,
             namespace=op.namespace,
             key=op.key,
-            value=op.value,
+            value=op.value if packed is None else {},
+            packed=packed,
             created=now if there is None else there.created,
             updated=now,
             ttl_min=op.ttl,
@@ -819,6 +837,25 @@ def _id_of(namespace: tuple[str, ...], key: str) -> str:
     name = "".join(f"{label}." for label in namespace) + _KEY + key
     is_plain = len(name.encode("utf-8", "replace")) <= _MOST_NAME and name.count(_KEY) == 1 and "\0" not in name
     return name if is_plain and not name.startswith(_HASHED) else _HASHED + _short(repr((namespace, key)), 32)
+
+
+def _packed_value(key: str, value: dict[str, Any]) -> tuple[str, bytes]:
+    try:
+        json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode()  # refuses half a character
+        return _VALUES.dumps_typed(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRecordError("langgraph store", key, str(error)) from error
+
+
+def _value_of(record: _ItemRecord) -> dict[str, Any]:
+    return record.value if record.packed is None else cast("dict[str, Any]", _VALUES.loads_typed(record.packed))
+
+
+def _in_order(records: Iterable[_ItemRecord]) -> list[_ItemRecord]:
+    """Namespace after namespace, each and what is in it in the order in which they came."""
+    found = sorted(records, key=lambda record: record.created)
+    places = {namespace: place for place, namespace in enumerate(dict.fromkeys(one.namespace for one in found))}
+    return sorted(found, key=lambda record: places[record.namespace])
 
 
 def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from blake3 import blake3
 from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.schema import Record
@@ -63,7 +64,10 @@ class AgentKernelSession(SessionABC):
         session_settings: as in the SDK; `limit` is how many of the last items are read.
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
-    commit, and a checkout rewinds both.
+    commit, and a checkout rewinds both. A program's changes are stored at once, before that commit.
+
+    Raises:
+        RefNotFoundError: there is no such branch.
     """
 
     session_settings: SessionSettings | None = None
@@ -81,7 +85,7 @@ class AgentKernelSession(SessionABC):
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
         self._owns_repo = not isinstance(repo, Repository)
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._items = self.repo.list(_name_of(session_id), plane="branch", branch=branch)
         self._closed = False
 
@@ -331,8 +335,8 @@ class AdvancedAgentKernelSession(AgentKernelSession):
 
     @property
     def current_branch(self) -> str:
-        """The branch of the conversation that items are added to."""
-        return self._moment.branch
+        """The branch of the conversation that items are added to. After a rollback past its beginning that is `main`."""
+        return self._moment.branch if self._closed else self._refreshed(self._about()).branch
 
     # -- items
 
@@ -586,17 +590,18 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         """
         asked = self._moment
 
-        def capture() -> _Said | None:
+        def capture() -> tuple[str, _Said | None]:
             if self._refreshed(self._about()).cleared != asked.cleared:
-                return None
-            return _first_of_turn(self._list(asked.branch))
+                return asked.branch, None
+            branch = self._current_for(asked)
+            return branch, _first_of_turn(self._list(branch))
 
         try:
             usage = result.context_wrapper.usage
             captured = self._in_order(capture)
 
             async def store() -> None:
-                await self._store_turn_usage(usage, asked.branch, await captured)
+                await self._store_turn_usage(usage, *await captured)
 
             await _to_its_end(store())
         except Exception as error:  # noqa: BLE001  # a run that is over does not fail for what it used
@@ -703,20 +708,26 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         if not len(self._list(branch)):
             raise ValueError(f"Branch '{branch}' does not exist")
 
-    # -- which branch is the current one: another object may have cleared the conversation, and there is only `main` then
+    # -- which branch is the current one. Another object may have cleared the conversation, or a rollback have gone back to where the
+    # branch was not made yet: there is only `main` then. When the rollback is reversed, the branch is the current one again.
 
     def _refreshed(self, about: _Conversation) -> _Moment:
         if about.cleared != self._moment.cleared:
             self._moment = _Moment(_MAIN, about.cleared)
-        return self._moment
+        return self._moment if self._exists(self._moment.branch, about) else _Moment(_MAIN, about.cleared)
+
+    def _exists(self, branch: str, about: _Conversation) -> bool:
+        return branch == _MAIN or branch in about.created_ns
 
     def _or_current(self, branch: str | None) -> str:
         return self._refreshed(self._about()).branch if branch is None else branch
 
     def _current_for(self, asked: _Moment) -> str:
         """The branch that a call is about: the one that was current then, unless all were cleared since."""
-        now = self._refreshed(self._about())
-        return now.branch if now.cleared != asked.cleared else asked.branch
+        about = self._about()
+        now = self._refreshed(about)
+        is_there = now.cleared == asked.cleared and self._exists(asked.branch, about)
+        return asked.branch if is_there else now.branch
 
     def _point_to(self, branch: str, cleared: int) -> bool:
         """Make a branch the current one, unless all were cleared since; whether that was done."""

@@ -1,4 +1,4 @@
-"""Steps of pydantic-ai-harness as records: `AgentKernelStepStore`, and message histories by name.
+"""Steps of pydantic-ai-harness as records: `AgentKernelStepStore`. For conversations by name see `pydantic_ai_history`.
 
 Runs, events and snapshots are records of the branch: a checkout rewinds them with the variables. Effects of tools lie beside all
 branches: a call that was made stays made, whatever is rewound. Of a snapshot only the messages that are new in its run are
@@ -8,6 +8,7 @@ stored with it; the snapshot before has the others.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from blake3 import blake3
 from pydantic import TypeAdapter
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
@@ -51,6 +53,15 @@ class _SnapshotRecord(Record):
     base: str = ""  # the id of the snapshot whose first messages are those of this one
     shared: int = 0  # how many
     messages: list[Any]  # the others
+    count: int  # of all messages
+    digest: str  # of all messages
+    number: int = -1  # the largest one that harness put before a key of the run
+
+
+class _KeyRecord(Record):
+    """An idempotency key that was seen, under the run and what it is a key of."""
+
+    collection = "pydantic-ai keys"
 
 
 class _EffectRecord(Record):
@@ -82,10 +93,11 @@ class AgentKernelStepStore:
     """
 
     def __init__(self, repo: Repository | str | Path, *, branch: str | None = None) -> None:
-        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.repo = open_on(repo, branch, "branch")
         self._runs = Records(self.repo, _RunRecord, branch=branch)
         self._events = Records(self.repo, _EventRecord, branch=branch)
         self._snapshots = Records(self.repo, _SnapshotRecord, branch=branch)
+        self._keys = Records(self.repo, _KeyRecord, branch=branch)
         self._effects = Records(self.repo, _EffectRecord)
 
     async def register_run(self, record: RunRecord) -> None:
@@ -112,9 +124,7 @@ class AgentKernelStepStore:
         """Store an event, once for each idempotency key."""
 
         def append() -> None:
-            if event.idempotency_key is not None and any(
-                kept.event["idempotency_key"] == event.idempotency_key for kept in self._events.find(f"{start}*")
-            ):
+            if not self._is_new(f"{start}e.", event.idempotency_key):
                 return
             self._events.put(_EventRecord(id=_next(self._events, start), event=_EVENT.dump_python(event, mode="json")))
 
@@ -131,9 +141,12 @@ class AgentKernelStepStore:
 
         def save() -> None:
             newest = next(self._snapshots.ids(exactly(start) + "*"), "")
-            if snapshot.idempotency_key is not None and self._is_stale(start, snapshot.idempotency_key):
+            before: _SnapshotRecord | None = self._snapshots.get(newest) if newest else None
+            largest = -1 if before is None else before.number
+            number = _number_of(snapshot.idempotency_key or "")
+            if (number is not None and number < largest) or not self._is_new(f"{start}s.", snapshot.idempotency_key):
                 return
-            shared = _shared(self._messages_of(newest), messages) if newest else 0
+            shared = 0 if before is None else self._shared(before, messages, lines)
             kept = _SnapshotRecord(
                 id=_next(self._snapshots, start),
                 snapshot={name: getattr(snapshot, name) for name in _FIELDS}
@@ -141,21 +154,32 @@ class AgentKernelStepStore:
                 base=newest if shared else "",
                 shared=shared,
                 messages=messages[shared:],
+                count=len(messages),
+                digest=_digest(lines),
+                number=largest if number is None else number,
             )
             self._snapshots.put(kept)
 
         start = f"{_key(snapshot.run_id)}."
         messages: list[Any] = ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json")
+        lines = [json.dumps(message).encode() for message in messages]
         await self._change(save, f"pydantic-ai: step {snapshot.step_index} of run {snapshot.run_id}")
 
-    def _is_stale(self, start: str, key: str) -> bool:
-        """Whether a snapshot of this key was saved already, or of a number after it."""
-        number = _number_of(key)
-        for id in self._snapshots.ids(exactly(start) + "*"):
-            known = self._snapshots[id].snapshot["idempotency_key"]
-            if known == key or (number is not None and (_number_of(known or "") or -1) > number):
-                return True
-        return False
+    def _is_new(self, start: str, key: str | None) -> bool:
+        """Whether this key was not seen yet. From now on it was."""
+        if key is None:
+            return True
+        id = start + _key(key)
+        if id in self._keys:
+            return False
+        self._keys.put(_KeyRecord(id=id))
+        return True
+
+    def _shared(self, before: _SnapshotRecord, messages: list[Any], lines: list[bytes]) -> int:
+        """How many messages are those of the snapshot before: mostly all that it has, and its digest says so."""
+        if before.digest == _digest(lines[: before.count]):
+            return before.count
+        return _shared(self._messages_of(before.id), messages)
 
     def _messages_of(self, id: str) -> list[Any]:
         parts: list[list[Any]] = []
@@ -216,6 +240,10 @@ _SNAPSHOT: Final = TypeAdapter(ContinuableSnapshot)
 
 def _key(name: str) -> str:
     return blake3(name.encode("utf-8", "surrogatepass")).hexdigest(12)
+
+
+def _digest(lines: Sequence[bytes]) -> str:
+    return blake3(b"\n".join(lines)).hexdigest(16)
 
 
 def _next(records: Records[Any], start: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import random
 import re
 import subprocess
 import sys
@@ -741,3 +742,15 @@ for _ in range(40):
         entry = AgentKernelBackend(repo).get("counter")
     assert entry is not None
     assert entry.version == 120
+
+
+def test_a_value_that_grows_takes_little_more_than_itself(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    with ak.open(place) as repo:
+        manager = ours(AgentKernelBackend(repo))
+        history: list[str] = []
+        for _ in range(100):
+            history.append(random.randbytes(1_000).hex())
+            manager.save("conversation", history)
+        assert manager.get("conversation") == history
+    assert sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) < 4_000_000

@@ -467,6 +467,16 @@ def test_an_agent_takes_its_sessions_schedules_and_teams_along(storage: AgentKer
     assert said(storage, by_plan.id) == []
 
 
+def test_an_agent_that_was_never_stored_takes_its_sessions_and_schedules_along(storage: AgentKernelStorage) -> None:
+    begin(storage, agent_id="ghost", session_id="gone")
+    begin(storage, agent_id="other", session_id="stays")
+    do(storage.upsert_schedule("ada", schedule("ada", "ghost")))
+    say(storage, "hello", session="gone")
+    assert not do(storage.delete_agent("ada", "ghost"))
+    assert [id for id in ("gone", "stays") if do(storage.get_session("ada", "", id))] == ["stays"]
+    assert said(storage, "gone") == do(storage.list_all_schedules()) == []
+
+
 def test_a_team_ends_with_its_leaders_session_or_alone(storage: AgentKernelStorage) -> None:
     do(storage.upsert_agent("ada", agent("ada", id="lead")))
     for deletes_team in (True, False):

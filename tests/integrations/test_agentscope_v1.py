@@ -102,6 +102,7 @@ def test_modules_come_back_by_their_names(repo: ak.Repository, plane: Plane) -> 
 def test_users_and_sessions_have_nothing_in_common(repo: ak.Repository, plane: Plane) -> None:
     session = AgentKernelSession(repo, plane=plane)
     places = [("talk", "ada"), ("talk", "bob"), ("other", "ada"), ("talk", ""), ("ada/talk", "")]
+    places += [("x" * 500, "ada"), ("x" * 501, "ada"), ("x" * 500, "y" * 500), ("null \0", "half \ud800")]
     for number, (name, user) in enumerate(places):
         save(session, name, user, agent=Module(number=number))
     for number, (name, user) in enumerate(places):

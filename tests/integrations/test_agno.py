@@ -363,6 +363,23 @@ def test_a_memory_without_an_id_gets_one(db: AgentKernelDb) -> None:
     assert db.get_user_memory(str(given.memory_id)).memory == "swims"
 
 
+def test_a_memory_and_a_session_keep_their_owner_and_when_they_were_made(db: AgentKernelDb) -> None:
+    db.upsert_user_memory(UserMemory(memory="swims", memory_id="m", user_id="ada", created_at=1_000))
+    changed = db.upsert_user_memory(UserMemory(memory="flies", memory_id="m", user_id="bob", created_at=2_000))
+    assert (changed.user_id, changed.created_at, changed.memory) == ("ada", 1_000, "flies")
+    assert [one.memory for one in db.get_user_memories(user_id="ada")] == ["flies"]
+    assert db.get_user_memories(user_id="bob") == []
+    db.upsert_session(AgentSession(session_id="s", user_id="ada", created_at=1_000))
+    db.upsert_session(AgentSession(session_id="s", user_id="ada", created_at=2_000))
+    assert db.get_session("s").created_at == 1_000
+
+
+def test_a_branch_for_what_lies_beside_all_branches_is_an_error(repo: ak.Repository) -> None:
+    with pytest.raises(ValueError, match="lies beside all branches, and branch 'main' was named"):
+        AgentKernelDb(repo, plane="store", branch="main")
+    assert AgentKernelDb(repo, plane="store", memory_plane="branch", branch="main").get_user_memories() == []
+
+
 def test_memories_stay_when_a_checkout_goes_back_unless_they_are_asked_to_go_along(repo: ak.Repository) -> None:
     with ak.Versioned(repo) as state:
         staying, going = AgentKernelDb(repo), AgentKernelDb(repo, memory_plane="branch")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import operator
+import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +26,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
@@ -347,3 +352,63 @@ def test_what_earlier_releases_packed_is_read(repo: ak.Repository, monkeypatch: 
 
 class _Messages(TypedDict):
     messages: Annotated[list[Any], operator.add]
+
+
+def bytes_in(repo: ak.Repository, place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("plane", ["store", "branch"])
+def test_the_store_gives_values_back_as_they_were_or_refuses_them(plane: Any, repo: ak.Repository) -> None:
+    store = AgentKernelStore(repo, plane=plane)
+    value: dict[Any, Any] = {
+        "when": datetime(2026, 1, 2, tzinfo=UTC),
+        "price": Decimal("1.50"),
+        "raw": b"\xff\x00",
+        "some": {1, 2},
+        "far": float("inf"),
+        3: "three",
+        "plain": [1, {"a": None}],
+    }
+    store.put(("u",), "k", value)
+    found = store.get(("u",), "k")
+    assert found is not None
+    assert found.value == value
+    assert [one.value for one in store.search(("u",), filter={"price": Decimal("1.50")})] == [value]
+    store.put(("u",), "nan", {"a": float("nan")})
+    found = store.get(("u",), "nan")
+    assert found is not None
+    assert math.isnan(found.value["a"])
+    for wrong in ({"a": "\ud800"}, {"a": b"", "b": "\ud800"}, {"a": print}):
+        with pytest.raises(ak.InvalidRecordError):
+            store.put(("u",), "k", wrong)
+    for namespace, key in ((("u",), "\ud800"), (("\ud800",), "k")):
+        with pytest.raises(ak.InvalidRecordError, match="UTF-8"):
+            store.put(namespace, key, {})
+    found = store.get(("u",), "k")
+    assert found is not None
+    assert found.value == value
+
+
+def test_the_store_keeps_nothing_of_what_was_deleted_or_read(tmp_path: Path) -> None:
+    place = tmp_path / "grown"
+    with ak.open(place) as repo:
+        store = AgentKernelStore(repo, ttl={"default_ttl": 60, "refresh_on_read": True})
+        store.put(("u",), "card", {"card": "SECRET-4111"})
+        store.delete(("u",), "card")
+        records = repo.records(module._ItemRecord)
+        assert [change.new for change in records.history("u.\x1fcard")] in ([], [None])
+        store.put(("u",), "long", {"text": random.randbytes(5_000).hex()})
+        before = bytes_in(repo, place)
+        for _ in range(100):
+            assert store.get(("u",), "long") is not None
+        assert bytes_in(repo, place) - before < 200_000
+
+
+def test_a_search_finds_items_in_the_order_in_which_they_came(repo: ak.Repository) -> None:
+    ours, theirs = AgentKernelStore(repo), InMemoryStore()
+    for store in (ours, theirs):
+        for namespace, key in (("b", "z"), ("a", "y"), ("b", "a"), ("a", "x"), ("b", "z")):
+            store.put(("all", namespace), key, {"of": namespace})
+    names = [[(one.namespace, one.key) for one in store.search(("all",))] for store in (ours, theirs)]
+    assert names[0] == names[1]

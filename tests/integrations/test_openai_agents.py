@@ -188,7 +188,26 @@ def test_a_checkout_rewinds_branches_of_a_conversation_and_the_variables_as_one(
         state.undo()
         assert state["turns"] == 2
         assert [branch["branch_id"] for branch in asyncio.run(session.list_branches())] == ["main"]
+        assert session.current_branch == "main"
+        assert said(session) == said(AdvancedAgentKernelSession("talk", repo)) != []
+        asyncio.run(session.add_items([USER]))
+        assert [branch["branch_id"] for branch in asyncio.run(session.list_branches())] == ["main"]
+        assert len(said(AdvancedAgentKernelSession("talk", repo))) == 5
+
+
+def test_a_rollback_that_is_reversed_goes_on_with_the_branch(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        session = AdvancedAgentKernelSession("talk", repo)
+        state["turns"] = 2
+        asyncio.run(session.add_items([USER, MODEL, USER, MODEL]))
+        state.commit("two turns")
+        asyncio.run(session.create_branch_from_turn(2, "idea"))
+        state["turns"] = 1
+        state.commit("another way")
+        state.undo()
+        assert len(said(session)) == 4
         state.redo()
+        assert session.current_branch == "idea"
         assert said(session) == [USER["content"], MODEL["content"]]
 
 

@@ -30,6 +30,7 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from agent_kernel.integrations.pydantic_ai import AgentKernelStepStore
+from agent_kernel.records.collection import Records
 
 
 @pytest.fixture
@@ -149,3 +150,49 @@ def test_a_checkout_rewinds_runs_and_variables_and_no_effect(repo: ak.Repository
         assert effect.status == "completed"
         state.undo()
         assert (state["x"], len(asyncio.run(store.list_runs()))) == (2, 1)
+
+
+def test_a_step_reads_no_more_of_a_long_run_than_of_a_short_one(
+    repo: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = AgentKernelStepStore(repo)
+    read: list[str] = []
+    load, load_many = Records.load, Records._load_many
+
+    def noting(self: Any, row: Any, id: str) -> Any:
+        read.append(id)
+        return load(self, row, id)
+
+    def noting_many(self: Any, rows: Any) -> Any:
+        read.extend(id for id, _ in rows)
+        return load_many(self, rows)
+
+    monkeypatch.setattr(Records, "load", noting)
+    monkeypatch.setattr(Records, "_load_many", noting_many)
+    counts = []
+    for step in range(20):
+        read.clear()
+        messages = [message for number in range(step + 1) for message in turn(number)]
+        snapshot = ContinuableSnapshot(
+            run_id="r", step_index=step, messages=messages, state="complete", idempotency_key=f"{step}:a"
+        )
+        event = StepEvent(run_id="r", kind="run_started", step_index=step, idempotency_key=f"e{step}")
+        for _ in range(2):
+            asyncio.run(store.save_snapshot(snapshot))
+            asyncio.run(store.append_event(event))
+        counts.append(len(read))
+    assert counts[-1] == counts[2] > 0
+    assert [len(one.messages) for one in asyncio.run(store.list_snapshots(run_id="r"))] == [2 * n for n in range(1, 21)]
+
+
+def test_messages_that_were_cut_away_are_not_in_later_snapshots(repo: ak.Repository) -> None:
+    store = AgentKernelStepStore(repo)
+    histories = [turn(1), turn(1) + turn(2), turn(2), turn(1) + turn(3) + turn(4), turn(1)]
+    for step, messages in enumerate(histories):
+        asyncio.run(
+            store.save_snapshot(ContinuableSnapshot(run_id="r", step_index=step, messages=messages, state="complete"))
+        )
+    found = [one.messages for one in asyncio.run(store.list_snapshots(run_id="r"))]
+    assert [strip([part for one in messages for part in one.parts]) for messages in found] == [
+        strip([part for one in messages for part in one.parts]) for messages in histories
+    ]
