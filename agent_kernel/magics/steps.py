@@ -114,7 +114,7 @@ def _leave_loop_of_terminal() -> None:
     """Let the next cell await in a new loop: in that of before, what does not end would take all turns."""
     from IPython.core import async_helpers
 
-    state: dict[str, Any] = vars(async_helpers)
+    state: dict[str, Any] = async_helpers.__dict__
     loop = state.get("_asyncio_event_loop")
     if loop is not None and not loop.is_running():
         _LEFT.append(loop)
