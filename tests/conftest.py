@@ -98,15 +98,15 @@ _WITHOUT_AGENTS = tuple(f"tests/{name}/" for name in ("fidelity", "repository", 
 _WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "server"))  # each test takes seconds
 
 
-_EVERY: Final = 3  # of so many cases of one kind in a row, one is run each time
+_EVERY: Final = 4  # of so many cases of one kind in a row, one is run each time
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave two of three cases of a long list to the slow tests: they vary what the others show to hold.
+    """Leave three of four cases of a long list to the slow tests: they vary what the others show to hold.
 
-    Which of the three it is changes along the list, so that no parameter of a matrix has the same value each time, and from
-    test to test, so that of a list which several tests go through more is looked at than a third.
+    Which of the four it is changes along the list, so that no parameter of a matrix has the same value each time, and from
+    test to test, so that of a list which several tests go through more is looked at than a quarter.
     """
     if item.get_closest_marker("sampled") is None:
         return

@@ -116,7 +116,7 @@ class Schema(Generic[M]):
         plane: Plane | None = None,
     ) -> None:
         if not isinstance(model, type) or not issubclass(model, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"records have a pydantic model, and {model!r} is none")
+            raise TypeError(f"records have a pydantic model, not {model!r}")
         self.model: type[M] = model
         self.key = key
         self.validators = validators
@@ -267,7 +267,7 @@ class Schema(Generic[M]):
         new = _status_text(getattr(record, field))
         if self._statuses and new not in self._statuses:
             known = ", ".join(status for status in table)
-            raise InvalidRecordError(self.collection, id, f"{field} {new!r} is none of {known}")
+            raise InvalidRecordError(self.collection, id, f"{field} is one of {known}, not {new!r}")
         old = new if before is None else _status_text(getattr(before, field))
         if old != new and old in table and new not in table[old]:
             raise TransitionError(self.collection, id, old, new, table[old])

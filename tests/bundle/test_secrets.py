@@ -53,6 +53,7 @@ def left_out(bundle: Path) -> set[str]:
 
 
 class TestWhatIsRead:
+    @pytest.mark.sampled
     @pytest.mark.parametrize("length", range(16, 141))
     def test_the_length_before_a_text_does_not_hide_it(self, length: int) -> None:
         key = "sk-" + BODY[: length - 3]

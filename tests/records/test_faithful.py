@@ -129,7 +129,7 @@ def test_transitions_hold_for_statuses_of_all_kinds(memory: ak.Repository, case:
 
 
 def test_a_status_that_the_transitions_do_not_have_is_refused(memory: ak.Repository) -> None:
-    with pytest.raises(ak.InvalidRecordError, match="status 'bogus' is none of new, done"):
+    with pytest.raises(ak.InvalidRecordError, match="status is one of new, done, not 'bogus'"):
         memory.records(Job).put(Job(id="a", status="bogus"))
 
 
