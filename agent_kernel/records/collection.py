@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
-import gc
 import itertools
 import re
 import sys
@@ -30,11 +29,12 @@ from agent_kernel.errors import (
     StaleRecordError,
     StoreUnavailableError,
 )
-from agent_kernel.records.documents import require_seconds
+from agent_kernel.records.checks import seconds
 from agent_kernel.records.following import Follower
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
+from agent_kernel.values.quiet import uncollected
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal
@@ -220,7 +220,7 @@ class Records(Mapping[str, M]):
     def _load_many(self, rows: list[tuple[str, Row]]) -> list[M]:
         if any(row.is_sealed for _, row in rows):
             return [self.load(row, id) for id, row in rows]
-        with _without_gc():
+        with uncollected():
             return self.schema.load_many(rows)
 
     def read_all(self) -> Iterator[tuple[str, M]]:
@@ -452,7 +452,7 @@ class Records(Mapping[str, M]):
         ttl_s = self.schema.ttl_s if ttl_s is None else ttl_s
         if ttl_s is None:
             return 0 if before is None else before.expires_ns
-        return time.time_ns() + int(require_seconds("ttl_s", ttl_s) * 1e9)
+        return time.time_ns() + int(seconds(ttl_s, "ttl_s", is_zero_allowed=False) * 1e9)
 
     def _new_row(self, edit: Edit, key: str, record: M, before: Row | None, expires_ns: int, user: str) -> Row:
         document, is_packed = self.schema.dump(record)
@@ -629,20 +629,8 @@ class Records(Mapping[str, M]):
         return result
 
 
-@contextmanager
-def _without_gc() -> Generator[None]:
-    """Look for no garbage while a page is read: nothing of it is garbage, and looking takes as long as reading it."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def _page(rows: Iterator[tuple[str, Row]], size: int) -> list[tuple[str, Row]]:
-    with _without_gc():
+    with uncollected():
         return list(itertools.islice(rows, size))
 
 

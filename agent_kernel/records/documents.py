@@ -26,7 +26,6 @@ __all__ = [
     "new_id",
     "now_s",
     "pack_json",
-    "require_seconds",
     "this_process",
     "unpack_json",
 ]
@@ -35,7 +34,6 @@ T = TypeVar("T")
 
 _MOST_TEXT: Final = 10_000  # characters of a value that is recorded as text
 _DEEPEST: Final = 50
-_MOST_SECONDS: Final = 7e9  # 220 years, of which the nanoseconds still fit into 8 bytes
 _PLAIN: Final = (str, int, float, bool, type(None))
 
 
@@ -107,13 +105,6 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
 def unpack_json(packed: object) -> Any:
     """The dict that `pack_json` was given."""
     return json.loads(packed) if isinstance(packed, str) else packed
-
-
-def require_seconds(name: str, value: object, *, least: float = 0.0) -> float:
-    """The number, where it is one of seconds: finite and more than `least`. Raises: ValueError, which names it."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least < value <= _MOST_SECONDS:
-        raise ValueError(f"{name} is a finite number of seconds above {least:g}, and not {value!r}")
-    return float(value)
 
 
 def new_id() -> str:

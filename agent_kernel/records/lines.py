@@ -874,7 +874,7 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
         branch: None: where the session of this process is, or else the branch of HEAD.
 
     Raises:
-        RefNotFoundError: there is no such branch; or HEAD is on none, and none is named.
+        RefNotFoundError: the branch does not exist, or nobody names one and HEAD is not on one.
     """
     for session in list(SESSIONS):
         if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch):

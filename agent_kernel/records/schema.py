@@ -19,7 +19,7 @@ from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, Type
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
-from agent_kernel.records.documents import require_seconds
+from agent_kernel.records.checks import seconds
 from agent_kernel.records.lines import Row
 
 __all__ = ["Document", "Plane", "Record", "Schema", "known_schemas", "migration"]
@@ -140,9 +140,9 @@ class Schema(Generic[M]):
         if type(self.version) is not int or self.version < 1:
             raise ValueError(f"schema_version of {name} is 1 or more, and not {self.version!r}")
         if self.ttl_s is not None:
-            require_seconds(f"ttl_s of {name}", self.ttl_s)
+            seconds(self.ttl_s, f"ttl_s of {name}", is_zero_allowed=False)
         if self.coalesce_s:
-            require_seconds(f"coalesce_s of {name}", self.coalesce_s)
+            seconds(self.coalesce_s, f"coalesce_s of {name}")
         if getattr(self.model, "transitions", None) and not self.status_field:
             field = getattr(self.model, "status_field", "status")
             raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
@@ -413,7 +413,7 @@ def _lost(given: object, kept: object, way: str = "") -> str:
 
 
 def _different(one: object, other: object, way: str) -> str:
-    """The way to the first difference; "" if there is none. NaN is the same as NaN."""
+    """The way to the first difference; "" where the two are equal. NaN equals NaN here."""
     if one is other:
         return ""
     if isinstance(one, BaseModel) and type(one) is type(other):

@@ -45,6 +45,18 @@ def unwarned() -> Generator[None]:
 
 
 @contextlib.contextmanager
+def uncollected() -> Generator[None]:
+    """Let Python look for no garbage in the block: nothing that is made there is garbage, and looking takes longer than making it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def seldom_collected() -> Generator[None]:
     """Let the garbage collector run seldom in the block: many small objects that all go again had it walk the whole heap.
 

@@ -28,9 +28,8 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import machinery
 from itertools import chain, compress, repeat
@@ -42,6 +41,7 @@ from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
+from agent_kernel.values.quiet import uncollected
 from agent_kernel.values.summaries.reading import (
     bases_of,
     class_dict,
@@ -154,7 +154,7 @@ def look() -> None:
         return
     _seen.total = len(sys.modules)
     fresh = _fresh_modules()
-    with _without_collections():
+    with uncollected():
         _note_inner(note(fresh))
 
 
@@ -166,18 +166,6 @@ def _fresh_modules() -> list[str]:
     others |= {name for name, place in odd.items() if id(modules.get(name)) != place}
     known = (seen.keys() | odd.keys()) - others
     return [name for name in modules if name not in known]
-
-
-@contextmanager
-def _without_collections() -> Generator[None]:
-    """Let Python look for no garbage meanwhile: behind a large import that takes longer than all that is done here."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def note(names: Iterable[str]) -> dict[str, list[Any]]:
