@@ -106,21 +106,21 @@ logger = logging.getLogger(__name__)
 
 
 class RecordCommits(msgspec.Struct, frozen=True):
-    """Commits of records alone, the newest last, which a program made between two commits of its own.
+    """Commits of records alone which a program made between two commits of its own.
 
     Attributes:
         before: where the session was.
         done: how many operations undo could reverse there.
-        operations: how many it can reverse after them.
+        others: what other branches and tags held when the first was made: it is not among that.
+        operations: how many operations undo can reverse after the last.
     """
 
     before: Position
     done: int
-    ids: tuple[ObjectId, ...] = ()
-    operations: int = 0
-
-    def plus(self, id: ObjectId, operations: int) -> RecordCommits:
-        return RecordCommits(self.before, self.done, (*self.ids, id), operations)
+    others: frozenset[ObjectId]
+    first: ObjectId
+    last: ObjectId
+    operations: int
 
 
 class StepRefused(Exception):  # noqa: N818 - nothing went wrong
@@ -153,9 +153,8 @@ class Committing:
         self.ignoring = IgnoreList(repo)
         self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
         self.workspace.living.session = self.id
-        self.runs_cells = (
-            False  # a commit of records between them stays; else the program's next commit takes its place
-        )
+        # Where cells run, a commit of records between them stays; else the program's next commit takes its place.
+        self.runs_cells = False
         self._apart: RecordCommits | None = None
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
@@ -328,8 +327,12 @@ class Committing:
                 draft = self._own_draft(message or "records changed")
                 self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
             if self.head is not None and not self.runs_cells and draft.undoable:
-                apart = apart or RecordCommits(before, done)
-                self._apart = apart.plus(self.head, len(self._operations.done))
+                now = len(self._operations.done)
+                self._apart = (
+                    RecordCommits(before, done, self._other_tips(), self.head, self.head, now)
+                    if apart is None
+                    else msgspec.structs.replace(apart, last=self.head, operations=now)
+                )
         finally:
             self._publishing.release()
 
@@ -351,10 +354,13 @@ class Committing:
     def _ends_apart(self) -> bool:
         """Whether what was done last were commits of records alone, which no other branch and no tag holds."""
         apart = self._apart
-        if apart is None or self.head != apart.ids[-1] or len(self._operations.done) != apart.operations:
+        if apart is None or self.head != apart.last or len(self._operations.done) != apart.operations:
             return False
-        others = [*self.repo.tags().values(), *(id for name, id in self.repo.branches().items() if name != self.branch)]
-        return not any(self.repo.is_ancestor(id, other) for other in others for id in apart.ids[:1])
+        return not any(self.repo.is_ancestor(apart.first, tip) for tip in self._other_tips() - apart.others)
+
+    def _other_tips(self) -> frozenset[ObjectId]:
+        branches = (id for name, id in self.repo.branches().items() if name != self.branch)
+        return frozenset((*self.repo.tags().values(), *branches))
 
     def _has_pending(self) -> bool:
         if self._recorder.pending is None:

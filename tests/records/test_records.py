@@ -392,6 +392,21 @@ def test_threads_change_records_while_the_session_commits_and_moves(repo: ak.Rep
     assert len(repo.records(Note)) == 120
 
 
+def test_a_change_of_records_does_not_walk_other_branches(repo: ak.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = repo.records(Note)
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("one")
+        assert state.session.head is not None
+        repo.create_branch("side", state.session.head)
+        monkeypatch.setattr(type(repo), "is_ancestor", lambda *_: pytest.fail("a history was walked"))
+        for number in range(3):
+            notes.put(Note(id=str(number)))
+        state["x"] = 2
+        state.commit("two")
+        assert [commit.message for _, commit in state.history()] == ["two", "one"]
+
+
 def test_a_commit_of_records_that_a_tag_holds_is_not_replaced(repo: ak.Repository) -> None:
     notes = repo.records(Note)
     with ak.Versioned(repo) as state:
