@@ -200,18 +200,18 @@ def test_a_lease_is_extended_for_as_long_as_a_worker_takes(memory: ak.Repository
     """AAF-9: heartbeat."""
     queue = memory.queue("web")
     queue.push("slow")
-    task = claimed(queue, lease_s=0.05)
+    task = claimed(queue, lease_s=0.4)
     queue.extend(task, lease_s=30)
-    time.sleep(0.08)
+    time.sleep(0.45)
     assert queue.claim() is None
     queue.give_back(task)
     seen: list[Task | None] = []
 
     def work(task: Task) -> None:
-        time.sleep(0.3)
+        time.sleep(0.9)
         seen.append(queue.claim())
 
-    assert queue.run(work, lease_s=0.1) is not None
+    assert queue.run(work, lease_s=0.4) is not None
     assert seen == [None]
 
 
@@ -436,9 +436,10 @@ def test_a_worker_that_does_nothing_until_it_is_awaited_completes_no_task(memory
 def test_a_task_whose_lease_ended_is_pending(memory: ak.Repository) -> None:
     queue = memory.queue("web")
     queue.push("A")
-    task = claimed(queue, lease_s=0.01)
+    task = claimed(queue, lease_s=60)
     assert (queue.counts().pending, queue.counts().in_progress) == (0, 1)
-    time.sleep(0.02)
+    queue.extend(task, lease_s=0.01)
+    time.sleep(0.05)
     assert (queue.counts().pending, queue.counts().in_progress) == (1, 0)
     assert (queue.in_progress(), [one.name for one in queue.find("pending")]) == ([], ["A"])
     assert queue[task.id].status == "pending"

@@ -619,12 +619,12 @@ def test_a_lock_is_held_by_one_and_ends_with_its_lease_or_its_process(stored: ak
 
 def test_a_lock_has_a_token_that_grows_and_a_lease_that_can_be_extended(repo: ak.Repository) -> None:
     """QA-7: who comes too late is told."""
-    one, two = repo.lock("x", lease_s=0.1), repo.lock("x")
+    one, two = repo.lock("x", lease_s=0.4), repo.lock("x")
     assert one.acquire()
     token = one.token
-    one.extend(0.3)
-    assert not two.acquire(wait_s=0.15)
-    assert two.acquire(wait_s=1)
+    one.extend(1.2)
+    assert not two.acquire(wait_s=0.5)
+    assert two.acquire(wait_s=5)
     assert (one.token, two.token > token) == (0, True)
     with pytest.raises(ak.LockHeldError):
         one.extend()
@@ -958,9 +958,9 @@ def test_tiers_see_that_another_put_a_value_anew(repo: ak.Repository) -> None:
 
 def test_a_counter_keeps_its_time_to_live(repo: ak.Repository) -> None:
     state = repo.state("ada")
-    state.set("n", 1, ttl_s=0.2)
+    state.set("n", 1, ttl_s=0.4)
     assert state.count("n") == 2
-    time.sleep(0.25)
+    time.sleep(0.45)
     assert not state.has("n")
 
 
