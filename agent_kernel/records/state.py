@@ -40,6 +40,7 @@ from agent_kernel.records.checks import not_negative, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
+from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class State:
         self._saved = self.records_of(_Saved)
         self._counts = self.records_of(_Counts, is_open=True)
         self._cache_s = cache_s
-        self._cached: dict[str, tuple[float, Any]] = {}
+        self._cached: dict[str, tuple[float, object, Any]] = {}  # by key: until when, the heads then, the value
         self._lock = threading.Lock()
         self._is_over = False
 
@@ -287,14 +288,14 @@ class State:
         return default if found is None else found.value
 
     def _get_cached(self, key: str, default: Any) -> Any:
-        now = time.monotonic()
+        now, heads = time.monotonic(), [session.head for session in list(SESSIONS)]
         with self._lock:
-            until, value = self._cached.get(key, (0.0, None))
-        if until <= now:
+            until, heads_then, value = self._cached.get(key, (0.0, None, None))
+        if until <= now or heads != heads_then:  # a checkout rewinds what was read, however new it is
             found: _Entry | None = self._entries.get(self.place + key)
             value = _ABSENT if found is None else found.value
             with self._lock:
-                self._cached[key] = (now + self._cache_s, value)
+                self._cached[key] = (now + self._cache_s, heads, value)
         return default if value is _ABSENT else copy.deepcopy(value)
 
     def invalidate(self, key: str | None = None) -> None:

@@ -255,6 +255,18 @@ def test_reads_are_cached_for_a_while_and_writes_come_in_one(repo: ak.Repository
     assert brief.get("a") == 4
 
 
+def test_a_checkout_rewinds_what_was_read_a_moment_ago(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as variables:
+        state = repo.state("ada", cache_s=60)
+        for number in (1, 2):
+            state.set("mood", number)
+            variables["number"] = number
+            variables.commit(str(number))
+            assert state.get("mood") == number
+        variables.undo()
+        assert (variables["number"], state.get("mood")) == (1, 1)
+
+
 def test_a_cache_never_keeps_what_was_not_stored(repo: ak.Repository) -> None:
     state = repo.state("ada", cache_s=60)
     state.set("a", 1)
