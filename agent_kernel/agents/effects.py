@@ -581,20 +581,23 @@ def _on_threads(configure: Callable[..., Any], on_threads: Any, fall_back: Any) 
 
 
 def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
+    # Read once: to read the signature of a builtin takes longer than most of what is called here.
+    signature = functools.cache(functools.partial(inspect.signature, act))
+
     @functools.wraps(act)
     def report_and_call(*args: Any, **kwargs: Any) -> Any:
         if _ear.wanted:
-            _ear.hear(event, _in_order(act, args, kwargs) if kwargs else args)
+            _ear.hear(event, _in_order(signature, args, kwargs) if kwargs else args)
         return act(*args, **kwargs)
 
     del report_and_call.__wrapped__  # nobody is to call it past this
     return report_and_call
 
 
-def _in_order(act: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Args:
+def _in_order(signature: Callable[[], inspect.Signature], args: Args, kwargs: dict[str, Any]) -> Args:
     """The arguments in the order of the parameters, as audit events have them."""
     try:
-        given = inspect.signature(act).bind(*args, **kwargs)
+        given = signature().bind(*args, **kwargs)
         if len(given.args) == len(given.arguments):
             return given.args
         given.apply_defaults()  # those that are given by name alone come last
