@@ -78,8 +78,9 @@ _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
 _SHORT_END: Final = 256  # bytes of the end of a document that lie in the tree
-# Where a value of JSON ends; or, seldom, something within a text that looks so.
-_BETWEEN: Final = re.compile(rb'(?<=["\]}0-9el])[\]}]*,(?=["{\[0-9-])|[\]}]+$')
+_COMMA: Final = re.compile(rb',(?=["{\[0-9-])')  # what it begins with makes it quick: it looks at nothing else
+_VALUE_ENDS: Final = frozenset(b'"]}0123456789el')
+_CLOSES: Final = b"]}"
 _PAGE: Final = 1_000
 _BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
 WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
@@ -615,14 +616,30 @@ def plan_cuts(document: bytes) -> list[int]:
     cuts: list[int] = []
     start = 0
     while len(document) - start > _LEAST_PIECE:
-        found = _BETWEEN.search(document, start + _LEAST_PIECE, start + _MOST_PIECE)
+        found = _end_of_value(document, start + _LEAST_PIECE, min(start + _MOST_PIECE, len(document)))
         if found is None and len(document) - start <= _MOST_PIECE:
             break
-        start = start + _MOST_PIECE if found is None else found.start()
+        start = start + _MOST_PIECE if found is None else found
         cuts.append(start)
     if start < len(document):
         cuts.append(len(document))
     return cuts
+
+
+def _end_of_value(document: bytes, low: int, high: int) -> int | None:
+    """Where a value of JSON ends; or, seldom, something within a text that looks so."""
+    for comma in _COMMA.finditer(document, low, high):
+        end = comma.start()
+        while end > low and document[end - 1] in _CLOSES:
+            end -= 1
+        if document[end - 1] in _VALUE_ENDS:
+            return end
+        if end < comma.start():
+            return end + 1
+    end = high
+    while end > low and document[end - 1] in _CLOSES:
+        end -= 1
+    return end if end < high else None
 
 
 class PastLine(Line):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import string
 import subprocess
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 import agent_kernel as ak
 from agent_kernel.records import lists
+from agent_kernel.records.lines import plan_cuts
 from agent_kernel.records.lists import ListChange, RecordList
 from agent_kernel.records.schema import Plane
 from agent_kernel.repository import Kind
@@ -415,3 +417,20 @@ def test_a_fork_of_a_list_of_many_parts_begins_where_it_is_told_to(
         other.append("end")
         assert other.items() == [*range(until), "end"]
     assert talk.items() == [*range(50)]
+
+
+# -- the pieces of a long document
+
+VALUE_ENDS = re.compile(rb'(?<=["\]}0-9el])[\]}]*,(?=["{\[0-9-])|[\]}]+$')  # says it in one go, and takes 200 ns a byte
+
+
+@given(parts=st.lists(st.sampled_from([b'"', b"]", b"}", b",", b"7", b"e", b"[{", b" ", b"x" * 700, b"y" * 20_000])))
+def test_a_document_is_cut_where_values_end_and_else_every_16_kb(parts: list[bytes]) -> None:
+    document, cuts, start = b"".join(parts), list[int](), 0
+    while len(document) - start > 1_024:
+        found = VALUE_ENDS.search(document, start + 1_024, start + (16 << 10))
+        if found is None and len(document) - start <= 16 << 10:
+            break
+        start = start + (16 << 10) if found is None else found.start()
+        cuts.append(start)
+    assert plan_cuts(document) == [*cuts, *[len(document)] * (start < len(document))]
