@@ -192,7 +192,9 @@ def prune_arguments(parser: Parser) -> None:
     parser.value("--keep-days", metavar="D", help="keep what is younger than D days", convert=days)
     parser.flag("--dry-run", help="only say what would go")
     parser.flag("--yes", help="really: it cannot be undone")
-    parser.explains("Tags, and commits that somebody gave a message, are kept in any case.")
+    parser.explains(
+        "Tags, and commits that you gave a message, are kept in any case. Commits that a program made of records alone are not."
+    )
 
 
 def prune(scope: Scope, options: Namespace) -> Result:

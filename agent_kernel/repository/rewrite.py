@@ -631,7 +631,7 @@ class Redaction:
 # -- keep fewer commits, by a policy that says which matter
 
 REASONS: Final = ("newest", "HEAD", "tagged", "young", "named")
-_SPEAKING: Final = frozenset({"undo", "redo", "rollback"})
+_SPEAKING: Final = frozenset({"undo", "redo", "rollback", "records"})
 _BY_ITSELF: Final = ("changes that no cell had committed yet", "forget ", "merge ")
 
 
@@ -707,5 +707,5 @@ def _reasons(repo: Repository, policy: Retention) -> dict[ObjectId, str]:
 
 
 def is_named(commit: Commit) -> bool:
-    """Whether somebody gave the commit its message: undo, rollback and the like write one by themselves."""
+    """Whether somebody gave the commit its message: undo, rollback, changes of records and the like write one by themselves."""
     return bool(commit.message) and commit.kind not in _SPEAKING and not commit.message.startswith(_BY_ITSELF)

@@ -95,6 +95,7 @@ def test_a_message_that_nobody_typed_keeps_no_commit(repo: Repository) -> None:
     _line(repo, 2)
     commit_values(repo, {"n": "1"}, message="undo of [1] x", kind="undo")
     commit_values(repo, {"n": "2"}, message="changes that no cell had committed yet")
+    commit_values(repo, {"n": "3"}, message="state of ada: set city", kind="records")
     _line(repo, 2)
     assert repo.prune(Retention(keep_last=1)).kept == 1
 
