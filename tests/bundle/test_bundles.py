@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import agent_kernel as ak
 from agent_kernel.bundle import commands, exporting, opening
 from agent_kernel.cli import main
 from agent_kernel.errors import (
@@ -26,6 +27,16 @@ from agent_kernel.session.versioned import Versioned
 from tests.bundle.bundles import CELLS, bundle_of, make_bundle, members_of
 from tests.commands.stores import go_on, make_history
 from tests.support.notebooks import Notebook
+
+
+class Note(ak.Record):
+    text: str = ""
+
+
+class Job(ak.Record):
+    plane = "store"
+    text: str = ""
+
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -59,6 +70,20 @@ class TestWhatItHolds:
         first = make_bundle(tmp_path)
         made = opening.open_bundle(first, tmp_path, name="opened")
         assert bundle_of(made.store, tmp_path / "again.agentnb").read_bytes() == first.read_bytes()
+
+    def test_records_of_the_branch_go_along_and_those_beside_it_stay(self, tmp_path: Path) -> None:
+        with Versioned(tmp_path / "mine") as state:
+            for model in (Note, Job):
+                state.repo.records(model).put(model(id="a", text=model.__name__))
+            state["x"] = 1
+            state.commit("with records")
+            state.repo.records(Note).put(Note(id="a", text="later"))
+            state.commit("one more")
+        made = opening.open_bundle(bundle_of(tmp_path / "mine", tmp_path / "mine.agentnb"), tmp_path, name="theirs")
+        with closing(Repository.open(made.store)) as repo:
+            notes = repo.records(Note)
+            assert (notes["a"].text, notes.at("HEAD~1")["a"].text) == ("later", "Note")
+            assert repo.records(Job).find() == []
 
     def test_a_store_that_did_more_besides_gives_the_same_bytes(self, tmp_path: Path) -> None:
         first = make_bundle(tmp_path)
