@@ -6,8 +6,9 @@ events are its record (`events`, `event_store`): the conversation is rebuilt fro
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
@@ -75,9 +76,4 @@ _HOMES = {
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access skips this function
-    return value
+__getattr__ = import_lazily(__name__, _HOME)

@@ -7,8 +7,9 @@ the same. Modules load when they are first needed; this one is loaded with the f
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.queries.reader import Reader as Reader
@@ -37,9 +38,4 @@ def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | Non
     return lines_of(repo, old, new)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access skips this function
-    return value
+__getattr__ = import_lazily(__name__, _HOME)

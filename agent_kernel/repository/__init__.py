@@ -5,8 +5,9 @@ It stores bytes and knows nothing about the objects they come from. Modules load
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.repository.blobs import Face as Face
@@ -203,9 +204,4 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _HOME = {name: f"{_PACKAGE}.{module}" for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access skips this function
-    return value
+__getattr__ = import_lazily(__name__, _HOME)

@@ -6,8 +6,9 @@ costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.storage.lmdb import LmdbStore as LmdbStore
@@ -55,9 +56,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access skips this function
-    return value
+__getattr__ = import_lazily(__name__, _HOME)

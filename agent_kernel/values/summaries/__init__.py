@@ -9,8 +9,9 @@ kilobytes (`model`). Modules load when a name of theirs is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.values.summaries.lines import LEAST as LEAST
@@ -109,9 +110,4 @@ _HOMES = {
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access skips this function
-    return value
+__getattr__ = import_lazily(__name__, _HOME)
