@@ -22,7 +22,7 @@ from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short
 from agent_kernel.session.labels import commit_in_message, prompt, session_of, title
-from agent_kernel.values.summaries.model import clean
+from agent_kernel.values.previews.model import clean
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit, ObjectId

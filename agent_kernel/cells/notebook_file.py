@@ -28,8 +28,8 @@ from agent_kernel.session.dependencies import words_of
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.session.labels import label, mask_commit
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries import clean, size_text
+from agent_kernel.values import previews
+from agent_kernel.values.previews import clean, size_text
 
 __all__ = [
     "Bundle",
@@ -60,19 +60,19 @@ class Masks:
 
     def code(self, source: str) -> tuple[str, frozenset[str]]:
         """The code as it may be given away, and the literals that were taken out of it."""
-        shown, literals = summaries.mask_code(source)
+        shown, literals = previews.mask_code(source)
         hidden = frozenset(self._hide.select(words_of(source)))
         if hidden:
-            shown, more = summaries.mask_code(shown, hidden)
+            shown, more = previews.mask_code(shown, hidden)
             literals |= more
-        shown = summaries.mask_text(shown, self._everywhere)
+        shown = previews.mask_text(shown, self._everywhere)
         self._everywhere.update(literal for literal in literals if len(literal) >= _LEAST and not literal.isalpha())
         self.count += shown != source
         return shown, literals
 
     def text(self, text: str, literals: frozenset[str] = frozenset()) -> str:
         """A text as it may be given away. `literals`: taken out of the code that it belongs to."""
-        return summaries.mask_text(text, literals | self._everywhere)
+        return previews.mask_text(text, literals | self._everywhere)
 
 
 # -- the notebook

@@ -24,7 +24,7 @@ from agent_kernel.repository import Commit, Entry, ObjectId, short
 from agent_kernel.session import Repository
 from agent_kernel.session.labels import title
 from agent_kernel.session.snapshot import close_names
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 __all__ = ["Slice", "SlicedCell", "slice_of"]
 
@@ -378,9 +378,9 @@ class _Slicer:
 
     def _kind(self, node: _Node, name: str) -> str:
         entry = self._repo.tree(node.commit.tree).get(name)
-        stored = b"" if entry is None else self._repo.read_summary(entry)
+        stored = b"" if entry is None else self._repo.read_preview(entry)
         try:
-            summary = summaries.decode(stored) if stored else None
+            summary = previews.decode(stored) if stored else None
         except msgspec.MsgspecError:  # somebody else's store may hold anything
             return ""
         if summary is None or (summary.kind == "array" and summary.dtype == "object"):

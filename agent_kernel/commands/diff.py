@@ -1,4 +1,4 @@
-"""`diff`: what differs between two commits, variable by variable, from their summaries alone, and in what they ran on."""
+"""`diff`: what differs between two commits, variable by variable, from their previews alone, and in what they ran on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, Kind, NameDiff, ObjectId, hex_of
 from agent_kernel.session.environment import Environment, decode_environment
 from agent_kernel.session.history import changes_between
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -159,7 +159,7 @@ def details_of(
     texts = {clean(before.text), clean(after.text)}
     both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
     again = both if all(text in said for text in texts) else set[str]()
-    lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
+    lines = tuple(line for line in previews.lines_diff(before, after) if line not in again)
     rows = row_lines(repo, old, new) if row_lines is not None else None
     if rows is not None:
         return (

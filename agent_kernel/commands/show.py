@@ -29,7 +29,7 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session.history import size_of
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_notebook
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -116,7 +116,7 @@ class ShownOutputs:
 
     def clean(self, text: str) -> str:
         """The text without secrets and control characters."""
-        return summaries.mask_text(clean_lines(text), self.hidden)
+        return previews.mask_text(clean_lines(text), self.hidden)
 
     def _json(self, output: Output) -> Json:
         found: dict[str, Json] = {"kind": output.kind}
@@ -146,7 +146,7 @@ def outputs_of(repo: Repository, commit: Commit) -> ShownOutputs | None:
     cell = commit.cell
     if cell is None or cell.outputs is None:
         return None
-    _, hidden = summaries.mask_code(cell.source)
+    _, hidden = previews.mask_code(cell.source)
     return ShownOutputs(read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_face(repo.objects, face))
 
 
@@ -312,7 +312,7 @@ class ShownVariable(Result):
 
     name: str
     commit: ObjectId
-    summary: summaries.Summary | None
+    summary: previews.Preview | None
     size: int
     last: tuple[ObjectId, Commit]  # the commit that made it what it is
     missing: describe.NotSaved | None = None
@@ -332,7 +332,7 @@ class ShownVariable(Result):
         }
 
     def blocks(self) -> Sequence[Block]:
-        line = clean(summaries.line(self.summary)) if self.summary else "not described"
+        line = clean(previews.line(self.summary)) if self.summary else "not described"
         facts = [("Commit:", short(self.commit))]
         # What stands in the place of a value that is not saved at all has a size, which nobody asks about.
         facts += [] if self._is_missing else [("Size:", size_text(self.size))]
@@ -342,7 +342,7 @@ class ShownVariable(Result):
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
 
 
-def _summary_json(summary: summaries.Summary) -> Json:
+def _summary_json(summary: previews.Preview) -> Json:
     return {
         "kind": summary.kind,
         "type": summary.type,
@@ -356,12 +356,12 @@ def _summary_json(summary: summaries.Summary) -> Json:
     }
 
 
-def _kind(column: summaries.Column, summary: summaries.Summary) -> str:
+def _kind(column: previews.Column, summary: previews.Preview) -> str:
     """What a column is: its dtype, and of a Boolean one how often each value occurs."""
     return clean(", ".join(filter(None, (column.of, summary.counts.get(column.name, "")))))
 
 
-def _first_rows(summary: summaries.Summary) -> list[Block]:
+def _first_rows(summary: previews.Preview) -> list[Block]:
     """The first rows of a table with what its columns are below, or the first entries of something else, as far as both are known."""
     known = max(map(len, summary.rows), default=len(summary.columns))
     columns = summary.columns[: known or None]
@@ -369,10 +369,10 @@ def _first_rows(summary: summaries.Summary) -> list[Block]:
     told = tuple(_kind(column, summary) for column in columns)
     rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
     shown = Table(names, (*(row + ("",) * (len(names) - len(row)) for row in rows), told))
-    more = summaries.count_of_columns(summary) - len(names)
+    more = previews.count_of_columns(summary) - len(names)
     if more <= 0:
         return [shown]
-    return [shown, Line(f"… and {plural(more, f'more {summaries.noun_of_columns(summary)}')}")]
+    return [shown, Line(f"… and {plural(more, f'more {previews.noun_of_columns(summary)}')}")]
 
 
 # -- the page that a commit was made on: the notebook's cells, code and text, as they were open or saved last then
@@ -423,4 +423,4 @@ class ShownPage(Result):
 
 
 def _mask_cell(cell: NotebookCell) -> str:
-    return summaries.mask_code(cell.source)[0] if cell.type == "code" else summaries.mask_text(cell.source)
+    return previews.mask_code(cell.source)[0] if cell.type == "code" else previews.mask_text(cell.source)

@@ -26,7 +26,7 @@ from agent_kernel.session.history import changes_between
 from agent_kernel.session.live_objects import is_of_session, loss_text, remedy_for
 from agent_kernel.session.load_failures import commits_of_cells
 from agent_kernel.session.merge import describe_conflict, start
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from agent_kernel.values.groups import decode_layout, losses_of
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
         stays = bool(session) and any(is_of_session(token, session) for token in both)
         # Of several losses inside one value the first says what kind of thing is missing.
         lost = manifest.lost[0]
-        reason = summaries.mask_text(lost.reason)
+        reason = previews.mask_text(lost.reason)
         losses = losses_of(decode_layout(manifest.layout))
         lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
         (lost,) = loss_text([lost], losses, partial(_remedy, repo, session))

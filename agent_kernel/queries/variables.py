@@ -46,9 +46,9 @@ from agent_kernel.queries.tables import series_face, summary_face, table_face
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line
 from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
+from agent_kernel.values.previews import Preview
 from agent_kernel.values.streams import Buffer, Call
-from agent_kernel.values.summaries import Summary
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell
@@ -402,7 +402,7 @@ class _Version(msgspec.Struct, frozen=True):
 
     at: ObjectId | None
     entry: Entry | None
-    summary: Summary | None
+    summary: Preview | None
     stored: Stored | None
 
 
@@ -461,7 +461,7 @@ def _version(context: QueryContext, at: ObjectId | None, name: str) -> _Version:
     if entry is None:
         return _Version(at, None, None, None)
     summary = summary_of(context.repo, entry)
-    hidden = summaries.names_a_secret(name) or summary is None
+    hidden = previews.names_a_secret(name) or summary is None
     try:
         held = None if hidden else read_stored(context.repo, entry)
     except _UNREADABLE:
@@ -474,9 +474,9 @@ def _face(context: QueryContext, old: _Version, new: _Version, name: str) -> tup
     known = [side.summary for side in (old, new) if side.summary is not None]
     if not known:
         return None, "It was not described when it was committed."
-    if summaries.names_a_secret(name):
+    if previews.names_a_secret(name):
         return None, "Its name says that it is a secret, so it is not shown."
-    if any(map(summaries.is_picture, known)):
+    if any(map(previews.is_picture, known)):
         return _pictures(context, old, new, name)
     if any(side.stored is not None and is_named_a_secret(side.stored) for side in (old, new)):
         return None, "Its own name says that it is a secret, so it is not shown."
@@ -496,7 +496,7 @@ def _differ(old: _Version, new: _Version) -> bool:
     return old.entry is not None and new.entry is not None and not old.entry.is_same_value(new.entry)
 
 
-def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
+def _read(old: _Version, new: _Version, known: list[Preview]) -> Iterator[tuple[ValueDiff, str]]:
     """Faces read from what is stored."""
     kinds = {summary.kind for summary in known}
     held = [side.stored for side in (old, new)]
@@ -514,13 +514,13 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
             face, note = table_face(*frames)
             # Where rows came or went all counts are others, which says nothing of a column.
             counts = (
-                summaries.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
+                previews.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
             )
             yield face, " ".join(filter(None, (note, *(f"{shorten_line(told)}." for told in counts))))
     if kinds == {"text"} and not any(summary.masked for summary in known):
         texts = ["" if one is None else one.value for one in held]
         if isinstance(texts[0], str) and isinstance(texts[1], str):
-            yield TextDiff(diff_lines(summaries.mask_text(texts[0]), summaries.mask_text(texts[1]))), ""
+            yield TextDiff(diff_lines(previews.mask_text(texts[0]), previews.mask_text(texts[1]))), ""
     if kinds == {"object"}:
         rows = attribute_rows(*held)
         if rows:
@@ -539,7 +539,7 @@ def _has_secret_rows(side: _Version) -> bool:
     return side.summary.masked or (frame is not None and may_name_a_secret(frame.labels))
 
 
-def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
+def _compare_noted(old: _Version, new: _Version, known: list[Preview]) -> Iterator[tuple[ValueDiff, str]]:
     """Compare what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
@@ -554,8 +554,8 @@ def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterat
         sides = (old.stored, new.stored) if kinds == {"mapping"} else (None, None)
         rows, within = key_rows(old.summary, new.summary, *sides), _within_widgets(old.stored, new.stored)
         if rows or within:
-            total = max(map(summaries.count_of_columns, known))
-            noun = summaries.noun_of_columns(known[0])
+            total = max(map(previews.count_of_columns, known))
+            noun = previews.noun_of_columns(known[0])
             yield _pairs(rows, within, differ=_differ(old, new), total=total, noun=noun)
 
 

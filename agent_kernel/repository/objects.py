@@ -605,7 +605,7 @@ def _decode(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
 # it is not.
 
 BATCH_BYTES: Final = 8 << 20
-INLINE_SUMMARY: Final = 64
+INLINE_PREVIEW: Final = 64
 _KNOWN_KEYS: Final = 200_000
 _KEEP_PAYLOAD: Final = 64 << 10
 
@@ -676,11 +676,11 @@ class Writer:
             self._objects.supersede(kind, base[0])
         return id
 
-    def add_summary(self, summary: bytes) -> bytes:
-        """What to put into an entry for this summary: itself if it is short, else the id of a small object."""
-        if len(summary) <= INLINE_SUMMARY and len(summary) != len(address(b"")):
-            return summary
-        return self.add(Kind.SMALL, summary)
+    def add_preview(self, preview: bytes) -> bytes:
+        """What to put into an entry for this preview: itself if it is short, else the id of a small object."""
+        if len(preview) <= INLINE_PREVIEW and len(preview) != len(address(b"")):
+            return preview
+        return self.add(Kind.SMALL, preview)
 
     def add_pieces(self, pieces: Sequence[tuple[ObjectId, memoryview, bytes]]) -> None:
         """Store chunks, given as (id, bytes, xxh3-128 of them), without copying what does not compress.

@@ -38,8 +38,8 @@ from agent_kernel.repository.commits import (
     decode_entry,
     decode_manifest,
     hex_of,
+    preview_id,
     short,
-    summary_id,
 )
 from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
@@ -232,7 +232,7 @@ def _changes(repo: Repository, parent: ObjectId | None, tree: Tree) -> tuple[Cha
             continue
         how = "-" if new is None else "+" if old is None else "~"
         manifest = None if new is None else repo.read_manifest(new)
-        # Names that are saved together share the bytes; what each has of them only a summary could say.
+        # Names that are saved together share the bytes; what each has of them only a preview could say.
         found.append(Change(name, how, 0 if manifest is None else manifest.size // manifest.slots))
     return tuple(found)
 
@@ -456,7 +456,7 @@ def _erase(repo: Repository) -> bool:
 
 
 class Mask(Protocol):
-    """How code is masked; `values.summaries` has two ways."""
+    """How code is masked; `values.previews` has two ways."""
 
     def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
         """The source without the literals that belong to the names, and these."""
@@ -554,9 +554,9 @@ class Redaction:
         entry = decode_entry(row)
         manifest = self._manifest(entry)
         if manifest is None:
-            return False, self._in_summary(entry), ()
+            return False, self._in_preview(entry), ()
         in_code = any(self.is_telling(Kind.DEFINITION + id) for id in manifest.definitions)
-        in_value = self._in_summary(entry) or any(self._in_blob(blob) for blob in manifest.blobs)
+        in_value = self._in_preview(entry) or any(self._in_blob(blob) for blob in manifest.blobs)
         return in_code, in_value, manifest.classes
 
     def _manifest(self, entry: Entry) -> Manifest | None:
@@ -604,9 +604,9 @@ class Redaction:
     def _gives_away(self, text: bytes) -> bool:
         return self._holds(text) or self.speaks(text.decode("utf-8", "replace"))
 
-    def _in_summary(self, entry: Entry) -> bool:
-        id = summary_id(entry)
-        return self.is_telling(Kind.SMALL + id) if id is not None else self._holds(entry.summary)
+    def _in_preview(self, entry: Entry) -> bool:
+        id = preview_id(entry)
+        return self.is_telling(Kind.SMALL + id) if id is not None else self._holds(entry.preview)
 
     def _in_blob(self, blob: Blob) -> bool:
         if blob.inline is not None:

@@ -27,7 +27,7 @@ from agent_kernel.repository.commits import (
     hex_of,
     id_of,
     kind_of,
-    summary_id,
+    preview_id,
 )
 from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, wrap
 from agent_kernel.repository.refs import (
@@ -114,9 +114,9 @@ def of_row(row: bytes) -> Iterator[bytes]:
         yield Kind.MANIFEST + entry.manifest
     if entry.value:
         yield from of_manifest(decode_manifest(entry.value))
-    summary = summary_id(entry)
-    if summary is not None:
-        yield Kind.SMALL + summary
+    preview = preview_id(entry)
+    if preview is not None:
+        yield Kind.SMALL + preview
 
 
 def _of_node(payload: bytes) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.storage.memory import OverlayStore
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
@@ -628,8 +628,8 @@ def compare_outputs(old: Sequence[Shown], new: Sequence[Shown], tolerance: Toler
             outcome, said = _compare_one(was, now, tolerance)
             outcomes.append(outcome)
             lines += said
-    _, hidden = summaries.mask_code(source)
-    masked = [summaries.mask_text(clean_lines(line), hidden) for line in lines]
+    _, hidden = previews.mask_code(source)
+    masked = [previews.mask_text(clean_lines(line), hidden) for line in lines]
     return Verdict(worst(outcomes), _few(masked))
 
 

@@ -24,7 +24,7 @@ from agent_kernel.cells.module_state import StateLine
 from agent_kernel.reproduction.causes import Tracer
 from agent_kernel.reproduction.code import Code, imports, statements, targets
 from agent_kernel.reproduction.line import Brought, Line, LineCell
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
@@ -382,9 +382,9 @@ class _Selector:
 
 def _kinds_at(repo: Repository, commit: ObjectId) -> Iterator[tuple[str, str]]:
     for name, entry in repo.tree_at(commit).items():
-        stored = repo.read_summary(entry)
+        stored = repo.read_preview(entry)
         try:
-            yield name, summaries.decode(stored).kind if stored else ""
+            yield name, previews.decode(stored).kind if stored else ""
         except msgspec.MsgspecError:  # somebody else's store may hold anything
             yield name, ""
 

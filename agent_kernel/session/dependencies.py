@@ -38,8 +38,8 @@ from agent_kernel.session.tracking import Tracking
 from agent_kernel.values import class_entry
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
+from agent_kernel.values.previews.reading import bases_of, module_dict, module_name
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import bases_of, module_dict, module_name
 from agent_kernel.values.surface import Held, find_held, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -23,9 +23,9 @@ from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
+from agent_kernel.values.previews.reading import derives_from
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import HELD, is_named
-from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import Held, loss_of
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import library_state
 from agent_kernel.storage import Store, SupportsSize
-from agent_kernel.values import CLASS_PREFIX, summaries
-from agent_kernel.values.summaries import size_text
+from agent_kernel.values import CLASS_PREFIX, previews
+from agent_kernel.values.previews import size_text
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
@@ -291,15 +291,15 @@ def _find_users(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[st
 
 
 def size_of(repo: Repository, entry: Entry) -> int:
-    """Bytes of a name's value. Of several that are saved together what its summary says, or else an equal share."""
+    """Bytes of a name's value. Of several that are saved together what its preview says, or else an equal share."""
     try:
         manifest = repo.read_manifest(entry)
-        stored = repo.read_summary(entry) if entry.leader else b""
+        stored = repo.read_preview(entry) if entry.leader else b""
     except (DamagedObjectError, NewerFormatError):  # the state is loaded without it
         return 0
     if not entry.leader:
         return manifest.size
-    known = summaries.decode(stored).size_bytes if stored else 0
+    known = previews.decode(stored).size_bytes if stored else 0
     return min(known, manifest.size) or manifest.size // manifest.slots
 
 

@@ -11,8 +11,8 @@ import re
 import msgspec
 
 from agent_kernel.repository import ASIDE, OF_KERNEL, Commit, ObjectId, short
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.model import clean, cut
+from agent_kernel.values import previews
+from agent_kernel.values.previews.model import clean, cut
 
 __all__ = [
     "Kernels",
@@ -42,11 +42,11 @@ def mask_commit(commit: Commit) -> Commit:
     """Mask what looks like a secret in a commit's code, its error and its message, as every interface shows it."""
     cell, hidden = commit.cell, frozenset[str]()
     if cell is not None:
-        source, hidden = summaries.mask_code(cell.source)
-        cell = msgspec.structs.replace(cell, source=source, error=summaries.mask_text(cell.error, hidden))
-    message = summaries.mask_text(commit.message, hidden)
+        source, hidden = previews.mask_code(cell.source)
+        cell = msgspec.structs.replace(cell, source=source, error=previews.mask_text(cell.error, hidden))
+    message = previews.mask_text(commit.message, hidden)
     unsaved = tuple(
-        msgspec.structs.replace(one, reason=summaries.mask_text(one.reason, hidden)) for one in commit.unsaved
+        msgspec.structs.replace(one, reason=previews.mask_text(one.reason, hidden)) for one in commit.unsaved
     )
     return msgspec.structs.replace(commit, cell=cell, message=message, unsaved=unsaved)
 

@@ -21,10 +21,10 @@ from agent_kernel.session.labels import title
 from agent_kernel.session.live_objects import cells_of
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.dump import Loss
-from agent_kernel.values.summaries.model import cut
+from agent_kernel.values.previews.model import cut
 from agent_kernel.values.surface import Lost
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
@@ -180,7 +180,7 @@ def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: fro
 
 def _type(repo: Repository, entry: Entry) -> str:
     try:
-        return summaries.decode(repo.read_summary(entry)).type
+        return previews.decode(repo.read_preview(entry)).type
     except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError):
         return ""
 

@@ -38,9 +38,9 @@ from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.streams import Failure, StoredGroup
-from agent_kernel.values.summaries.reading import module_name
 
 # -- plan another state: load only the names whose values differ, and those whose class does
 #

@@ -23,7 +23,7 @@ from agent_kernel.repository import Commit, Conflict, Entry, ObjectId, Tree, Wri
 from agent_kernel.session import saving
 from agent_kernel.session.snapshot import Repository, Snapshot
 from agent_kernel.session.workspace import Workspace
-from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, previews
 from agent_kernel.values.groups import dump_group
 
 # -- where a merge starts from, also after one that was undone
@@ -146,13 +146,13 @@ def describe_clashes(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, s
 
 
 def _key(key: object) -> str:
-    return summaries.summarize(key).text or summaries.line(summaries.summarize(key))
+    return previews.make_preview(key).text or previews.line(previews.make_preview(key))
 
 
 def _line(key: object, value: object) -> str:
     if value is _GONE:
         return "removed"
-    return summaries.line(summaries.summarize(value, key if type(key) is str else ""))
+    return previews.line(previews.make_preview(value, key if type(key) is str else ""))
 
 
 def _fingerprints(workspace: Workspace, side: dict[object, object]) -> dict[object, bytes]:
@@ -267,7 +267,7 @@ def _snapshot(repo: Repository, workspace: Workspace, commit: ObjectId | None) -
 
 
 def _is_dict(repo: Repository, entry: Entry) -> bool:
-    return summaries.decode(repo.read_summary(entry)).type == "dict"
+    return previews.decode(repo.read_preview(entry)).type == "dict"
 
 
 def _resolve(resolvers: Mapping[type, Resolver], base: object, ours: object, theirs: object) -> object:
@@ -403,11 +403,11 @@ def conflict_of(
 
 def describe_conflict(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
     """Describe a conflict as an error lists it: the name, and what either side has."""
-    return name, _summary(repo, conflict.ours), _summary(repo, conflict.theirs)
+    return name, _preview(repo, conflict.ours), _preview(repo, conflict.theirs)
 
 
-def _summary(repo: Repository, entry: Entry | None) -> str:
-    stored = repo.read_summary(entry) if entry is not None else b""
+def _preview(repo: Repository, entry: Entry | None) -> str:
+    stored = repo.read_preview(entry) if entry is not None else b""
     if not stored:
         return "removed" if entry is None else "not described"
-    return summaries.line(summaries.decode(stored))
+    return previews.line(previews.decode(stored))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, faces
 
 if TYPE_CHECKING:
@@ -266,9 +266,9 @@ class Forgotten:
         self.learn(cell.source)
         if not self._speaks(cell.source):
             return msgspec.structs.replace(cell, error=self.text(cell.error))
-        source, hidden = summaries.mask_code(cell.source, self.names)
+        source, hidden = previews.mask_code(cell.source, self.names)
         self._take(hidden)
-        error = self.text(summaries.mask_text(cell.error, hidden))
+        error = self.text(previews.mask_text(cell.error, hidden))
         return msgspec.structs.replace(cell, source=source, error=error)
 
     def outputs(self, outputs: Outputs, source: str) -> Outputs:
@@ -294,7 +294,7 @@ class Forgotten:
         hidden = frozenset[str]()
         for cell in cells:
             if cell.type == "code" and cell.source in spoken:
-                hidden |= summaries.mask_code(cell.source, self.names)[1]
+                hidden |= previews.mask_code(cell.source, self.names)[1]
         self._take(hidden)
         return tuple(
             msgspec.structs.replace(cell, source=self._mask(cell, hidden, masks=cell.source in spoken))
@@ -304,9 +304,9 @@ class Forgotten:
     def _mask(self, cell: NotebookCell, hidden: frozenset[str], *, masks: bool) -> str:
         source = cell.source
         if masks and cell.type == "code":
-            source = summaries.mask_code(source, self.names)[0]
+            source = previews.mask_code(source, self.names)[0]
         if masks or any(literal in source for literal in hidden):
-            source = summaries.mask_text(source, hidden)
+            source = previews.mask_text(source, hidden)
         return source
 
     def _speaks(self, source: str) -> bool:

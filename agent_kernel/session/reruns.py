@@ -17,7 +17,7 @@ from agent_kernel.session import saving
 from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import dump_group
 from agent_kernel.values.pickler import FOREIGN
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     class_dict,
     derives_from,
     instance_dict,

@@ -42,12 +42,12 @@ from agent_kernel.session.tracking import (
     Group,
     Roots,
 )
-from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, previews
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
+from agent_kernel.values.previews.reading import derives_from, module_dict
 from agent_kernel.values.references import is_library, name_in
-from agent_kernel.values.summaries.reading import derives_from, module_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -301,20 +301,20 @@ def _entries(
             manifest=id,
             slot=slot,
             leader=leader,
-            summary=_summary(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
+            preview=_preview(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
             own=b"" if name.startswith(CLASS_PREFIX) else own.get(name, b"")[:_OWN_BYTES],
         )
         for slot, (name, value) in enumerate(members.items())
     }
 
 
-def _summary(writer: Writer, name: str, value: object, size: int) -> bytes:
+def _preview(writer: Writer, name: str, value: object, size: int) -> bytes:
     if name.startswith(CLASS_PREFIX):
         return b""
-    summary = summaries.summarize(value, name)
-    if summary.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
-        summary = msgspec.structs.replace(summary, size_bytes=size)
-    return writer.add_summary(summaries.encode(summary))
+    preview = previews.make_preview(value, name)
+    if preview.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
+        preview = msgspec.structs.replace(preview, size_bytes=size)
+    return writer.add_preview(previews.encode(preview))
 
 
 def _group(

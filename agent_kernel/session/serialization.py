@@ -24,9 +24,9 @@ from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, 
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
+from agent_kernel.values.previews.reading import referents
 from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of
 from agent_kernel.values.segments import Parts, is_long
-from agent_kernel.values.summaries.reading import referents
 from agent_kernel.values.surface import Unsavable
 
 if TYPE_CHECKING:

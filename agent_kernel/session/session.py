@@ -302,7 +302,7 @@ class Session(Committing):
             BranchInUseError: another process works in this store. Nothing was changed.
             StoreFullError: there is no room for the history without them. Nothing was forgotten.
         """
-        from agent_kernel.values import summaries
+        from agent_kernel.values import previews
 
         self._require_open()
         self.repo.leases.refuse_others()
@@ -316,7 +316,7 @@ class Session(Committing):
             self._stop_saving(names)
             if commits:
                 self._save_uncommitted()
-            mask = summaries.CodeMask() if sources else None
+            mask = previews.CodeMask() if sources else None
             report = self.repo.forget(names, commits, mask, self.ignoring.to_store())
         except BaseException:  # nothing was forgotten, so nothing is ignored
             self.ignoring.reread()

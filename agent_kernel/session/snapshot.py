@@ -15,7 +15,7 @@ from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import Tracking
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ class Snapshot(Mapping[str, object]):
         entry = self._tree.get(name)
         if entry is None:
             raise NameNotFoundError(name, short(self.commit), close_names(name, self))
-        return summaries.line(summaries.decode(self.repo.read_summary(entry)))
+        return previews.line(previews.decode(self.repo.read_preview(entry)))
 
     def __repr__(self) -> str:
         many = len(self)

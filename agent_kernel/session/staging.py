@@ -15,7 +15,7 @@ from agent_kernel.repository import Change, Unsaved, Writer
 from agent_kernel.session import saving
 from agent_kernel.session.serialization import Dumps, Staged, roots_of
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
-from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, previews
 from agent_kernel.values.aliases import common_item, find_held_elsewhere, join_reaches, memory_pairs, share
 from agent_kernel.values.groups import Dumped, dump_group, dump_plain, reach_of
 from agent_kernel.values.pickler import type_name
@@ -405,7 +405,7 @@ class Staging:
         if self._stores_large or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
             return False
         for name in names:
-            reason = f"it takes {summaries.size_text(size)}"
+            reason = f"it takes {previews.size_text(size)}"
             remedy = "%agent commit --full stores it, %agent ignore leaves it out"
             self.staged.unsaved[name, ""] = Unsaved(name, type_name(type(members[name])), reason, remedy)
         return True

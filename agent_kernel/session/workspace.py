@@ -17,8 +17,8 @@ from agent_kernel.session.detector import Watching
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person
+from agent_kernel.values.previews.reading import derives_from
 from agent_kernel.values.restore.objects import set_content
-from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import name_losses
 
 if TYPE_CHECKING:

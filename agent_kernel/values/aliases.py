@@ -29,7 +29,7 @@ import msgspec
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
-from agent_kernel.values.summaries.reading import referents, that_lead_on
+from agent_kernel.values.previews.reading import referents, that_lead_on
 
 # -- which arrays and tensors look at the same memory, judged by address
 #

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from agent_kernel.values.addresses import Versions, ids_of
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     class_dict,
     derives_from,
     find_loaded,

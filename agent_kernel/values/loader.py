@@ -32,13 +32,13 @@ from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_nee
 from agent_kernel.values.definitions import NoSourceError, load_code, stand_in
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
+from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
 from agent_kernel.values.surface import Lost
 
 _ENDS_ALL = (KeyboardInterrupt, StoreUnavailableError, BundleError)  # nothing can be loaded: no failure of one value

@@ -33,8 +33,8 @@ from agent_kernel.values import reducers, references, restore
 from agent_kernel.values.addresses import addresses, ids_in, ids_of
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.previews.reading import find_loaded
 from agent_kernel.values.restore.objects import own_dict_state
-from agent_kernel.values.summaries.reading import find_loaded
 from agent_kernel.values.surface import find_held, surface_digest
 
 if TYPE_CHECKING:

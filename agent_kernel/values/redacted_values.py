@@ -32,10 +32,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.values import encodings, summaries
+from agent_kernel.values import encodings, previews
 from agent_kernel.values.encodings import has_encoded, spans
-from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -50,13 +49,14 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
-from agent_kernel.values.summaries.redaction import (
+from agent_kernel.values.previews.redaction import (
     NAMING,
     is_secret_under,
     labels_a_secret,
     names_its_neighbours,
     speaks_of_secrets,
 )
+from agent_kernel.values.references import is_library
 
 __all__ = [
     "DATABASE_MODULES",
@@ -162,7 +162,7 @@ def faces(text: str) -> set[str]:
     found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
     if "\n" in text:
         found |= {line.strip() for line in text.splitlines() if len(line.strip()) >= _TELLING}
-    return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
+    return {face for face in found if len(face) >= SHORTEST and previews.MASK not in face}
 
 
 class _Index:
@@ -282,7 +282,7 @@ def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
     done = 0
     for at, end in found:
-        pieces += [text[done:at], summaries.MASK]
+        pieces += [text[done:at], previews.MASK]
         done = end
     return "".join([*pieces, text[done:]]) if pieces else text
 
@@ -387,29 +387,29 @@ class RedactedNumbers:
         return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
 
     def _mask_day(self, found: re.Match[str]) -> str:
-        return found[0] if self._days.isdisjoint(_days_of(found)) else summaries.MASK
+        return found[0] if self._days.isdisjoint(_days_of(found)) else previews.MASK
 
     def _as_elsewhere(self, found: re.Match[str]) -> str:
         """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
         digits = re.sub(r"[ '\u2019\xa0\u202f]", "", found[0])
         plain = digits.replace(".", "").replace(",", ".") if "," in digits else digits
-        return summaries.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
+        return previews.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
 
     def _touching(self, found: re.Match[str]) -> str:
         written = found[0]
         is_telling = len(written.partition(".")[0]) >= _TELLING_DIGITS or len(written) > _TELLING_DIGITS + 1
-        return summaries.MASK if is_telling and self._is_hidden(written, is_cut=False) else written
+        return previews.MASK if is_telling and self._is_hidden(written, is_cut=False) else written
 
     def _one(self, found: re.Match[str]) -> str:
         written = found[0]
         has_decimals = re.match(r",\d", found.string[found.end() : found.end() + 2]) is not None  # as others write them
         if self._is_hidden(written, is_cut=not has_decimals):
-            return summaries.MASK
+            return previews.MASK
         if "," not in written:
             return written
         # A list without spaces looks like one number with commas.
         parts = written.split(",")
-        return ",".join(summaries.MASK if self._is_hidden(part, is_cut=False) else part for part in parts)
+        return ",".join(previews.MASK if self._is_hidden(part, is_cut=False) else part for part in parts)
 
     def _is_hidden(self, written: str, *, is_cut: bool = True) -> bool:
         """Whether this is a hidden number, rounded perhaps. `is_cut`: or what stands before its decimals, as `int` gives it."""
@@ -794,7 +794,7 @@ class Reader:
 
     def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
         """Items. `names`: of those of a named tuple."""
-        pair = len(items) == 2 and summaries.names_a_secret(exact_str(items[0]))
+        pair = len(items) == 2 and previews.names_a_secret(exact_str(items[0]))
         for at, held in enumerate(items):
             secret = hide or (pair and at > 0) or (at < len(names) and labels_a_secret(names[at]))
             if secret or id(type(held)) not in _SEARCHED_NO_FURTHER:
@@ -891,7 +891,7 @@ class Reader:
         if hide:
             yield plain.dtype, True, depth + 1
         for name in plain.dtype.names or ():
-            if hide or summaries.names_a_secret(name):
+            if hide or previews.names_a_secret(name):
                 yield from self._array(plain[name], True, depth)
         if plain.dtype.kind == "O":
             items: list[object] = list(islice(plain.reshape(-1), self._room(hide)))

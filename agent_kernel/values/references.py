@@ -41,8 +41,7 @@ from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.quiet import uncollected
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     bases_of,
     class_dict,
     derives_from,
@@ -50,6 +49,7 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
+from agent_kernel.values.quiet import uncollected
 
 
 class Reference(msgspec.Struct, frozen=True):

@@ -26,8 +26,7 @@ import xxhash
 
 from agent_kernel.errors import LostValueError
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.restore.context import is_loading
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     TypeCache,
     class_dict,
     derives_from,
@@ -35,6 +34,7 @@ from agent_kernel.values.summaries.reading import (
     instance_dict,
     referents,
 )
+from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -31,9 +31,9 @@ import msgspec
 
 from agent_kernel.values.dump import Dump, Loss
 from agent_kernel.values.loader import find_nested_codes
+from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
 from agent_kernel.values.surface import Lost
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.repository import Blob, Entry, Face, Manifest, Output, Outputs, encode
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from tests.commands.stores import canary, make_history
 from tests.queries.histories import notebook
 from tests.support.repositories import commit_values
@@ -95,10 +95,10 @@ def test_a_pickle_that_would_do_harm_is_only_described(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     stream = f"\x80\x05cos\nsystem\n\x8c{chr(len(str(ran)) + 6)}touch {ran}\x85R.".encode("latin-1")
     manifest = encode(Manifest(blobs=(Blob(len(stream), stream),), size=len(stream)))
-    summary = summaries.encode(summaries.Summary("object", "posix.system"))
+    summary = previews.encode(previews.Preview("object", "posix.system"))
     repo = Repository.open(MemoryStore())
-    commit_values(repo, {"x": Entry(manifest, summary=summary)})
-    commit_values(repo, {"x": Entry(manifest + b"", summary=summary, slot=1)})
+    commit_values(repo, {"x": Entry(manifest, preview=summary)})
+    commit_values(repo, {"x": Entry(manifest + b"", preview=summary, slot=1)})
     for op, answer in everything(Reader(repo, "s")):
         assert answer is not None, op
     assert not ran.exists()
@@ -112,10 +112,8 @@ def test_what_nobodys_pickler_wrote_is_still_answered(kind: str, stream: bytes) 
     repo = Repository.open(MemoryStore())
     for number in range(2):
         manifest = encode(Manifest(blobs=(Blob(len(stream), stream), Blob(3, b"abc")), size=number))
-        summary = summaries.Summary(
-            kind, "x.Y", shape=(10**12, -1)[: number + 1], columns=(summaries.Column("c", "d"),)
-        )
-        commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+        summary = previews.Preview(kind, "x.Y", shape=(10**12, -1)[: number + 1], columns=(previews.Column("c", "d"),))
+        commit_values(repo, {"x": Entry(manifest, preview=previews.encode(summary))})
     for op, answer in everything(Reader(repo, "s")):
         assert answer is not None, op
     answer = Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"})
@@ -154,10 +152,10 @@ def test_the_objects_of_a_column_that_nobodys_pickler_wrote_are_only_described(t
     for in_series in (False, True):
         for codes, shape, atoms in cases:
             stream = column_of_objects(shape, in_series=in_series)
-            summary = summaries.Summary("series" if in_series else "array", "x.Y", shape=shape)
+            summary = previews.Preview("series" if in_series else "array", "x.Y", shape=shape)
             blobs = tuple(Blob(len(part), part) for part in (stream, codes, atoms))
             manifest = encode(Manifest(blobs=blobs, size=len(stream)))
-            commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+            commit_values(repo, {"x": Entry(manifest, preview=previews.encode(summary))})
             assert Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"}) is not None
     assert time.thread_time() - begun < 20
     assert not ran.exists()

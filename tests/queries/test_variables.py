@@ -9,7 +9,7 @@ import pytest
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Blob, Face, Output, Outputs
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from tests.queries.histories import Notebook
 
 
@@ -75,9 +75,9 @@ def test_of_an_object_with_many_attributes_the_first_are_shown_and_the_others_co
 
 
 def test_a_summary_that_an_older_release_stored_has_no_attributes() -> None:
-    older = summaries.decode(msgspec.msgpack.encode({"k": "object", "t": "Point"}))
+    older = previews.decode(msgspec.msgpack.encode({"k": "object", "t": "Point"}))
     assert (older.columns, older.attributes) == ((), 0)
-    assert summaries.lines_diff(older, older) == ["Point: contents may differ"]
+    assert previews.lines_diff(older, older) == ["Point: contents may differ"]
 
 
 def test_a_text_is_shown_line_by_line(nb: Notebook) -> None:

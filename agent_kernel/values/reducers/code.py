@@ -38,6 +38,7 @@ from agent_kernel.values import references
 from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
+from agent_kernel.values.previews.reading import bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
 from agent_kernel.values.reducers.instances import find_added, reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare
@@ -58,7 +59,6 @@ from agent_kernel.values.restore.objects import (
     weak_reference_of,
     weak_reference_of_calling,
 )
-from agent_kernel.values.summaries.reading import bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.surface import callback_of, find_death_callbacks, is_library_callback
 
 if TYPE_CHECKING:

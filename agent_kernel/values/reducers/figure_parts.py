@@ -17,11 +17,11 @@ from weakref import getweakrefcount
 import msgspec
 import numpy as np
 
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import HANDLERS, handler_for, ordinary
 from agent_kernel.values.reducers.arrays import bytes_of
 from agent_kernel.values.reducers.figures import NEW, Pack, class_of, with_arrays
 from agent_kernel.values.restore.figures import CHILDREN, marker_style, told_box, transformed_path
-from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

@@ -16,9 +16,9 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduce
+from agent_kernel.values.previews.reading import find_loaded, instance_dict
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.references import HELD
-from agent_kernel.values.summaries.reading import find_loaded, instance_dict
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

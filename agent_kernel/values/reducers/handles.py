@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import astuple
 
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.restore import widgets
-from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

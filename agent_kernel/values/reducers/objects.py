@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.pickler import reduce
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import (
     Handler,
     custom,
@@ -39,7 +40,6 @@ from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name, live_namespace
-from agent_kernel.values.summaries.reading import module_name
 from agent_kernel.values.surface import Lost, Unsavable, looks_at_address
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""From a value to its summary, by exact type; and the summaries of numbers, texts, dates and the built-in containers.
+"""From a value to its preview, by exact type; and the previews of numbers, texts, dates and the built-in containers.
 
 A container is shown by its length, its first few items and, for a dict, its first keys; never by a walk over all of
 it. Iterating goes through the base type's own iterator, which neither hashes nor compares what it finds
@@ -20,8 +20,8 @@ from itertools import islice
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Column, Summary, clean, cut, fit
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MORE, Column, Preview, clean, cut, fit
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -32,7 +32,7 @@ from agent_kernel.values.summaries.reading import (
     type_name,
     type_text,
 )
-from agent_kernel.values.summaries.redaction import (
+from agent_kernel.values.previews.redaction import (
     holds_a_secret,
     labels_a_secret,
     names_a_secret,
@@ -274,46 +274,46 @@ _entries_of = dict[object, object].items
 _SLICED: ExactTypes[bool] = ExactTypes([(list, True), (tuple, True)])
 
 
-def scalar(value: object, hide: bool) -> Summary:
+def scalar(value: object, hide: bool) -> Preview:
     """A value that fits into a cell."""
     if hide and value is not None and type(value) is not bool:
-        return Summary("scalar", type_name(value), MASK, masked=True)
+        return Preview("scalar", type_name(value), MASK, masked=True)
     shown = cell(value, LONGEST_TEXT)
-    return Summary("scalar", type_name(value), shown, masked=shown == MASK)
+    return Preview("scalar", type_name(value), shown, masked=shown == MASK)
 
 
-def text(value: str | bytes | bytearray, hide: bool) -> Summary:
+def text(value: str | bytes | bytearray, hide: bool) -> Preview:
     """A text or bytes; its length stands beside it only where the text is cut, and never beside a masked one."""
     shown = MASK if hide else cell(value, LONGEST_TEXT)
     length = (len(value),) if shown.endswith(MORE) else ()
-    return Summary("text", type_name(value), shown, length, masked=shown == MASK)
+    return Preview("text", type_name(value), shown, length, masked=shown == MASK)
 
 
-def view(value: memoryview, hide: bool) -> Summary:
+def view(value: memoryview, hide: bool) -> Preview:
     """A memoryview by its shape and format; what it looks at belongs to another value."""
     shape = () if value.shape is None else value.shape
-    return Summary("array", "memoryview", "", shape, value.format, value.nbytes, masked=hide)
+    return Preview("array", "memoryview", "", shape, value.format, value.nbytes, masked=hide)
 
 
-def sequence(value: Collection[object], hide: bool) -> Summary:
+def sequence(value: Collection[object], hide: bool) -> Preview:
     """A list, tuple, set or deque of any length."""
-    preview = MASK if hide else preview_of(value, LONGEST_TEXT)
-    return Summary("container", type_name(value), preview, (len(value),), _common_type(value), masked=MASK in preview)
+    items = MASK if hide else short_text(value, LONGEST_TEXT)
+    return Preview("container", type_name(value), items, (len(value),), _common_type(value), masked=MASK in items)
 
 
-def mapping(value: dict[object, object], hide: bool) -> Summary:
+def mapping(value: dict[object, object], hide: bool) -> Preview:
     """A dict by its first keys, each with its value in short."""
     entries = _first_entries(value, _KEYS)
     hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
     shown = tuple(
-        Column(_key(key), MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth=1))
+        Column(_key(key), MASK if hide or labels_a_secret(key) else short_text(held, CELL, depth=1))
         for key, held in entries
     )
     masked = any(MASK in column.of or MASK in column.name for column in shown)
-    return Summary("mapping", type_name(value), "", (len(value),), columns=shown, masked=masked)
+    return Preview("mapping", type_name(value), "", (len(value),), columns=shown, masked=masked)
 
 
-def preview_of(value: object, room: int, depth: int = _DEPTH) -> str:
+def short_text(value: object, room: int, depth: int = _DEPTH) -> str:
     """A cell for a plain value, the first items of a container, the type's name of all else."""
     brackets = _BRACKETS.of(value)
     if brackets is None:
@@ -332,7 +332,7 @@ def _entries(value: dict[object, object], depth: int) -> Iterator[str]:
     first = _first_entries(value, _FEW)
     hide = any(names_its_neighbours(key, held) for key, held in first)
     for key, held in first:
-        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth)}"
+        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else short_text(held, CELL, depth)}"
     if len(value) > _FEW:
         yield MORE
 
@@ -346,13 +346,13 @@ def _items(value: Collection[object], depth: int) -> Iterator[str]:
     # The first item of a pair may say what the second one is: ("password", "hunter2").
     hide = len(value) == 2 and type(first[0]) is str and names_a_secret(first[0])
     for place, held in enumerate(first):
-        yield MASK if hide and place else preview_of(held, CELL, depth)
+        yield MASK if hide and place else short_text(held, CELL, depth)
     if len(value) > _FEW:
         yield MORE
 
 
 def _key(key: object) -> str:
-    return preview_of(key, CELL, depth=1)
+    return short_text(key, CELL, depth=1)
 
 
 def _common_type(value: Collection[object]) -> str:
@@ -365,12 +365,12 @@ def _common_type(value: Collection[object]) -> str:
     return type_name(sampled[0])
 
 
-# -- from any value to its summary. What another kind of value needs loads when the first of them is summarized
+# -- from any value to its preview. What another kind of value needs loads when the first of them is previewed
 
-Summarize = Callable[[Any, bool], Summary]
+MakePreview = Callable[[Any, bool], Preview]
 
 
-def summarize(value: object, name: str = "") -> Summary:
+def make_preview(value: object, name: str = "") -> Preview:
     """What may be shown of a value, made in microseconds whatever its size and without running its class's code.
 
     Args:
@@ -385,19 +385,19 @@ def summarize(value: object, name: str = "") -> Summary:
         return fit((_BY_TYPE.find(kind) or _FOREIGN)(value, hide))
     except Exception:  # noqa: BLE001
         # A library's object in a state that its own accessors refuse (released, half built, another release's
-        # layout), or a container that another thread changes. A summary is never worth failing a commit.
-        return Summary("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
+        # layout), or a container that another thread changes. A preview is never worth failing a commit.
+        return Preview("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
 
 
-def _lazily(home: str) -> Summarize:
+def _lazily(home: str) -> MakePreview:
     """The function `module:name` beside this module."""
     module, _, name = home.partition(":")
 
-    def summarize_as(value: object, hide: bool) -> Summary:
-        found: Summarize = getattr(import_module(f"agent_kernel.values.summaries.{module}"), name)
+    def make_as(value: object, hide: bool) -> Preview:
+        found: MakePreview = getattr(import_module(f"agent_kernel.values.previews.{module}"), name)
         return found(value, hide)
 
-    return summarize_as
+    return make_as
 
 
 _FOREIGN = _lazily("objects:foreign")
@@ -406,14 +406,14 @@ _ARROW_NAMES = (
     "Binary LargeBinary Date32 Date64 Timestamp Decimal128 Null List LargeList Struct Dictionary"
 )
 _SPARSE_LAYOUTS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
-_TEXT_TYPES: tuple[tuple[type, Summarize], ...] = (
+_TEXT_TYPES: tuple[tuple[type, MakePreview], ...] = (
     (str, text),
     (bytes, text),
     (bytearray, text),
 )
-_TEXTS: ExactTypes[Summarize] = ExactTypes(_TEXT_TYPES)
+_TEXTS: ExactTypes[MakePreview] = ExactTypes(_TEXT_TYPES)
 
-_BY_TYPE: ExactTypes[Summarize] = ExactTypes(
+_BY_TYPE: ExactTypes[MakePreview] = ExactTypes(
     [
         *_TEXT_TYPES,
         (memoryview, view),
@@ -423,7 +423,7 @@ _BY_TYPE: ExactTypes[Summarize] = ExactTypes(
         (MethodType, _lazily("objects:method")),
         (BuiltinFunctionType, _lazily("objects:builtin")),
         (functools.partial, _lazily("objects:partial")),
-        (type(functools.lru_cache(summarize)), _lazily("objects:cached")),
+        (type(functools.lru_cache(make_preview)), _lazily("objects:cached")),
         (ModuleType, _lazily("objects:module")),
         (type, _lazily("objects:class_")),
     ],

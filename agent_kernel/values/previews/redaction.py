@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from agent_kernel.values.summaries.model import MASK
+from agent_kernel.values.previews.model import MASK
 
 __all__ = [
     "CodeMask",
@@ -424,7 +424,7 @@ def _mask(found: re.Match[str]) -> str:
 
 # -- mask what looks like a secret in code, error texts and messages
 #
-# The rules are those of `masking`, which summaries use too. In code, a literal is masked where a name, a keyword or a key
+# The rules are those of `masking`, which previews use too. In code, a literal is masked where a name, a keyword or a key
 # says that it is a secret, and wherever its own characters do. What a cell's code gave away is then masked in its error
 # and its message as well. Only what is shown is masked: the stored source stays as it was typed.
 

@@ -1,4 +1,4 @@
-"""Summaries of pandas frames, series and indexes, read from the block manager rather than asked of the frame.
+"""Previews of pandas frames, series and indexes, read from the block manager rather than asked of the frame.
 
 `df.shape`, `df.dtypes` and `df.memory_usage` call into the index and the columns' arrays, and anyone can write those.
 The manager holds them in plain attributes; each is used only if its type is exactly one of pandas' own. So a subclass
@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
-from agent_kernel.values.summaries.arrays import dtype_text, first_values, number_text, values_text
-from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import MASK, MORE, Column, Summary, clean, count_text, cut
-from agent_kernel.values.summaries.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.arrays import dtype_text, first_values, number_text, values_text
+from agent_kernel.values.previews.lines import is_whole
+from agent_kernel.values.previews.model import MASK, MORE, Column, Preview, clean, count_text, cut
+from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     class_dict,
     entry,
@@ -29,9 +29,9 @@ from agent_kernel.values.summaries.reading import (
     shallow_size,
     type_name,
 )
-from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
+from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
-# -- what the summaries of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
+# -- what the previews of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
 
 MOST_COLUMNS: Final = 40
 ROWS: Final = 3
@@ -59,8 +59,8 @@ def table(
     size_bytes: int = 0,
     note: str = "",
     labels: Sequence[object] = (),
-) -> Summary:
-    """The summary of a table whose first columns are `fields`, and whose first rows go by `labels`."""
+) -> Preview:
+    """The preview of a table whose first columns are `fields`, and whose first rows go by `labels`."""
     secret = [hide or names_a_secret(field.name) for field in fields[:CELLS]]
     named = [*map(labels_a_secret, labels[:ROWS]), *(False,) * ROWS]
     rows = tuple(
@@ -68,7 +68,7 @@ def table(
         for place in range(min(ROWS, max(shape[0], 0)) if fields else 0)
     )
     masked = hide or any(MASK in text for row in rows for text in row) or any(MASK in field.name for field in fields)
-    return Summary(
+    return Preview(
         "frame",
         type_,
         shape=shape,
@@ -119,19 +119,19 @@ def column(
     note: str = "",
     labels: Sequence[object] = (),
     is_read: bool = True,
-) -> Summary:
-    """The summary of a single named column: a series, an index, an arrow array.
+) -> Preview:
+    """The preview of a single named column: a series, an index, an arrow array.
 
     Args:
         labels: what its first values go by.
-        is_read: its values can be read from what is stored, so that they need no place in the summary.
+        is_read: its values can be read from what is stored, so that they need no place in the preview.
     """
     hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
     values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
     shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
     if field.counts and not hide and MASK not in shown and not is_whole(shown):
         shown = field.counts
-    return Summary(
+    return Preview(
         kind,
         type_,
         shown,
@@ -144,7 +144,7 @@ def column(
     )
 
 
-# -- summaries of pyarrow tables and arrays, and first cells of arrow memory for everyone who needs them
+# -- previews of pyarrow tables and arrays, and first cells of arrow memory for everyone who needs them
 #
 # Only primitive types are converted: an extension type's `as_py` is anyone's code. Even to look at a type can run code,
 # because arrow rebuilds an extension type's Python object on demand: as long as the process holds extension types other
@@ -162,7 +162,7 @@ _PRIMITIVE: ExactTypes[bool] = ExactTypes([], {"pyarrow:DataType": True, "pyarro
 _TIMESTAMP: ExactTypes[bool] = ExactTypes([], {"pyarrow:TimestampType": True})
 
 
-def arrow_table(value: Any, hide: bool) -> Summary:
+def arrow_table(value: Any, hide: bool) -> Preview:
     """A table or record batch by its columns and first rows."""
     schema = value.schema
     if not may_read_types() and _EXTENSION in schema.serialize().to_pybytes():
@@ -179,10 +179,10 @@ def arrow_table(value: Any, hide: bool) -> Summary:
     return table(type_name(value), (value.num_rows, value.num_columns), fields, hide=hide, size_bytes=size)
 
 
-def arrow_array(value: Any, hide: bool) -> Summary:
+def arrow_array(value: Any, hide: bool) -> Preview:
     """An array or chunked array by its type, length and first values."""
     if not may_read_types():
-        return Summary("series", type_name(value), shape=(len(value),), size_bytes=arrow_bytes(value), masked=hide)
+        return Preview("series", type_name(value), shape=(len(value),), size_bytes=arrow_bytes(value), masked=hide)
     field = Field("", arrow_type(value.type), arrow_first(value, _FEW))
     return column("series", type_name(value), len(value), field, hide=hide, size_bytes=arrow_bytes(value))
 
@@ -451,11 +451,11 @@ _MANAGERS: ExactTypes[bool] = ExactTypes(
 _MULTI: ExactTypes[bool] = ExactTypes([], {"pandas:MultiIndex": True})
 
 
-def dataframe(value: Any, hide: bool) -> Summary:
+def dataframe(value: Any, hide: bool) -> Preview:
     """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
     manager = _manager(value)
     if manager is None:
-        return Summary("frame", type_name(value), size_bytes=shallow_size(value), masked=hide)
+        return Preview("frame", type_name(value), size_bytes=shallow_size(value), masked=hide)
     names, rows = manager.axes
     width = index_length(names)
     height = index_length(rows)
@@ -471,11 +471,11 @@ def dataframe(value: Any, hide: bool) -> Summary:
     )
 
 
-def series(value: Any, hide: bool) -> Summary:
+def series(value: Any, hide: bool) -> Preview:
     """A series by its length, dtype, name and first values."""
     manager = _manager(value)
     if manager is None:
-        return Summary("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
+        return Preview("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
     array = manager.blocks[0].values
     rows = manager.axes[0]
     field = Field(
@@ -495,7 +495,7 @@ def series(value: Any, hide: bool) -> Summary:
     )
 
 
-def index(value: Any, hide: bool) -> Summary:
+def index(value: Any, hide: bool) -> Preview:
     """An index by its length, dtype, name and first values."""
     size = 0 if _MULTI.of(value) else bytes_of_array(array_of(value))
     dtype = "" if _MULTI.of(value) else dtype_of_array(array_of(value))
@@ -569,7 +569,7 @@ def _index_note(rows: object) -> str:
     return "" if name in ("RangeIndex", "Index") else name
 
 
-# -- summaries of polars frames and series. A lazy frame is named and never collected
+# -- previews of polars frames and series. A lazy frame is named and never collected
 
 # Extension types and objects are anyone's, nested ones may hold them: only these are converted.
 _PLAIN = (
@@ -580,7 +580,7 @@ _DTYPES: ExactTypes[bool] = ExactTypes([], {f"polars:{name}": True for name in _
 _OBJECTS: ExactTypes[bool] = ExactTypes([], {"polars:Object": True})
 
 
-def polars_frame(value: Any, hide: bool) -> Summary:
+def polars_frame(value: Any, hide: bool) -> Preview:
     """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
     width = value.width
     if not _may_read_dtypes():
@@ -592,19 +592,19 @@ def polars_frame(value: Any, hide: bool) -> Summary:
     return table("polars.DataFrame", (value.height, width), fields, hide=hide, size_bytes=size)
 
 
-def polars_series(value: Any, hide: bool) -> Summary:
+def polars_series(value: Any, hide: bool) -> Preview:
     """A series by its length, dtype, name and first values."""
     if not _may_read_dtypes():
-        return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
+        return Preview("series", "polars.Series", shape=(len(value),), masked=hide)
     size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
     name = label(value.name) if value.name else ""
     field = Field(name, dtype_name(value), _first_of_polars(value, _FEW), _counts_of_polars(value))
     return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size, is_read=False)
 
 
-def polars_lazy(value: object, hide: bool) -> Summary:
+def polars_lazy(value: object, hide: bool) -> Preview:
     """A query that has not run: its plan says nothing in short."""
-    return Summary("object", "polars.LazyFrame", masked=hide)
+    return Preview("object", "polars.LazyFrame", masked=hide)
 
 
 def _may_read_dtypes() -> bool:

@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from agent_kernel.values.addresses import ids_of
-from agent_kernel.values.summaries.model import clean, cut
+from agent_kernel.values.previews.model import clean, cut
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ is an entry of its dict
 _LONGEST_NAME = 100
