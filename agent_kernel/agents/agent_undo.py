@@ -70,7 +70,7 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
         return run_text(EventStore(repo.store), operation.run)
     if operation.moved:
         here, there = operation.before, operation.after
-        if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
+        if (here.branch, here.commit) == (there.branch, there.commit) and here.not_in_memory > there.not_in_memory:
             return "the checkout that brought back what a restart took"
         reached = "" if at is None or commit is None else prompt(commit) or short(at)
         if at is not None and commit is not None and session and session_of(commit) not in ("", session):

@@ -294,5 +294,5 @@ def _read_output_text(repo: Repository, commit: Commit) -> str:
     pieces: list[str] = []
     for output in read_outputs(repo.objects, cell.outputs).outputs:
         pieces += ["\n".join(output.traceback) or output.text] if output.kind in ("stream", "error") else []
-        pieces += [face.text for face in output.faces if face.mime == "text/plain" and face.text]
+        pieces += [face.text for face in output.representations if face.mime == "text/plain" and face.text]
     return "\n".join(piece.rstrip() for piece in pieces if piece)

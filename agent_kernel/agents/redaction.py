@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from agent_kernel.values import previews
 from agent_kernel.values.previews.redaction import is_secret_under, mask_code
-from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
+from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, spellings
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
@@ -109,7 +109,7 @@ class Redactor:
             key = cell, names & self._words_of_cells[cell]
             if key[1] and key not in self._cells_read:
                 self._cells_read.add(key)
-                self._texts.update(face for one in mask_code(*key)[1] for face in faces(one))
+                self._texts.update(face for one in mask_code(*key)[1] for face in spellings(one))
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
@@ -152,7 +152,7 @@ class _Environment:
         named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
         self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
-        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in faces(value)}
+        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in spellings(value)}
         self._texts = RedactedTexts(self.secrets)
 
     def redact(self, text: str) -> str:

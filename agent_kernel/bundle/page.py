@@ -31,7 +31,7 @@ from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import ShownOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
-from agent_kernel.repository import Commit, Entry, Face, Head, ObjectId, Output, hex_of, short
+from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
 from agent_kernel.storage.archive import SUFFIX
 from agent_kernel.values import previews
@@ -358,7 +358,7 @@ class _Page:
                 return self._displayed(output, shown)
 
     def _displayed(self, output: Output, shown: ShownOutputs) -> str:
-        faces = {face.mime.casefold(): face for face in output.faces if face.is_kept}
+        faces = {face.mime.casefold(): face for face in output.representations if face.is_kept}
         plain = shown.content(faces["text/plain"]) if "text/plain" in faces else ""
         for mime in _PICTURES:
             if mime in faces and (picture := self._picture(faces[mime], mime, plain, shown)):
@@ -370,10 +370,10 @@ class _Page:
             if face.form != "bytes":
                 text = self._pre(shown.content(face))
                 return f"<details><summary>{_text(face.mime)}, shown as text</summary>{text}</details>" if text else ""
-        kinds = _some([clean(face.mime) for face in output.faces], 4)
+        kinds = _some([clean(face.mime) for face in output.representations], 4)
         return f'<p class="note">{escape(kinds)}: not shown here.</p>' if kinds else ""
 
-    def _picture(self, face: Face, mime: str, plain: str, shown: ShownOutputs) -> str:
+    def _picture(self, face: Representation, mime: str, plain: str, shown: ShownOutputs) -> str:
         if face.form != "bytes" or face.size > min(_PICTURE, self._pictures_left):
             return ""
         content = shown.read(face)

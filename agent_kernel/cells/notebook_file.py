@@ -22,7 +22,16 @@ from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.cells.cell_code import code_of, header_of, without_own_lines
 from agent_kernel.cells.linear_history import Line, Origin, find_origin, line_to
 from agent_kernel.errors import DamagedObjectError, FileNotWrittenError, NewerFormatError, RunNotFoundError
-from agent_kernel.repository import Commit, Face, ObjectId, Output, hex_of, read_face, read_outputs, short
+from agent_kernel.repository import (
+    Commit,
+    ObjectId,
+    Output,
+    Representation,
+    hex_of,
+    read_outputs,
+    read_representation,
+    short,
+)
 from agent_kernel.session import Repository
 from agent_kernel.session.dependencies import words_of
 from agent_kernel.session.ignoring import HideList
@@ -542,7 +551,7 @@ def _stream(text: str, name: str) -> Bundle:
 
 
 def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bundle | None:
-    faces = [face for face in output.faces if not face.mime.startswith(_OURS)]
+    faces = [face for face in output.representations if not face.mime.startswith(_OURS)]
     shown = [face for face in faces if not face.mime.startswith(_WIDGETS)]
     if not faces:
         return None
@@ -555,9 +564,9 @@ def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bu
     return found | {"execution_count": None} if kind == "execute_result" else found
 
 
-def _content(repo: Repository, face: Face, mask: Callable[[str], str]) -> object:
+def _content(repo: Repository, face: Representation, mask: Callable[[str], str]) -> object:
     try:
-        content = read_face(repo.objects, face)
+        content = read_representation(repo.objects, face)
     except DamagedObjectError:
         return None
     if content is None:

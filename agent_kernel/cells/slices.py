@@ -336,8 +336,8 @@ class _Slicer:
     def _shares_an_object(self, node: _Node, name: str, others: Iterable[str]) -> bool:
         tree = self._repo.tree(node.commit.tree)
         entries = [entry for other in (name, *others) if (entry := tree.get(other)) is not None]
-        leader = entries[0].leader if entries else ""
-        return bool(leader) and any(entry.leader == leader for entry in entries[1:])
+        leader = entries[0].alias_group if entries else ""
+        return bool(leader) and any(entry.alias_group == leader for entry in entries[1:])
 
     # -- what functions use that a value may hold
 

@@ -92,7 +92,7 @@ def summary_of(repo: Repository, entry: Entry) -> previews.Preview | None:
         return None
     if not summary.size_bytes:
         return summary
-    known = summary.kind != "object" or not (entry.leader or repo.read_manifest(entry).lost)
+    known = summary.kind != "object" or not (entry.alias_group or repo.read_manifest(entry).unsaved)
     return msgspec.structs.replace(summary, size_bytes=size_of(repo, entry) if known else 0)
 
 
@@ -120,7 +120,9 @@ class NotSaved(NamedTuple):
 
 def not_saved(repo: Repository, name: str, entry: Entry | None) -> NotSaved | None:
     """`not saved: a generator cannot be saved`; None where all of the value is stored."""
-    lost = [one for one in repo.read_manifest(entry).lost if name in one.name.split(", ")] if entry is not None else []
+    lost = (
+        [one for one in repo.read_manifest(entry).unsaved if name in one.name.split(", ")] if entry is not None else []
+    )
     if not lost:
         return None
     summary = summary_of(repo, entry) if entry is not None else None

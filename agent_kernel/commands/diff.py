@@ -90,7 +90,7 @@ def _may_be_the_same(one: NameDiff) -> bool:
     """Whether its value may be the same though its entry is not: only of what is saved together with other names."""
     if one.old is None or one.new is None:
         return False
-    return bool(one.old.leader or one.new.leader) or one.old.is_same_value(one.new)
+    return bool(one.old.alias_group or one.new.alias_group) or one.old.is_same_value(one.new)
 
 
 def _how(one: NameDiff, touched: set[str] | None) -> str:

@@ -17,13 +17,13 @@ from agent_kernel.commands.text import clean, clean_lines, duration, exact_time,
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import (
     Commit,
-    Face,
     ObjectId,
     Output,
     Outputs,
+    Representation,
     hex_of,
-    read_face,
     read_outputs,
+    read_representation,
     short,
     split_path,
 )
@@ -54,7 +54,7 @@ class ShownOutputs:
 
     outputs: Outputs
     hidden: frozenset[str]  # what the cell's code gave away
-    read: Callable[[Face], bytes | None]
+    read: Callable[[Representation], bytes | None]
 
     def without_code(self) -> ShownOutputs:
         """The same, of errors only what they are called: a traceback quotes code."""
@@ -101,15 +101,19 @@ class ShownOutputs:
         if output.kind == "error":
             return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}".rstrip(": "))
         best = min(
-            (face for face in output.faces if face.mime in _READABLE and face.is_kept and face.form != "bytes"),
+            (
+                face
+                for face in output.representations
+                if face.mime in _READABLE and face.is_kept and face.form != "bytes"
+            ),
             key=lambda face: _READABLE.index(face.mime),
             default=None,
         )
-        others = ", ".join(_size(face) for face in output.faces if face is not best)
+        others = ", ".join(_size(face) for face in output.representations if face is not best)
         text = self.content(best) if best is not None else ""
         return "\n".join(part for part in (text, f"({others})" if others else "") if part)
 
-    def content(self, face: Face) -> str:
+    def content(self, face: Representation) -> str:
         """The text of one MIME type as it may be shown; nothing if it was left out."""
         content = self.read(face)
         return "" if content is None else self.clean(content.decode("utf-8", "replace"))
@@ -132,11 +136,11 @@ class ShownOutputs:
             found["under"] = output.under
         if output.widget:
             found["widget"] = output.widget
-        if output.faces:
-            found["faces"] = [self._face_json(face) for face in output.faces]
+        if output.representations:
+            found["faces"] = [self._face_json(face) for face in output.representations]
         return found
 
-    def _face_json(self, face: Face) -> Json:
+    def _face_json(self, face: Representation) -> Json:
         text = {"text": self.content(face)} if face.form != "bytes" and face.is_kept else {}
         return {"mime": face.mime, "size": face.size, "kept": face.is_kept, **text}
 
@@ -147,10 +151,12 @@ def outputs_of(repo: Repository, commit: Commit) -> ShownOutputs | None:
     if cell is None or cell.outputs is None:
         return None
     _, hidden = previews.mask_code(cell.source)
-    return ShownOutputs(read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_face(repo.objects, face))
+    return ShownOutputs(
+        read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_representation(repo.objects, face)
+    )
 
 
-def _size(face: Face) -> str:
+def _size(face: Representation) -> str:
     left_out = "" if face.is_kept else " left out"
     return f"{clean_lines(face.mime)} {size_text(face.size)}{left_out}"
 

@@ -45,7 +45,7 @@ from agent_kernel.queries.reader import OfVariable, One, QueryContext
 from agent_kernel.queries.tables import series_face, summary_face, table_face
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line
-from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
+from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
 from agent_kernel.values.streams import Buffer, Call
@@ -135,9 +135,13 @@ def _show_output(found: ShownOutputs, output: Output, room: _Room) -> Shown:
         return _text("error", found.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), room, note)
     face = _best(output)
     if face is None:
-        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.faces)
+        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.representations)
         return Shown(
-            "gap", "", "", sum(one.size for one in output.faces), f"{told} cannot be shown here" if told else ""
+            "gap",
+            "",
+            "",
+            sum(one.size for one in output.representations),
+            f"{told} cannot be shown here" if told else "",
         )
     kind = _FACES[face.mime]
     if not face.is_kept:
@@ -161,20 +165,20 @@ def _text(kind: Kind, text: str, room: _Room, note: str) -> Shown:
     return Shown(kind, shown, "", size, note if whole else "the beginning of a longer text")
 
 
-def _best(output: Output) -> Face | None:
+def _best(output: Output) -> Representation | None:
     """The face that stands for the output: of those that were kept, if one was."""
-    known = [face for face in output.faces if face.mime in _FACES]
+    known = [face for face in output.representations if face.mime in _FACES]
     order = list(_FACES)
     return min(known, key=lambda face: (not face.is_kept, order.index(face.mime)), default=None)
 
 
 def _words(found: ShownOutputs, output: Output) -> str:
     """What the object says of itself in plain text, to stand for its picture."""
-    plain = next((face for face in output.faces if face.mime == "text/plain"), None)
+    plain = next((face for face in output.representations if face.mime == "text/plain"), None)
     return shorten_line(found.content(plain), 300) if plain is not None else ""
 
 
-def _uri(found: ShownOutputs, face: Face) -> str:
+def _uri(found: ShownOutputs, face: Representation) -> str:
     content = found.read(face)
     return "" if content is None else f"data:{face.mime};base64,{b64encode(content).decode()}"
 
@@ -194,7 +198,7 @@ def picture_of(context: QueryContext, commit: Commit) -> str | None:
     found = outputs_of(context.repo, commit)
     if found is None:
         return None
-    faces = (face for output in reversed(found.outputs.outputs) for face in output.faces)
+    faces = (face for output in reversed(found.outputs.outputs) for face in output.representations)
     kept = (face for face in faces if face.mime == "image/png" and face.is_kept and face.size <= PICTURE_BYTES)
     face = next(kept, None)
     return None if face is None else _uri(found, face)

@@ -122,7 +122,7 @@ _MANIFEST_KEYS = {
     "slots": "n",
     "size": "z",
     "packages": "p",
-    "lost": "u",
+    "unsaved": "u",
 }
 
 
@@ -245,7 +245,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     slots: int = 1
     size: int = 0
     packages: dict[str, str] = {}
-    lost: tuple[Unsaved, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -254,15 +254,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: bytes = b""  # the manifest itself where it is small
     manifest: ObjectId | None = None
     slot: int = 0
-    leader: str = ""  # the first name of those that share this value; "" or its own name if it is alone
+    alias_group: str = ""  # the first name of those that share this value; "" or its own name if it is alone
     preview: bytes = b""  # inline, or the id of a small object if it has an id's length
     own: bytes = b""  # of what the name's value is without those that share it; empty in entries of earlier releases
 
     def is_same_value(self, other: Entry | None) -> bool:
         """Whether both stand for the same stored value. Previews do not count: they may be improved later."""
         return other is not None and (
-            (self.value, self.manifest, self.slot, self.leader)
-            == (other.value, other.manifest, other.slot, other.leader)
+            (self.value, self.manifest, self.slot, self.alias_group)
+            == (other.value, other.manifest, other.slot, other.alias_group)
         )
 
 

@@ -108,8 +108,8 @@ class _Merge:
             groups: dict[object, str] = {}
             for name in names:
                 entry = tree.get(name)
-                if entry is not None and entry.leader:
-                    group = (entry.leader, entry.manifest, entry.value)
+                if entry is not None and entry.alias_group:
+                    group = (entry.alias_group, entry.manifest, entry.value)
                     self._units.join(name, groups.setdefault(group, name))
 
     def _find_contested(self) -> list[str]:
@@ -164,7 +164,9 @@ class _Merge:
             freed = self._find_needed(map(self._ours.get, changes), self._ours.get) - changes.keys()
             brought = {name for name in changes if name.startswith("\0") and name not in self._ours}
             # What is saved together with a variable is that variable's too.
-            alone = {name for name in brought | freed if (entry := merged_entry(name)) is not None and not entry.leader}
+            alone = {
+                name for name in brought | freed if (entry := merged_entry(name)) is not None and not entry.alias_group
+            }
             alone -= self._find_needed((entry for name, entry in changes.items() if name not in alone), merged_entry)
             if alone & freed:
                 stay = (entry for name, entry in self._ours.items() if name not in alone and name not in changes)

@@ -744,17 +744,17 @@ class Writer:
         self._note(self._pending)
         self._pending, self._pending_bytes, self._within = {}, 0, {}
 
-    def put_back(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
+    def requeue(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
         """Queue again what a collection took, go on in its epoch, and return the keys that nobody holds any more."""
         self.epoch = epoch
-        lost: list[bytes] = []
+        unknown: list[bytes] = []
         for key in missing:
             payload = self._payloads.get(key)
             if payload is None:
-                lost.append(key)
+                unknown.append(key)
             else:
                 self._queue(key, wrap(ObjectId(key[1:]), payload, version=version_of(kind_of(key))))
-        return lost
+        return unknown
 
     def _queue(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:
         size = len(parts[0]) + len(parts[1])

@@ -95,7 +95,7 @@ class LogRecord(msgspec.Struct, frozen=True, array_like=True):
     commit: ObjectId
     message: str = ""
     session: str = ""
-    left: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
+    moved_from: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
@@ -301,7 +301,7 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
         liveness = store if isinstance(store, SupportsLiveness) else None
         if self.boot != boot_id():
             return not here and not (liveness is not None and liveness.is_on_this_machine)
-        if self.counts_as_here():
+        if self.is_visible_here():
             return start_of(self.pid) == self.started != ""
         return not (self.pids and liveness is not None and liveness.is_held(self.number) is False)
 
@@ -312,9 +312,9 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
         return int.from_bytes(address(text.encode())[:8], "big") >> 2
 
     def is_this_process(self) -> bool:
-        return self.pid == os.getpid() and self.counts_as_here() and self.started == start_of(self.pid)
+        return self.pid == os.getpid() and self.is_visible_here() and self.started == start_of(self.pid)
 
-    def counts_as_here(self) -> bool:
+    def is_visible_here(self) -> bool:
         """Whether its process number is one of those that can be seen from here. The name of a machine may change."""
         if not self.pids:
             return self.host == socket.gethostname()
@@ -392,7 +392,7 @@ class Leases:
             lease = move.get(_key(branch), _Lease)
             if lease is None:
                 return None
-            if lease.holder.counts_as_here() and lease.holder.is_alive(self._store):
+            if lease.holder.is_visible_here() and lease.holder.is_alive(self._store):
                 raise BranchInUseError(branch, str(lease.holder))
             move.set(_key(branch), None)
             return lease.holder
@@ -410,7 +410,7 @@ def refuse_leased(move: Move, branch: str) -> None:
 def _remedy(branch: str, holder: Holder) -> str:
     plain = "end that one first, or work on another branch"
     return (
-        plain if holder.counts_as_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
+        plain if holder.is_visible_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
     )
 
 
@@ -644,7 +644,7 @@ class Refs:
                 raise RefNotFoundError("HEAD" if commit is None else hex_of(commit), self.list_refs())
             set_head(move, session, head.branch, commit)
             if commit is not None:
-                move.log(head_log(session), commit, message, session, _place_left(move, before, head.branch))
+                move.log(head_log(session), commit, message, session, _moved_from(move, before, head.branch))
 
         self.pointers.change(build)
 
@@ -789,7 +789,7 @@ class Refs:
         """The moves of a branch, or of `HEAD:<session>`, newest first."""
         lines = self.pointers.all(log_prefix(name), LogRecord, limit)
         return [
-            ReflogEntry(line.commit, stamp_of_log(key), line.message, line.session, line.left)
+            ReflogEntry(line.commit, stamp_of_log(key), line.message, line.session, line.moved_from)
             for key, line in lines.items()
         ]
 
@@ -826,7 +826,7 @@ def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | No
     move.set(here, HeadRecord(move.stamp, branch, commit))
 
 
-def _place_left(move: Move, before: HeadRecord | None, branch: str | None) -> str:
+def _moved_from(move: Move, before: HeadRecord | None, branch: str | None) -> str:
     before = before or move.get(HEADS, HeadRecord)
     if before is None or (before.branch == branch and branch is not None):
         return ""

@@ -456,10 +456,10 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     from agent_kernel.repository.upkeep import missing_for
 
     repo.objects.forget_cached()
-    writer.put_back(epoch, ())
+    writer.requeue(epoch, ())
     writer.flush()
     while missing := missing_for(repo.objects, repo.store, id, commit):
-        if writer.put_back(epoch, missing):
+        if writer.requeue(epoch, missing):
             reason = "what this commit builds on was collected as garbage meanwhile; commit again"
             raise StoreUnavailableError(repo.store.url, reason)
         writer.flush()

@@ -149,7 +149,7 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
         if place is None or line.commit in result.dropped:
             move.set(key, None)
         elif (place, said := plan.logs(line.message)) != (line.commit, line.message):
-            move.set(key, LogRecord(place, said, line.session, line.left))
+            move.set(key, LogRecord(place, said, line.session, line.moved_from))
     for name, value in plan.settings.items():
         set_in(move, name, value)
     result.events_changed = change_events(repo, move, result.places, plan.event)
@@ -295,7 +295,7 @@ class Traces:
     missing: set[str] = field(default_factory=set[str])  # no commit holds them, or says that they could not be saved
     spoken_of: dict[str, set[ObjectId]] = field(default_factory=dict[str, "set[ObjectId]"])  # by name: code that does
     shared: set[str] = field(default_factory=set[str])
-    shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
+    outputs: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
     code: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
     noted: frozenset[str] = frozenset()  # names that events of agents' runs speak of
@@ -324,13 +324,13 @@ def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | N
         tree = repo.tree(commit.tree)
         told = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
         found.missing -= {name for name in found.missing if name in tree or name in told}
-        found.shared |= {other for name in names for other in _find_sharing(tree, name)} - set(names)
+        found.shared |= {other for name in names for other in _find_aliases(tree, name)} - set(names)
         if commit.cell is not None:
             said = [name for name, word in words.items() if word.search(commit.cell.source)]
             for name in said:
                 found.spoken_of[name].add(id)
             if commit.cell.outputs is not None and (said or not told.isdisjoint(names)):
-                found.shown.add(commit.cell.outputs)
+                found.outputs.add(commit.cell.outputs)
         if redaction is not None:
             code, values = redaction.holders(tree)
             found.code |= code - set(names)
@@ -376,7 +376,7 @@ def forget(
         is_collected=result.is_collected,
         shared_with=tuple(sorted(traces.shared)),
         mentioned_in=tuple(sorted(result.moved.get(id, id) for id in stay)),
-        outputs_dropped=len(traces.shown),
+        outputs_dropped=len(traces.outputs),
         redacted=redaction is not None,
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),
@@ -410,7 +410,7 @@ def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces,
         fields = {} if redaction is None else redaction.fields(commit)
         cell = fields.get("cell", commit.cell)
         # A cell that made the variable, or looked at it, may have shown what it held.
-        if isinstance(cell, Cell) and cell.outputs in traces.shown:
+        if isinstance(cell, Cell) and cell.outputs in traces.outputs:
             fields["cell"] = msgspec.structs.replace(cell, outputs=None)
         return fields
 
@@ -429,12 +429,12 @@ def _names(entries: set[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in entries if not name.startswith("\0")))
 
 
-def _find_sharing(tree: Tree, name: str) -> set[str]:
+def _find_aliases(tree: Tree, name: str) -> set[str]:
     entry = tree.get(name)
-    if entry is None or not entry.leader:
+    if entry is None or not entry.alias_group:
         return set()
-    value = (entry.leader, entry.manifest, entry.value)
-    return {other for other, it in tree.items() if other != name and (it.leader, it.manifest, it.value) == value}
+    value = (entry.alias_group, entry.manifest, entry.value)
+    return {other for other, it in tree.items() if other != name and (it.alias_group, it.manifest, it.value) == value}
 
 
 def _erase(repo: Repository) -> bool:

@@ -655,5 +655,5 @@ def measure(repo: Repository, head: ObjectId | None) -> Stats:
 
 def _value_bytes(repo: Repository, entries: Iterable[Entry]) -> int:
     # Names that share a value count once; names that are alone count each, even where equal values share bytes.
-    values = {(entry.leader or index, entry.manifest, entry.value): entry for index, entry in enumerate(entries)}
+    values = {(entry.alias_group or index, entry.manifest, entry.value): entry for index, entry in enumerate(entries)}
     return sum(repo.read_manifest(entry).size for entry in values.values() if entry.value or entry.manifest)

@@ -329,8 +329,8 @@ class _Selector:
             groups: dict[str, set[str]] = {}
             assert self.repo is not None
             for name, one in self.repo.tree_at(commit).items() if commit is not None else ():
-                if one.leader and not name.startswith("\0"):
-                    groups.setdefault(one.leader, set()).add(name)
+                if one.alias_group and not name.startswith("\0"):
+                    groups.setdefault(one.alias_group, set()).add(name)
             for group in groups.values():
                 joined = group.union(*(found.get(name, set()) for name in group))
                 found |= dict.fromkeys(joined, joined)

@@ -19,6 +19,7 @@ __all__ = [
     "about",
     "commit_in_message",
     "commit_in_undo",
+    "describe_kind",
     "error_kind",
     "is_code",
     "label",
@@ -27,7 +28,6 @@ __all__ = [
     "session_of",
     "subject",
     "title",
-    "what_ran",
     "without_code",
 ]
 
@@ -141,7 +141,7 @@ def commit_in_undo(found: ObjectId, commit: Commit) -> str:
     return f"{short(found)} ({cut(said, _LONGEST)})"
 
 
-def what_ran(commit: Commit) -> str:
+def describe_kind(commit: Commit) -> str:
     """What kind of thing it was, or what somebody wrote about it; never code."""
     message = mask_commit(commit).message.strip()
     if message and commit.kind in _WRITTEN:
@@ -166,4 +166,4 @@ def without_code(commit: Commit) -> Commit:
     if cell is not None:
         error = error_kind(commit) if cell.error else ""
         cell = msgspec.structs.replace(cell, source="", error=error, outputs=None)
-    return msgspec.structs.replace(commit, message=what_ran(commit), cell=cell)
+    return msgspec.structs.replace(commit, message=describe_kind(commit), cell=cell)

@@ -230,7 +230,7 @@ def settle(
         entries = (conflict.base, conflict.ours, conflict.theirs)
         chosen = name in choices.ours or name in choices.theirs
         dicts = all(entry is None or _is_dict(repo, entry) for entry in entries)
-        shared = any(entry is not None and entry.leader for entry in entries)
+        shared = any(entry is not None and entry.alias_group for entry in entries)
         if shared or conflict.ours is None or conflict.theirs is None:
             continue
         if not dicts and (chosen or not choices.resolvers):

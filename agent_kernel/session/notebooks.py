@@ -21,7 +21,7 @@ import msgspec
 
 from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
 from agent_kernel.values import previews
-from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, faces
+from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, spellings
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell, Objects, Outputs, Writer
@@ -108,7 +108,7 @@ class NotebookWatch:
         self._epoch: bytes | None = None  # of garbage collection, when the page was stored
 
     def snapshot(
-        self, path: Path | None, told: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
+        self, path: Path | None, open_document: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
     ) -> NotebookSnapshot | None:
         """The page; None where nobody told of the page, and the file is not there or cannot be read.
 
@@ -117,10 +117,10 @@ class NotebookWatch:
             forgotten: what no page may say.
         """
         found = _stat(path)
-        if told is not None and (found is None or found.st_mtime_ns <= told.saved_ns):
-            if self._seen != (told, forgotten):
-                self._seen = (told, forgotten)
-                self._take(_without(told, forgotten))
+        if open_document is not None and (found is None or found.st_mtime_ns <= open_document.saved_ns):
+            if self._seen != (open_document, forgotten):
+                self._seen = (open_document, forgotten)
+                self._take(_without(open_document, forgotten))
             return self._snapshot
         if path is None or found is None:
             return None
@@ -285,7 +285,7 @@ class Forgotten:
 
     def _take(self, literals: Collection[str]) -> None:
         for literal in literals:
-            self._texts.update(faces(literal))
+            self._texts.update(spellings(literal))
             self._numbers.learn(literal)
 
     def page(self, cells: Sequence[NotebookCell]) -> tuple[NotebookCell, ...]:

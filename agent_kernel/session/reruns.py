@@ -50,7 +50,7 @@ def adopt_reruns(namespace: dict[str, object], tracking: Tracking, living: Livin
     going = {*moved, *map(class_entry, found)}
     found = {uid: one for uid, one in found.items() if going.issuperset(tracking.users_of(uid))}
     holders = _holders_of([one.before for one in found.values() if one.before is not None])
-    while left := [uid for uid, one in found.items() if _is_left(one, holders, found)]:
+    while left := [uid for uid, one in found.items() if _is_still_used(one, holders, found)]:
         for uid in left:
             del found[uid]
     for uid, one in found.items():
@@ -71,7 +71,7 @@ def _reruns_of(kind: Any, name: str, tracking: Tracking, living: Living) -> Iter
         of_class = tracking.groups.get(class_entry(uid))
         if uid.rpartition("#")[0] != qualified_name(kind) or of_class is None:
             continue
-        if of_class.stale or of_class.unloaded is not None or of_class.size > _LARGE_BYTES:
+        if of_class.stale or of_class.placeholders is not None or of_class.size > _LARGE_BYTES:
             continue
         yield _Rerun(uid, kind, living.classes.live(uid), of_class)
         for inner in class_dict(kind).values():
@@ -105,7 +105,7 @@ def _holders_of(kinds: list[Any]) -> dict[int, list[Any]]:
 _CONTAINER_IDS = frozenset(map(id, (list, dict, set, frozenset, deque)))
 
 
-def _is_left(rerun: _Rerun, holders: dict[int, list[Any]], others: dict[str, _Rerun]) -> bool:
+def _is_still_used(rerun: _Rerun, holders: dict[int, list[Any]], others: dict[str, _Rerun]) -> bool:
     """Whether something still leads to the earlier class: an instance, a class that stays, or what holds the class itself."""
     if rerun.before is None:
         return False

@@ -554,10 +554,12 @@ class Packer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._aside = path.with_name(f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp")
+        self._temporary_path = path.with_name(
+            f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp"
+        )
 
     def __enter__(self) -> Self:
-        self._file = self._aside.open("xb")
+        self._file = self._temporary_path.open("xb")
         self._members: list[Member] = []
         self.digests: dict[str, tuple[str, int]] = {}  # by name: the SHA-256 and the size
         return self
@@ -568,9 +570,9 @@ class Packer:
                 if kind is None:
                     self._file.write(_directory_of(self._members))
             if kind is None:
-                self._aside.replace(self._path)
+                self._temporary_path.replace(self._path)
         finally:
-            self._aside.unlink(missing_ok=True)
+            self._temporary_path.unlink(missing_ok=True)
 
     def add(self, name: str, batches: Iterable[Sequence[Buffer]], *, packed: bool = False) -> None:
         """Add a member, from the pieces of each batch. `packed`: it is compressed, and can then only be read as a whole."""

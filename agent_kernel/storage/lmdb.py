@@ -180,7 +180,7 @@ class LmdbStore:
         self._readonly = readonly
         self._closed = False
         self._is_forked = False
-        self._asked = (durability == "full", map_size)
+        self._requested = (durability == "full", map_size)
         self._env = self._acquire(create=create and not readonly)
 
     def __repr__(self) -> str:
@@ -347,7 +347,7 @@ class LmdbStore:
             self._closed = True
 
     def _acquire(self, *, create: bool) -> Environment:
-        full, map_size = self._asked
+        full, map_size = self._requested
         return acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
 
     def _environment(self) -> Environment:

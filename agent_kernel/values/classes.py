@@ -440,7 +440,7 @@ def _make_empty(pickler: Pickler, bodies: Sequence[Body]) -> list[Content]:
     pickler.stand_for([Bare(container) for container in containers], containers)
     pickler.dump_record.pickles += 1
     contents = [Content(container) for container in containers]
-    pickler.kept += (content.items for content in contents)
+    pickler.keepalive += (content.items for content in contents)
     return contents
 
 

@@ -30,8 +30,8 @@ from agent_kernel.values import restore
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
 from agent_kernel.values.definitions import NoSourceError, load_code, stand_in
-from agent_kernel.values.dump import Loss
-from agent_kernel.values.groups import losses_of
+from agent_kernel.values.dump import SaveFailure
+from agent_kernel.values.groups import failures_of
 from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.restore.code import ModuleContent
@@ -39,7 +39,7 @@ from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
-from agent_kernel.values.surface import Lost
+from agent_kernel.values.surface import Placeholder
 
 _ENDS_ALL = (KeyboardInterrupt, StoreUnavailableError, BundleError)  # nothing can be loaded: no failure of one value
 
@@ -57,7 +57,7 @@ class LiveObjects(Protocol):
 
     def live_or_new(self, token: str, make: Callable[[], object]) -> object: ...
 
-    def placeholder(self, token: str, loss: Loss) -> Lost: ...
+    def placeholder(self, token: str, failure: SaveFailure) -> Placeholder: ...
 
     def find_pinned(self, token: str) -> object | None: ...
 
@@ -96,11 +96,11 @@ class Loader:
         """
         self.namespace = namespace
         self.classes: dict[str, type] = dict(reusable or {})
-        self.made: dict[str, type] = {}
+        self.new_classes: dict[str, type] = {}
         self._source = source
         self._live = live
         self._codes: dict[bytes, CodeType] = {}
-        self._losses: dict[str, Loss] = {}
+        self._save_failures: dict[str, SaveFailure] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
         self._broken: dict[str, BaseException] = {}
         self._stream: Streams | None = None  # the one that is being loaded
@@ -167,7 +167,7 @@ class Loader:
 
     def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:
-            self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
+            self._save_failures.update((loss.token, loss) for loss in failures_of(stream.group.layout))
             self._skeletons.update(stream.skeletons())
             for uid in stream.class_ids:
                 self._broken.pop(uid, None)
@@ -180,7 +180,7 @@ class Loader:
         self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
-            self.made.pop(uid, None)
+            self.new_classes.pop(uid, None)
 
     def _find_missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
@@ -244,7 +244,7 @@ class Loader:
             error = stream.failure.error if stream.failure is not None else None
             if not isinstance(error, AttributeError) or not error.name:
                 continue
-            for kind in [made for made in self.made.values() if id(made) == id(error.obj)]:
+            for kind in [made for made in self.new_classes.values() if id(made) == id(error.obj)]:
                 if (id(kind), error.name) not in self._provisional and error.name not in class_dict(kind):
                     type.__setattr__(kind, error.name, None)
                     self._provisional[id(kind), error.name] = kind
@@ -317,7 +317,7 @@ class Loader:
                 raise BrokenClassError(uid, self._broken[uid])
             before, self._making = self._making, uid
             try:
-                self.classes[uid] = self.made[uid] = self._skeletons[uid]()
+                self.classes[uid] = self.new_classes[uid] = self._skeletons[uid]()
             except _ENDS_ALL:
                 raise
             except BrokenClassError as broken:
@@ -334,7 +334,9 @@ class Loader:
         alive = self._live.live_object(token)
         if alive is not None:
             return alive
-        return self._live.placeholder(token, self._losses.get(token) or Loss(token, "object", "it could not be saved"))
+        return self._live.placeholder(
+            token, self._save_failures.get(token) or SaveFailure(token, "object", "it could not be saved")
+        )
 
     def live_or(self, token: str, make: Callable[[], object]) -> object:
         made = self._live.live_or_new(token, make)
@@ -522,8 +524,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
     return load
 
 
-for _code, _taken in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
-    TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _taken)
+for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
+    TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _operands)
 
 
 def _load_build(self: Any) -> None:
@@ -564,11 +566,11 @@ class Guard:
         self._attributes: dict[tuple[int, str], tuple[type, object]] = {}
         self._names: dict[int, tuple[type, frozenset[str]]] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}
-        self._bound: dict[str, object] = {}
+        self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
 
     def put_back(self) -> None:
-        for name, value in self._bound.items():
+        for name, value in self._bindings.items():
             if self._namespace.get(name, _MISSING) is not value:
                 if value is _MISSING:
                     self._namespace.pop(name, None)
@@ -640,7 +642,7 @@ class Guard:
             used.update(code.co_names)
             for step in dis.get_instructions(code):
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                    self._bound.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
+                    self._bindings.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
         self.keep_containers(self._namespace[name] for name in used & self._namespace.keys())
 
 

@@ -50,9 +50,9 @@ def refuse(what: str) -> UntrustedValueError:
 class Part:
     """Something of pandas that is not a value by itself here: what it is, and what the stream says of it."""
 
-    def __init__(self, kind: str, *given: Any) -> None:
+    def __init__(self, kind: str, *arguments: Any) -> None:
         self.kind = kind
-        self.given = given
+        self.arguments = arguments
         self.state: Any = None
         self.is_used = False
 
@@ -473,12 +473,12 @@ def _fill_table(made: Any, state: Any) -> None:
 def _fill_frame(made: Any, manager: Part) -> None:
     pd: Any = import_module("pandas")
 
-    blocks, (labels, rows) = manager.given
+    blocks, (labels, rows) = manager.arguments
     if not isinstance(labels, pd.Index) or not isinstance(rows, pd.Index):
         raise refuse("a table without axes")
     columns: dict[int, Any] = {}
     for block in blocks:
-        values, places, dimensions = block.given
+        values, places, dimensions = block.arguments
         found = _places(places, len(labels))
         if dimensions != 2 or not columns.keys().isdisjoint(found):
             raise refuse("a table whose columns lie in one place")
@@ -699,8 +699,8 @@ def _pattern(text: Any, flags: Any) -> Any:
 def _fill_series(made: Any, manager: Part, name: Any) -> None:
     pd: Any = import_module("pandas")
 
-    (block,), (rows,) = manager.given
-    values, places, dimensions = block.given
+    (block,), (rows,) = manager.arguments
+    values, places, dimensions = block.arguments
     if dimensions != 1 or not isinstance(rows, pd.Index) or len(_places(places, len(rows))) != len(rows):
         raise refuse("a series without an axis")
     whole: Any = values.state[1] if isinstance(values, Part) and _has_memory(values) else values
@@ -776,7 +776,7 @@ def _frequency(part: Part) -> Any:
     pd: Any = import_module("pandas")
 
     name = part.use().kind.removeprefix("pandas.")
-    count = part.given[0] if part.given else 1
+    count = part.arguments[0] if part.arguments else 1
     if name not in _OFFSETS or type(count) is not int or abs(count) > 1_000_000:
         raise refuse(part.kind)
     return getattr(pd.offsets, name)(count)
@@ -857,7 +857,7 @@ def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
     if isinstance(chunks, Part):
         if type(dtype) is not pd.StringDtype:
             raise refuse("text that is kept in a way of its own")
-        return pd.array(_used(chunks, "text").given[0], dtype=dtype)
+        return pd.array(_used(chunks, "text").arguments[0], dtype=dtype)
     pa: Any = import_module("pyarrow")
     if not isinstance(chunks, pa.ChunkedArray) or type(dtype) is not pd.StringDtype:
         raise refuse("text that is kept in a way of its own")

@@ -65,8 +65,8 @@ __all__ = [
     "Reader",
     "RedactedNumbers",
     "RedactedTexts",
-    "faces",
     "is_in_memory",
+    "spellings",
 ]
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
@@ -153,7 +153,7 @@ _OWN = ("agent_kernel.agents.agent", "agent_kernel.agents.models")
 _entries_of = dict[object, object].items
 
 
-def faces(text: str) -> set[str]:
+def spellings(text: str) -> set[str]:
     """A text as it may stand in another: as it is, as Python, JSON and HTML write it, line by line."""
     found = {text.strip(), repr(text)[1:-1]}
     if _ESCAPED.search(text):
@@ -383,13 +383,13 @@ class RedactedNumbers:
             text = _DAY.sub(self._mask_day, text)
         if not self._known and not self._columns:
             return text
-        text = _ELSEWHERE.sub(self._as_elsewhere, text)
+        text = _ELSEWHERE.sub(self._mask_foreign_number, text)
         return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
 
     def _mask_day(self, found: re.Match[str]) -> str:
         return found[0] if self._days.isdisjoint(_days_of(found)) else previews.MASK
 
-    def _as_elsewhere(self, found: re.Match[str]) -> str:
+    def _mask_foreign_number(self, found: re.Match[str]) -> str:
         """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
         digits = re.sub(r"[ '\u2019\xa0\u202f]", "", found[0])
         plain = digits.replace(".", "").replace(",", ".") if "," in digits else digits
@@ -518,9 +518,9 @@ class Reader:
     def __init__(self, texts: RedactedTexts, numbers: RedactedNumbers, most: int) -> None:
         self._texts = texts
         self._numbers = numbers
-        self._left = most
-        self._numbers_left = _MOST_NUMBERS
-        self._bytes_left = _MOST_DECODED
+        self._remaining = most
+        self._remaining_numbers = _MOST_NUMBERS
+        self._remaining_bytes = _MOST_DECODED
         self._met: dict[tuple[int, bool], object] = {}  # kept, so that no id is given to another
         self.has_closed: bool = False  # something that is to be hidden cannot be looked into
 
@@ -531,7 +531,7 @@ class Reader:
             value, hide, depth = todo.pop()
             if not hide and depth > _DEEPEST:
                 continue
-            self._left -= 1
+            self._remaining -= 1
             if self._is_spent():
                 return False
             try:
@@ -541,7 +541,7 @@ class Reader:
         return not self._is_spent()  # the last value may have had more than there was room for
 
     def _is_spent(self) -> bool:
-        return self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS
+        return self._remaining < 0 or self._remaining_numbers < 0 or len(self._texts) > _MOST_TEXTS
 
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
@@ -626,7 +626,7 @@ class Reader:
         if not _is_bytes(kind):
             return []
         try:
-            found = list(encodings.from_bytes(bytes(cast("bytes", value)), self._bytes_left))
+            found = list(encodings.from_bytes(bytes(cast("bytes", value)), self._remaining_bytes))
         except encodings.TooLargeError:
             raise
         except Exception:  # noqa: BLE001 - a form that is not read here, or broken, and a library's own error
@@ -637,8 +637,8 @@ class Reader:
 
     def _take(self, size: int) -> None:
         """So many bytes are read."""
-        self._bytes_left -= size
-        if self._bytes_left < 0:
+        self._remaining_bytes -= size
+        if self._remaining_bytes < 0:
             raise encodings.TooLargeError
 
     def _file(self, value: io.FileIO) -> list[object]:
@@ -696,11 +696,11 @@ class Reader:
     def _learn(self, value: object, kind: type) -> bool:
         """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
-            self._learn_texts(faces(exact_str(value)))
+            self._learn_texts(spellings(exact_str(value)))
         elif _is_bytes(kind):
             content = bytes(cast("bytes", value))
             for one in {content, content.strip(b"\0"), *_runs(content)}:
-                self._learn_texts(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
+                self._learn_texts(spellings(one.decode("utf-8", "replace")) | spellings(repr(one)[2:-1]))
         elif derives_from(kind, find_loaded("numpy", "void")) and not cast("Any", value).dtype.names:
             return self._learn(cast("Any", value).tobytes(), bytes)
         elif (number := _spell_number(value, kind)) is not None:
@@ -783,7 +783,7 @@ class Reader:
         return ()
 
     def _room(self, hide: bool) -> int:
-        return self._left + 1 if hide else _MOST_OF_ONE
+        return self._remaining + 1 if hide else _MOST_OF_ONE
 
     def _entries(self, entries: list[tuple[object, object]], hide: bool, depth: int) -> Iterator[Part]:
         secret = hide or any(names_its_neighbours(key, held) for key, held in entries)
@@ -850,13 +850,15 @@ class Reader:
                 column = value.column(at) if hasattr(value, "column") else value.to_series(at)
                 if hide:
                     yield _about(column), True, depth + 1
-                yield from self._cells(_arrays_as_lists(column, self._left, all_of_it=hide), True, depth, words=hide)
+                yield from self._cells(
+                    _arrays_as_lists(column, self._remaining, all_of_it=hide), True, depth, words=hide
+                )
 
     def _column(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
             yield [getattr(value, "name", None), *_about(value)], True, depth + 1
         if hide or labels_a_secret(getattr(value, "name", "")):
-            yield from self._cells(_arrays_as_lists(value, self._left, all_of_it=hide), True, depth, words=hide)
+            yield from self._cells(_arrays_as_lists(value, self._remaining, all_of_it=hide), True, depth, words=hide)
 
     def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
         if not hide:
@@ -914,7 +916,7 @@ class Reader:
             yield categories, True, depth + 1  # also of those that no cell has
         if words and len(cells) > _MOST_NUMBERS:
             raise encodings.TooLargeError
-        for held in _find_distinct(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
+        for held in _find_distinct(cells, self._remaining + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
                 yield held, hide, depth + 1
@@ -923,8 +925,8 @@ class Reader:
         import numpy as np
 
         numbers = cells.to_numpy(dtype="float64", na_value=np.nan) if hasattr(cells, "to_numpy") else cells
-        self._numbers_left -= numbers.size
-        if self._numbers_left >= 0:
+        self._remaining_numbers -= numbers.size
+        if self._remaining_numbers >= 0:
             self._numbers.learn_all(numbers)
 
 

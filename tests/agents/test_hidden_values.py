@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from agent_kernel.values import previews
-from agent_kernel.values.redacted_values import RedactedTexts, faces
+from agent_kernel.values.redacted_values import RedactedTexts, spellings
 from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES, SHOWN_BY_HOLDERS
 from tests.agents.test_privacy import CANARY, sent
 
@@ -377,7 +377,7 @@ def test_words_that_every_output_has_are_told_though_a_hidden_variable_holds_the
 
 def test_what_is_searched_is_gone_through_a_few_times_and_no_more() -> None:
     """A regular expression that tries all ways to begin takes minutes for a line of this length."""
-    texts = RedactedTexts(faces(CANARY))
+    texts = RedactedTexts(spellings(CANARY))
     for text in (
         "[1, 22, 333], " * 20_000,
         '{"a":1.5,"b":"x"},' * 20_000,

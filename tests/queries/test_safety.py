@@ -26,7 +26,7 @@ from agent_kernel.errors import (
 )
 from agent_kernel.queries import Reader, failure, lists
 from agent_kernel.queries.text_diff import diff_lines
-from agent_kernel.repository import Blob, Entry, Face, Manifest, Output, Outputs, encode
+from agent_kernel.repository import Blob, Entry, Manifest, Output, Outputs, Representation, encode
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values import previews
@@ -170,9 +170,9 @@ def test_a_summary_that_cannot_be_read_is_said_to_be_none() -> None:
 
 def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
     said = Output(kind="stream", name="stdout", text=f"{KEY}\ncorrect horse\n")
-    html = Face("text/html", "text", 99, f"<b>{KEY}</b> correct horse")
+    html = Representation("text/html", "text", 99, f"<b>{KEY}</b> correct horse")
     error = Output(kind="error", name="E", text=KEY, traceback=(KEY, "correct horse"))
-    shown = Outputs(version=1, outputs=(said, Output(kind="display_data", faces=(html,)), error))
+    shown = Outputs(version=1, outputs=(said, Output(kind="display_data", representations=(html,)), error))
     with notebook() as nb:
         nb.run(
             f"password = 'correct horse'\nd = {{'a': '{KEY}', 'token': 'hunter2hunter2'}}\ntext = '{KEY}'", shows=shown
@@ -241,7 +241,7 @@ def test_no_face_of_a_series_shows_what_its_name_or_a_label_says_is_a_secret() -
 
 def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
     def dirty(mime: str) -> Output:
-        return Output(kind="display_data", faces=(Face(mime, "text", 9, HOSTILE),))
+        return Output(kind="display_data", representations=(Representation(mime, "text", 9, HOSTILE),))
 
     mimes = ("text/plain", "text/html", "image/svg+xml", "application/json", f"text/{HOSTILE}")
     shown = Outputs(version=1, outputs=(Output(kind="stream", text=HOSTILE), *map(dirty, mimes)))
@@ -324,9 +324,9 @@ def test_all_cells_of_a_comparison_share_what_may_be_spent_and_each_has_its_line
 
 def test_pictures_come_as_data_until_the_answer_is_full() -> None:
     picture = b"\x89" * 600_000
-    face = Face("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
-    plain = Face("text/plain", "text", 6, "<Figure size 640x480>")
-    one = Output(kind="display_data", faces=(plain, face))
+    face = Representation("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
+    plain = Representation("text/plain", "text", 6, "<Figure size 640x480>")
+    one = Output(kind="display_data", representations=(plain, face))
     with notebook() as nb:
         nb.run("x = 1", shows=Outputs(version=1, outputs=(one, one, one)))
         shown = nb.ask("outputs", id="HEAD")
@@ -340,14 +340,22 @@ def test_each_kind_of_output_says_what_it_is() -> None:
     outputs = (
         Output(kind="stream", name="stderr", text="warned\n"),
         Output(kind="gap", size=99),
-        Output(kind="display_data", faces=(Face("text/html", "text", 5_000_000),)),
+        Output(kind="display_data", representations=(Representation("text/html", "text", 5_000_000),)),
         Output(
-            kind="display_data", faces=(Face("text/plain", "text", 1, "a"), Face("text/html", "text", 8, "<b>x</b>"))
+            kind="display_data",
+            representations=(
+                Representation("text/plain", "text", 1, "a"),
+                Representation("text/html", "text", 8, "<b>x</b>"),
+            ),
         ),
-        Output(kind="display_data", faces=(Face("image/svg+xml", "text", 6, "<svg/>"),)),
-        Output(kind="display_data", faces=(Face("application/json", "json", 2, "{}"),)),
-        Output(kind="display_data", faces=(Face("application/x-odd", "text", 3, "odd"),)),
-        Output(kind="update_display_data", faces=(Face("text/plain", "text", 4, "done"),), display="bar"),
+        Output(kind="display_data", representations=(Representation("image/svg+xml", "text", 6, "<svg/>"),)),
+        Output(kind="display_data", representations=(Representation("application/json", "json", 2, "{}"),)),
+        Output(kind="display_data", representations=(Representation("application/x-odd", "text", 3, "odd"),)),
+        Output(
+            kind="update_display_data",
+            representations=(Representation("text/plain", "text", 4, "done"),),
+            display="bar",
+        ),
         Output(kind="stream", text="late", under=2),
         Output(kind="error", name="ValueError", text="no", traceback=("Traceback", "ValueError: no")),
     )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent_kernel.errors import NameNotFoundError
-from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.values import previews
 from tests.queries.histories import Notebook
 
@@ -177,8 +177,8 @@ def test_figures_are_the_pictures_that_their_cells_showed(nb: Notebook) -> None:
     pytest.importorskip("matplotlib")
     pictures = [b"\x89PNG first", b"\x89PNG second"]
     for number, picture in enumerate(pictures):
-        face = Face("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
-        shown = Outputs(version=1, outputs=(Output(kind="display_data", faces=(face,)),))
+        face = Representation("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
+        shown = Outputs(version=1, outputs=(Output(kind="display_data", representations=(face,)),))
         nb.run(f"from matplotlib.figure import Figure\nfig = Figure(figsize=({number + 1}, 1))", shows=shown)
     change = next(one for one in nb.ask("commit", id="HEAD")["changes"] if one["name"] == "fig")
     assert change["opens"]

@@ -28,7 +28,7 @@ def filled(any_repo: Repository) -> Repository:
     definition = writer.add(Kind.DEFINITION, b"def f(): ...")
     manifest = writer.add(Kind.MANIFEST, encode(Manifest(blobs=(blob, text), definitions=(definition,))))
     preview = writer.add_preview(b"preview " * 20)
-    entries = {name: Entry(manifest=manifest, leader="array", preview=preview) for name in ("array", "view")}
+    entries = {name: Entry(manifest=manifest, alias_group="array", preview=preview) for name in ("array", "view")}
     head = any_repo.head("s")
     assert head.commit is not None
     tree = any_repo.tree_at(head.commit).edit(writer, entries)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.values.previewed import told
 
 from agent_kernel.values.previews import MASK, Column, encode, line, make_preview, names_a_secret
+from tests.values.previewed import told
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.values.previewed import told
 
 from agent_kernel.values import previews
 from agent_kernel.values.previews import MASK, Column, line, make_preview, size_text
+from tests.values.previewed import told
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")

@@ -257,7 +257,7 @@ def _chunks(value: Any) -> int:
 # is not listed here is shown by its type's name.
 
 
-class Held(NamedTuple):
+class ArrayReader(NamedTuple):
     """How one kind of array is read. `row` picks a column where several share a two-dimensional array."""
 
     dtype: Callable[[Any], str]
@@ -408,26 +408,26 @@ def _always(dtype: str) -> Callable[[Any], str]:
 
 
 _NA = Verbatim("<NA>")
-_MOMENTS = Held(_moments_dtype, _moments_first, ("_ndarray",))
-_MASKED = Held(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
+_MOMENTS = ArrayReader(_moments_dtype, _moments_first, ("_ndarray",))
+_MASKED = ArrayReader(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
 
-_ARRAYS: ExactTypes[Held] = ExactTypes(
-    [(range, Held(_always("int64"), _range_first))],
+_ARRAYS: ExactTypes[ArrayReader] = ExactTypes(
+    [(range, ArrayReader(_always("int64"), _range_first))],
     {
-        "numpy:ndarray": Held(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
+        "numpy:ndarray": ArrayReader(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
         "pandas.arrays:DatetimeArray": _MOMENTS,
         "pandas.arrays:TimedeltaArray": _MOMENTS,
         "pandas.arrays:IntegerArray": _MASKED,
         "pandas.arrays:FloatingArray": _MASKED,
         "pandas.arrays:BooleanArray": _MASKED,
-        "pandas.arrays:StringArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
-        "pandas.arrays:NumpyExtensionArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
-        "pandas.arrays:ArrowStringArray": Held(_own_dtype, _arrow_first),
-        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
-        "pandas:Categorical": Held(_always("category"), _categories_first, ("_codes",)),
-        "pandas.arrays:PeriodArray": Held(_always("period"), _unread, ("_ndarray",)),
-        "pandas.arrays:IntervalArray": Held(_always("interval"), _unread),
-        "pandas.arrays:SparseArray": Held(_always("Sparse"), _unread, ("_sparse_values",)),
+        "pandas.arrays:StringArray": ArrayReader(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:NumpyExtensionArray": ArrayReader(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:ArrowStringArray": ArrayReader(_own_dtype, _arrow_first),
+        "pandas.arrays:ArrowExtensionArray": ArrayReader(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
+        "pandas:Categorical": ArrayReader(_always("category"), _categories_first, ("_codes",)),
+        "pandas.arrays:PeriodArray": ArrayReader(_always("period"), _unread, ("_ndarray",)),
+        "pandas.arrays:IntervalArray": ArrayReader(_always("interval"), _unread),
+        "pandas.arrays:SparseArray": ArrayReader(_always("Sparse"), _unread, ("_sparse_values",)),
     },
 )
 

@@ -240,7 +240,7 @@ def by_name(module: str, name: str) -> Any:
     return restore.by_name, (module, name)
 
 
-def reduce_held(module: str, name: str, value: Any) -> Any:
+def reduce_module_object(module: str, name: str, value: Any) -> Any:
     state = object.__getattribute__(value, "__dict__")
     return restore.held, (module, name, type(value)), state, None, None, restore.held_state
 
@@ -325,7 +325,7 @@ def reduce_pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     return restore.pinned, (token, *made), refill, None, None, restore.pinned_state
 
 
-def reduce_held_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
+def reduce_module_object_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
     """Save what a module of the person's own holds so that the live one is set back where it is still held."""
     refilled = _split_refill(value, parts)
     if refilled is None:

@@ -46,7 +46,7 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         if not any(own):
             return parts
         whole = reduce(value) if parts is NotImplemented else parts
-        if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or lost
+        if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or not saved
             return parts
         held = list(_dicts_in(whole[1:3], _DEPTH))
         attributes, slots = (
@@ -56,7 +56,7 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         if not attributes and not slots:
             return parts
         if not _names(type(value), whole[:2], _DEPTH):
-            return pickler.lose(
+            return pickler.refuse(
                 value, f"its library would load it as an object of its own, not as {type(value).__name__}"
             )
         return add(pickler, value, whole, attributes, slots)

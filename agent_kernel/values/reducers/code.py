@@ -102,15 +102,15 @@ def content_of(pickler: Pickler, module: types.ModuleType) -> Content | None:
     name = module.__name__
     if not _is_own(name):
         return None
-    left = [pickler.left_in_modules]
+    left = [pickler.module_budget]
     state, _ = plain_state(module, left)
     kinds: OfClasses = {name_of(kind): of_class(kind, left) for kind in classes_of(module)}
     kinds = {one: found for one, found in kinds.items() if found[0]}
     functions: OfFunctions = {one.__name__: of_function(one, left) for one in functions_of(module)}
     functions = {one: found for one, found in functions.items() if found[0]}
     caches: OfCaches = {one: entries for one, cached in caches_of(module) if (entries := _of_cache(cached, left))}
-    pickler.left_in_modules = max(left[0], 0)
-    pickler.kept += (state, kinds, functions, caches)
+    pickler.module_budget = max(left[0], 0)
+    pickler.keepalive += (state, kinds, functions, caches)
     held = (*state.values(), *kinds.values(), *functions.values(), *caches.values())
     pickler.dump_record.roots.append(held)
     names = tuple(sorted(vars(module)))
@@ -218,7 +218,7 @@ def _is_plain_state(value: Any, left: list[int]) -> bool:
         elif isinstance(one, _BY_NAME) or _is_data(one):
             continue
         elif references.can_be_set(one) and not references.is_library(kind.__module__):
-            waiting += _find_held(one)
+            waiting += _values_of(one)
         else:
             return False
     return True
@@ -244,7 +244,7 @@ def _size_of(one: Any) -> int:
     return int(found.sum()) if hasattr(found, "sum") else int(found)
 
 
-def _find_held(one: Any) -> Iterable[object]:
+def _values_of(one: Any) -> Iterable[object]:
     """What an instance holds: its attributes, and what is in its slots."""
     attributes: Any = object.__getattribute__(one, "__dict__") if type(one).__dictoffset__ else {}
     found: list[object] = list(attributes.values())
@@ -377,7 +377,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     attributes = function.__dict__
     if is_dict_doubtful(pickler, function):
         attributes = attributes.copy()
-        pickler.kept.append(attributes)
+        pickler.keepalive.append(attributes)
     state: tuple[Any, ...] = (
         attributes,
         function.__kwdefaults__,
@@ -464,7 +464,7 @@ def reduce_class(pickler: Pickler, kind: type) -> Any:
     if reference is not None:
         return pickler.by_name(reference)
     if not can_be_made_bare(kind):
-        return pickler.lose(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
+        return pickler.refuse(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
     uid = pickler.names.uid_of(kind)
     pickler.dump_record.classes[uid] = kind
     return notebook_class, (uid,)
@@ -485,14 +485,14 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
     name: object = module.__dict__.get("__name__")
     if name != "__main__" and isinstance(name, str) and sys.modules.get(name) is module:
         if not references.comes_from_outside(name):
-            return pickler.lose(module, "a module that was made in a cell and has no file")
+            return pickler.refuse(module, "a module that was made in a cell and has no file")
         content = content_of(pickler, module)
         if content is None:
             return restore.module, (module.__name__,)
         return restore.module, (module.__name__,), content, None, None, restore.module_content
     if module.__dict__ is pickler.namespace:
         return restore.main_module, ()
-    return pickler.lose(module, "a module that cannot be imported by its name")
+    return pickler.refuse(module, "a module that cannot be imported by its name")
 
 
 def reduce_code(pickler: Pickler, code: types.CodeType) -> Any:
@@ -670,7 +670,7 @@ def _note_dispatch_cache(pickler: Pickler, function: types.FunctionType) -> None
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
     pickler.dump_record.instances.append(mapping)
     contents = {} if id(mapping) in pickler.derived else dict(mapping.items())
-    pickler.kept.append(contents)
+    pickler.keepalive.append(contents)
     return type(mapping), (contents,)
 
 
@@ -718,13 +718,13 @@ def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
     return (weak_proxy_calling, (target, called)) if called is not None else (weak_proxy, (target,))
 
 
-def lose_resumable(pickler: Pickler, value: Any) -> Any:
+def refuse_resumable(pickler: Pickler, value: Any) -> Any:
     kind = type(value).__name__.replace("_", " ")
-    return pickler.lose(value, f"a {kind} cannot be saved")
+    return pickler.refuse(value, f"a {kind} cannot be saved")
 
 
-def lose_frame(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, f"a {type(value).__name__} cannot be saved")
+def refuse_frame(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(value, f"a {type(value).__name__} cannot be saved")
 
 
 def reduce_member(_: Pickler, member: Any) -> Any:
@@ -788,11 +788,11 @@ _EXACT: dict[type, Handler] = {
     types.MappingProxyType: reduce_mapping_proxy,
     weakref.ProxyType: reduce_weak_proxy,
     weakref.CallableProxyType: reduce_weak_proxy,
-    types.GeneratorType: lose_resumable,
-    types.CoroutineType: lose_resumable,
-    types.AsyncGeneratorType: lose_resumable,
-    types.FrameType: lose_frame,
-    types.TracebackType: lose_frame,
+    types.GeneratorType: refuse_resumable,
+    types.CoroutineType: refuse_resumable,
+    types.AsyncGeneratorType: refuse_resumable,
+    types.FrameType: refuse_frame,
+    types.TracebackType: refuse_frame,
     types.MethodDescriptorType: leaf,
     types.WrapperDescriptorType: leaf,
     types.MethodWrapperType: reduce_method_wrapper,

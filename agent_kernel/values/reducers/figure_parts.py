@@ -100,7 +100,7 @@ def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ..
 def _how_of_marker(kind: type) -> Any:
     """How an attribute of this type is told of: as it is, or by a function that gives None where it is not only the marker's."""
     plain = kind in _ATOMS or module_name(kind) == "matplotlib._enums"
-    how = _PLAIN if plain else _BY_NAME.get((module_name(kind), kind.__name__), _not_told)
+    how = _PLAIN if plain else _BY_NAME.get((module_name(kind), kind.__name__), _describe_nothing)
     if module_name(kind).partition(".")[0] in ("builtins", "matplotlib"):
         _HOW_OF_MARKERS[id(kind)] = how
     return how
@@ -111,7 +111,7 @@ def _describe_number(_: object, number: float) -> tuple[object, ...] | None:
     return ("number", number) if number and number == number else None
 
 
-def _not_told(_: object, __: object) -> None:
+def _describe_nothing(_: object, __: object) -> None:
     return None
 
 
@@ -218,13 +218,13 @@ _PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
 def _follows(parent: Any, child: object) -> bool:
     """Whether a part of a transform is loaded so that it follows this one again."""
     kind = type(parent)
-    if not _is_loaded_here(kind):
+    if not _uses_reduce_transform(kind):
         return False
     attributes = _attributes_of(parent, "__dict__")
     return kind.__name__ in _PATHS or any(attributes.get(name) is child for name in CHILDREN)
 
 
-def _is_loaded_here(kind: type) -> bool:
+def _uses_reduce_transform(kind: type) -> bool:
     """Whether `reduce_transform` says how objects of this type are saved."""
     handler: Any = _HANDLERS.get(id(kind)) or handler_for(kind)
     return type(handler) is partial and handler.func is reduce_transform
@@ -321,7 +321,7 @@ def _describe_node(
     if form is None or form.names != (*attributes,):
         form = _note_form(kind, (*attributes,))
     told: list[object] = [form.names]
-    for name, how in form.told:
+    for name, how in form.described:
         value = attributes[name]
         if how == "array" and value is not None:
             points = bytes_of(value, _OF_VARIABLE_GIVEN)
@@ -353,7 +353,7 @@ class _Form(msgspec.Struct, frozen=True):
     kind: type  # kept, so that no other comes to have its id
     name: str
     names: tuple[str, ...]
-    told: tuple[tuple[str, Any], ...]
+    described: tuple[tuple[str, Any], ...]
     followed: int
 
 
@@ -382,7 +382,7 @@ def _describe_child(
 ) -> tuple[object, ...] | None:
     """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
     kind = type(child)
-    if not _is_loaded_here(kind):
+    if not _uses_reduce_transform(kind):
         return None
     if getrefcount(child) > _OF_VARIABLE_GIVEN or kind.__name__ not in _OWN:
         shared.append(child)

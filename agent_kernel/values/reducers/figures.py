@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.previews.reading import find_loaded, instance_dict
 from agent_kernel.values.reducers import Handler, dispatch_table
-from agent_kernel.values.references import HELD
+from agent_kernel.values.references import MODULE_OBJECTS
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -104,7 +104,7 @@ def is_saved_with_root(artist: object) -> bool:
     kind: Any = type(artist)
     hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
     own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
-    return own and kind not in dispatch_table() and id(artist) not in HELD
+    return own and kind not in dispatch_table() and id(artist) not in MODULE_OBJECTS
 
 
 def _is_of_matplotlib(hook: Any) -> bool:
@@ -126,14 +126,14 @@ def root_below(values: Iterable[object]) -> object | None:
         root = root_of(value)
         if root is not None:
             return root
-        todo.extend(islice(_find_held(value), _MOST_LOOKS))
+        todo.extend(islice(_items_of(value), _MOST_LOOKS))
     return None
 
 
 _MOST_LOOKS = 30
 
 
-def _find_held(value: Any) -> Iterable[object]:
+def _items_of(value: Any) -> Iterable[object]:
     kind: Any = type(value)
     if kind is dict:
         return list(islice(value.values(), _MOST_LOOKS))
@@ -164,7 +164,7 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     # With this key a figure registers itself with pyplot when it is loaded, and opens a window.
     state.pop("_restore_to_pylab", None)
     state["_stale"] = True  # as it is when it was loaded, and after a tick was asked for
-    pickler.kept.append(state)
+    pickler.keepalive.append(state)
     from agent_kernel.values.restore.figures import drawn_figure
 
     return *parts[:2], state, None, None, drawn_figure

@@ -88,21 +88,21 @@ def reduce_table(pickler: Pickler, table: Any) -> Any:
     parts = pickler.custom(table)
     if not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    columns, own = _find_taken_columns(pickler, table), _own_attributes(table, parts[2])
+    columns, own = _find_shared_columns(pickler, table), _own_attributes(table, parts[2])
     if id(table) not in pickler.muted:
-        pickler.kept += (columns, own)  # made here: another value's would come to have their addresses
+        pickler.keepalive += (columns, own)  # made here: another value's would come to have their addresses
         pickler.dump_record.roots.append((columns, own))
     return *parts[:2], (parts[2], columns, own), None, None, restore.table_state
 
 
-def _find_taken_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
+def _find_shared_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
     cache = vars(table).get("_item_cache")
     if not cache or _copies_on_write():
         return {}
-    return {label: cache[label] for label in list(cache) if _is_taken(cache[label])}
+    return {label: cache[label] for label in list(cache) if _is_shared_column(cache[label])}
 
 
-def _is_taken(column: Any) -> bool:
+def _is_shared_column(column: Any) -> bool:
     """Whether a column has more holders than the cache, its own accessors (`.str`, `.dt`), and this call."""
     kept = [found for name, found in vars(column).items() if hasattr(type(column), name) and hasattr(found, "__dict__")]
     by_accessors = sum(held is column for found in kept for held in vars(found).values())
