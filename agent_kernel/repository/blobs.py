@@ -168,9 +168,9 @@ def _reusable(writer: Writer, known: Pieces | None) -> dict[bytes, ObjectId]:
         return {}
     if known.epoch == writer.epoch:  # nothing was deleted from the store since
         return dict(zip(known.digests, known.ids, strict=True))
-    there = writer.present([Kind.CHUNK + id for id in known.ids])
+    present = writer.present([Kind.CHUNK + id for id in known.ids])
     pairs = zip(known.digests, known.ids, strict=True)
-    return {digest: id for digest, id in pairs if Kind.CHUNK + id in there}
+    return {digest: id for digest, id in pairs if Kind.CHUNK + id in present}
 
 
 def chunks_of(objects: Objects, blob: Blob) -> Sequence[tuple[ObjectId, int]]:

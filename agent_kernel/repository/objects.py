@@ -412,7 +412,7 @@ class Objects:
     def _fetch(self, wanted: list[bytes], most_bases: int = _MOST_READ) -> dict[bytes, Fetched]:
         strictly = self._refuse is not None
         stored = self._store.get_many(wanted) if wanted else {}
-        bases = {key: there for key, body in stored.items() if (there := base_of(key, body)) is not None}
+        bases = {key: base_id for key, body in stored.items() if (base_id := base_of(key, body)) is not None}
         if bases and not most_bases:
             raise make_damaged_error(next(iter(bases)), "it is stored as a difference from too many others")
         below = self._fetch(list({base for base, _ in bases.values()}), most_bases - 1) if bases else {}
@@ -688,8 +688,8 @@ class Writer:
         The bytes must not change until `flush` or the publishing of the commit.
         """
         keys = [Kind.CHUNK + id for id, _, _ in pieces]
-        there = self.present(keys)
-        missing = [key not in there and key not in self._pending for key in keys]
+        present = self.present(keys)
+        missing = [key not in present and key not in self._pending for key in keys]
         absent = dict(chosen(zip(keys, pieces, strict=True), missing))
         for key, parts in zip(absent, wrap_pieces(list(absent.values())), strict=True):
             self._queue(key, parts)
@@ -703,8 +703,8 @@ class Writer:
         """
         # Only of shorter ones, so that nothing is ever stored as a part of itself.
         shorter = {Kind.CHUNK + id: (id, piece) for id, piece in pieces if len(piece) < len(whole[1])}
-        there = self.present(list(shorter)) - self._pending.keys()
-        for key in there:
+        present = self.present(list(shorter)) - self._pending.keys()
+        for key in present:
             header, body = wrap(*shorter[key], base=Base(*whole, 0))
             if is_based(header):
                 self._within[key] = b"".join((header, body))
@@ -716,13 +716,13 @@ class Writer:
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of the keys that are in the store, as far as can be told without reading them."""
         known = self._presence.keys
-        there = {key for key in keys if key in known}
+        present = {key for key in keys if key in known}
         look: Callable[[Iterable[bytes]], set[bytes]] | None = getattr(self._store, "present", None)
-        if look is not None and len(there) < len(keys):
+        if look is not None and len(present) < len(keys):
             found = look([key for key in keys if key not in known])
             self._presence.note(found)
-            there |= found
-        return there
+            present |= found
+        return present
 
     def flush(self) -> None:
         """Store what was collected, in a transaction before the one that publishes."""

@@ -174,9 +174,9 @@ class Move:
         """Set a key when the move is made, or delete it."""
         self.new[key] = None if value is None else encode_record(value)
 
-    def log(self, name: str, commit: ObjectId, message: str, session: str, left: str = "") -> None:
+    def log(self, name: str, commit: ObjectId, message: str, session: str, moved_from: str = "") -> None:
         """Add a line to a reflog; call it when all values this move changes have been read."""
-        self.set(log_key(name, self.stamp), LogRecord(commit, message, session, left))
+        self.set(log_key(name, self.stamp), LogRecord(commit, message, session, moved_from))
 
     def stamp_format(self) -> None:
         """Note the format of what this move makes reachable, so that an earlier release leaves the store alone.
@@ -297,10 +297,10 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
 
     def is_alive(self, store: object = None) -> bool:
         """Whether the process may still be running. `store`: where it said so; without it, less can be told."""
-        here = self.host == socket.gethostname()
+        is_same_host = self.host == socket.gethostname()
         liveness = store if isinstance(store, SupportsLiveness) else None
         if self.boot != boot_id():
-            return not here and not (liveness is not None and liveness.is_on_this_machine)
+            return not is_same_host and not (liveness is not None and liveness.is_on_this_machine)
         if self.is_visible_here():
             return start_of(self.pid) == self.started != ""
         return not (self.pids and liveness is not None and liveness.is_held(self.number) is False)
@@ -744,9 +744,9 @@ class Refs:
             if ref is None:
                 raise RefNotFoundError(name, self.list_refs())
             refuse_leased(move, name)
-            lost = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
-            if lost:
-                raise UnmergedBranchError(name, len(lost))
+            unreachable = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
+            if unreachable:
+                raise UnmergedBranchError(name, len(unreachable))
             move.enroll()
             move.set(branch_key(name), None)
             for key in self.pointers.keys(log_prefix(name)):
@@ -762,10 +762,10 @@ class Refs:
 
         def build(move: Move) -> None:
             ref = move.get(branch_key(old), Ref)
-            there = move.get(branch_key(new), Ref)
+            existing = move.get(branch_key(new), Ref)
             if ref is None:
                 raise RefNotFoundError(old, self.list_refs())
-            if there is not None and not force:
+            if existing is not None and not force:
                 raise RefExistsError(new)
             refuse_leased(move, new)
             move.enroll()
@@ -812,18 +812,18 @@ class Refs:
 def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | None) -> None:
     """Within a move, put a session's HEAD somewhere, and note it as where the store was used last."""
     commit = commit if branch is None else None
-    here, last = head_key(session), move.get(HEADS, HeadRecord)
-    if move.get(here, HeadRecord) is None or last is None:
+    key, last = head_key(session), move.get(HEADS, HeadRecord)
+    if move.get(key, HeadRecord) is None or last is None:
         move.enroll()
     if session.startswith(ASIDE):
-        move.set(here, HeadRecord(move.stamp, branch, commit))
+        move.set(key, HeadRecord(move.stamp, branch, commit))
         return
-    if here == HEADS:
+    if key == HEADS:
         move.set(HEADS, HeadRecord(move.stamp, branch, commit))
         return
     if last is None or (last.branch, last.commit, last.session) != (branch, commit, session):
         move.set(HEADS, HeadRecord(move.stamp, branch, commit, session))
-    move.set(here, HeadRecord(move.stamp, branch, commit))
+    move.set(key, HeadRecord(move.stamp, branch, commit))
 
 
 def _moved_from(move: Move, before: HeadRecord | None, branch: str | None) -> str:

@@ -148,8 +148,8 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
         place = result.places.get(line.commit)
         if place is None or line.commit in result.dropped:
             move.set(key, None)
-        elif (place, said := plan.logs(line.message)) != (line.commit, line.message):
-            move.set(key, LogRecord(place, said, line.session, line.moved_from))
+        elif (place, message := plan.logs(line.message)) != (line.commit, line.message):
+            move.set(key, LogRecord(place, message, line.session, line.moved_from))
     for name, value in plan.settings.items():
         set_in(move, name, value)
     result.events_changed = change_events(repo, move, result.places, plan.event)
@@ -195,10 +195,10 @@ def _rewritten(
     )
     if plan.renews and parents[:1] != commit.parents[:1]:
         changed = _changes(repo, parents[0] if parents else None, tree)
-    said = dict(plan.says(commit))
-    said["message"] = _message(commit, str(said.get("message", commit.message)), result)
-    told = cast("tuple[Unsaved, ...]", said.pop("unsaved", commit.unsaved))
-    unsaved = tuple(unsaved for unsaved in told if unsaved.name not in plan.drops)
+    texts = dict(plan.says(commit))
+    texts["message"] = _message(commit, str(texts.get("message", commit.message)), result)
+    unsaved_before = cast("tuple[Unsaved, ...]", texts.pop("unsaved", commit.unsaved))
+    unsaved = tuple(unsaved for unsaved in unsaved_before if unsaved.name not in plan.drops)
     restores = None if commit.restores is None else result.places.get(commit.restores)
     chat = None if commit.chat is None else result.places.get(commit.chat) or NO_CHAT
     if chat is None and commit.restores is not None and restores is None:
@@ -210,7 +210,7 @@ def _rewritten(
         "unsaved": unsaved,
         "restores": restores,
         "chat": chat,
-        **said,
+        **texts,
     }
     if all(getattr(commit, name) == value for name, value in fields.items()):
         return id
@@ -322,14 +322,14 @@ def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | N
     words = {name: re.compile(rf"\b{re.escape(name)}\b") for name in names}
     for id, commit in repo.history.walk(tips(repo)):
         tree = repo.tree(commit.tree)
-        told = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
-        found.missing -= {name for name in found.missing if name in tree or name in told}
+        named = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
+        found.missing -= {name for name in found.missing if name in tree or name in named}
         found.shared |= {other for name in names for other in _find_aliases(tree, name)} - set(names)
         if commit.cell is not None:
-            said = [name for name, word in words.items() if word.search(commit.cell.source)]
-            for name in said:
+            mentioned = [name for name, word in words.items() if word.search(commit.cell.source)]
+            for name in mentioned:
                 found.spoken_of[name].add(id)
-            if commit.cell.outputs is not None and (said or not told.isdisjoint(names)):
+            if commit.cell.outputs is not None and (mentioned or not named.isdisjoint(names)):
                 found.outputs.add(commit.cell.outputs)
         if redaction is not None:
             code, values = redaction.holders(tree)
@@ -491,12 +491,12 @@ class Redaction:
         self._names = frozenset(names)
         self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self._names)))})\b")
         self._mask = mask
-        given: set[str] = set()
+        literals: set[str] = set()
         sources = (commit.cell.source for commit in commits if commit.cell is not None)
         for source in chain(sources, noted):
             if self.speaks(source):
-                given |= mask(source, self._names)[1]
-        self.literals = sorted(given - {MASK}, key=len, reverse=True)
+                literals |= mask(source, self._names)[1]
+        self.literals = sorted(literals - {MASK}, key=len, reverse=True)
         self._needles = [literal.encode() for literal in self.literals if len(literal) >= _TELLING]
         self.is_telling = cache(self._is_telling)
         self._tells = cache(self._tells_of)
@@ -529,9 +529,12 @@ class Redaction:
             found["document"] = self._document(commit.document)
         if commit.cell is not None:
             outputs = commit.cell.outputs
-            kept = None if self.speaks(commit.cell.source) or self._in_outputs(outputs) else outputs
+            safe_outputs = None if self.speaks(commit.cell.source) or self._in_outputs(outputs) else outputs
             found["cell"] = msgspec.structs.replace(
-                commit.cell, source=self.code(commit.cell.source), error=self.text(commit.cell.error), outputs=kept
+                commit.cell,
+                source=self.code(commit.cell.source),
+                error=self.text(commit.cell.error),
+                outputs=safe_outputs,
             )
         return found
 
@@ -666,18 +669,18 @@ def prune(repo: Repository, policy: Retention, dry_run: bool = False) -> PruneRe
     """See `Repository.prune`."""
     reasons = _reasons(repo, policy)
     counts = Counter(reasons.values())
-    told = {reason: counts[reason] for reason in REASONS if counts[reason]}
+    reason_counts = {reason: counts[reason] for reason in REASONS if counts[reason]}
     if dry_run:
         total = sum(1 for _ in repo.history.walk(tips(repo)))
-        return PruneReport(len(reasons), total - len(reasons), told)
+        return PruneReport(len(reasons), total - len(reasons), reason_counts)
     # What is committed while this goes on is new, and stays.
     known = {id for id, _ in repo.history.walk(tips(repo))}
     result = rewrite(repo, Plan(keeps=lambda id, commit: id in reasons or id not in known, renews=True))
-    kept = len(result.places) - len(result.dropped)
+    kept_count = len(result.places) - len(result.dropped)
     return PruneReport(
-        kept,
+        kept_count,
         len(result.dropped),
-        told,
+        reason_counts,
         result.moved,
         result.objects_deleted,
         result.bytes_freed,

@@ -203,8 +203,8 @@ def missing_for(objects: Objects, store: Store, id: ObjectId, commit: Commit) ->
     ends = [key for key in reach.seen if kind_of(key) not in STRUCTURAL]
     ends += [Kind.COMMIT + each for each in (id, *commit.parents)]
     look = getattr(store, "present", None)
-    there: set[bytes] = look(ends) if look is not None else set(store.get_many(ends))
-    return missing + [key for key in ends if key not in there]
+    present: set[bytes] = look(ends) if look is not None else set(store.get_many(ends))
+    return missing + [key for key in ends if key not in present]
 
 
 def commit_keys(ids: Iterable[ObjectId | None]) -> list[bytes]:
@@ -328,7 +328,7 @@ class Sweeper:
         """Tree nodes and chunks stored as differences from what is about to go, to be stored whole."""
         keys = [key for base in doomed & self.reach.bases.keys() for key in self.reach.bases[base] if key not in doomed]
         found = self._repo.objects.fetch(keys)
-        return {key: b"".join(wrap(id_of(key), there.payload)) for key, there in found.items()}
+        return {key: b"".join(wrap(id_of(key), stored.payload)) for key, stored in found.items()}
 
 
 def _view(store: Store, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
@@ -526,11 +526,11 @@ class Verifier:
             return []
 
     def _check_leaves(self, keys: list[bytes]) -> None:
-        there: set[bytes] = set()
+        present: set[bytes] = set()
         based: list[bytes] = []
 
         def visit(key: bytes, view: memoryview) -> None:
-            there.add(key)
+            present.add(key)
             try:
                 if kind_of(key) == Kind.CHUNK and base_of(key, view) is not None:
                     based.append(key)  # part of a longer one
@@ -548,7 +548,7 @@ class Verifier:
         for key, found in self._fetch(based).items():
             self._follow(key, found)
         for key in keys:
-            if key not in there:
+            if key not in present:
                 self._faults[key] = "it is missing"
 
     def _problems(self) -> list[Problem]:

@@ -566,11 +566,11 @@ class Committing:
             return self._record(writer, self._tree, draft, began, self._not_loaded)
 
     def _publish(self, writer: Writer, staged: Staged, draft: Draft, began: float, *, looks: bool) -> Report:
-        carried = self._not_loaded
+        absent_names = self._not_loaded
         entries: dict[str, Entry | None] = dict(staged.entries)
-        if carried:
-            entries, carried = not_loaded.tree_edits(
-                self.repo, self._tree, carried, staged.entries, self.ignoring.select(carried)
+        if absent_names:
+            entries, absent_names = not_loaded.tree_edits(
+                self.repo, self._tree, absent_names, staged.entries, self.ignoring.select(absent_names)
             )
         # Before the tree is edited: its nodes are at hand until then.
         draft.changed = not_loaded.compare_not_loaded(self._tree, self._not_loaded, entries, staged.changes)
@@ -579,16 +579,16 @@ class Committing:
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
             if not looks or tree.id != self._tree.id or self._has_pending() or self._takes_in(draft):
-                report = self._record(writer, tree, draft, began, carried)
+                report = self._record(writer, tree, draft, began, absent_names)
             else:  # what is new in memory is what the branch holds
-                self._not_loaded = carried
+                self._not_loaded = absent_names
                 report = Report(None, None, self.branch, seconds=time.perf_counter() - began)
             self.workspace.accept(staged)
         self._begun = True
         return report
 
     def _record(
-        self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = not_loaded.NOTHING
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str] = not_loaded.NOTHING
     ) -> Report:
         """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads.
 
@@ -596,9 +596,11 @@ class Committing:
             carried: what of the tree is not in memory.
         """
         with self._publishing:
-            return self._record_alone(writer, tree, draft, began, carried)
+            return self._record_alone(writer, tree, draft, began, absent_names)
 
-    def _record_alone(self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str]) -> Report:
+    def _record_alone(
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str]
+    ) -> Report:
         before = self._position
         target, note = self._branch_to_write()
         if self._restarted:
@@ -606,12 +608,12 @@ class Committing:
         if draft.cell is None:
             draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
-        apart = self._record_commits if self._takes_in(draft) else None
-        if apart is not None:
-            before = apart.before
+        record_commits = self._record_commits if self._takes_in(draft) else None
+        if record_commits is not None:
+            before = record_commits.before
             draft.instead = () if before.commit is None else (before.commit,)
-        records = self._has_pending() or apart is not None
-        changes = tree.id != self._tree.id or carried != self._not_loaded or bool(draft.other_parents) or records
+        records = self._has_pending() or record_commits is not None
+        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents) or records
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:
@@ -619,11 +621,11 @@ class Committing:
                 raise
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
-        self.branch, self.head, self._tree, self._not_loaded = target, made, tree, carried
+        self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names
         self._restarted = False
-        if apart is not None:
-            self._operations.done = self._operations.done[: apart.operations_before]
-        if carried:
+        if record_commits is not None:
+            self._operations.done = self._operations.done[: record_commits.operations_before]
+        if absent_names:
             self._not_loaded_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
         if changes and draft.kind == "commit" and not (draft.changed or draft.run or draft.other_parents or records):
@@ -822,19 +824,21 @@ class Committing:
             whole = Operation(begun, after or mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]
 
-    def _find_start(self, run: str, here: Position) -> Position:
+    def _find_start(self, run: str, position: Position) -> Position:
         """Where a run began that this session goes on with: its steps of before a restart go back with the others."""
-        at = here.commit
+        at = position.commit
         try:
             while at is not None and (commit := self.repo.commit_at(at)).run == run:
                 at = next(iter(commit.parents), None)
-            if at == here.commit:
-                return here
+            if at == position.commit:
+                return position
             names = self.repo.tree_at(at)
         except DamagedObjectError:  # pruned
-            return here
-        was = here.not_in_memory
-        return Position(here.branch, at, here.absent.then(frozenset(name for name in was if name in names), was))
+            return position
+        was = position.not_in_memory
+        return Position(
+            position.branch, at, position.absent.then(frozenset(name for name in was if name in names), was)
+        )
 
 
 def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:

@@ -370,9 +370,9 @@ class Closure:
         elif group is None and issubclass(type(value), type):
             used |= names_of_class(cast("type", value))
         elif issubclass(type(value), ModuleType):
-            held = find_in_module(cast("ModuleType", value), self.namespace)
-            used |= held.names
-            used.update(self._find_holders(held.ids))
+            holdings = find_in_module(cast("ModuleType", value), self.namespace)
+            used |= holdings.names
+            used.update(self._find_holders(holdings.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
         used.update(self._homes_of(value))
         if _loads_pickles(value):
@@ -406,8 +406,8 @@ class Closure:
         module = sys.modules.get(named.partition(".")[0]) if isinstance(named, str) else None
         if module is None or module.__dict__ is self.namespace:
             return set()
-        held = find_in_module(module, self.namespace)
-        return held.names.union(self._find_holders(held.ids))
+        holdings = find_in_module(module, self.namespace)
+        return holdings.names.union(self._find_holders(holdings.ids))
 
     def _definitions(self) -> Iterable[str]:
         """The functions and classes of the notebook."""
@@ -468,10 +468,10 @@ def find_handed_over(
         within = _find_names_within(statement)
         if within:
             defined.update(dict.fromkeys(_find_targets(statement), within))
-        here = named & holders
-        if here:
+        named_holders = named & holders
+        if named_holders:
             used = within | _find_names_used(statement, named, defined, namespace)
-            for holder in here:
+            for holder in named_holders:
                 found.setdefault(holder, set()).update(used - {holder})
     return found
 
@@ -504,8 +504,8 @@ def _find_names_used(
             used.add(name)
     for call in ast.walk(statement):  # `x.append` as an argument
         if isinstance(call, ast.Call):
-            given = (*call.args, *(keyword.value for keyword in call.keywords))
-            used |= {root for part in given if isinstance(part, ast.Attribute) and (root := _root(part))}
+            arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+            used |= {root for part in arguments if isinstance(part, ast.Attribute) and (root := _root(part))}
     return used
 
 
@@ -563,9 +563,9 @@ def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Hold
     """Find what callbacks may use that something outside calls, such as event handlers."""
     found = Holdings()
     for callback in callbacks:
-        held = find_holdings((callback,), namespace)
-        found.names |= held.names
-        found.ids |= held.ids
+        holdings = find_holdings((callback,), namespace)
+        found.names |= holdings.names
+        found.ids |= holdings.ids
     return found
 
 
@@ -591,11 +591,11 @@ _SIGNALS = sorted(map(int, signal.valid_signals()))
 def find_log_targets() -> set[int]:
     """Find the ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
     logging: Any = sys.modules.get("logging")
-    held: list[object] = []
+    targets: list[object] = []
     for reference in logging._handlerList if logging is not None else ():
         handler: object = reference()
-        held += vars(handler).values() if handler is not None else ()
-    return set(ids_of(held))
+        targets += vars(handler).values() if handler is not None else ()
+    return set(ids_of(targets))
 
 
 def _parts_of_logging() -> Iterator[object]:

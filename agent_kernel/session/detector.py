@@ -239,7 +239,7 @@ class Detector:
         """Describe what is stored of the present state and could not be loaded."""
         groups = [group.placeholders for group in self.tracking.without_values if group.placeholders is not None]
         return tuple(
-            told for _, told in sorted((name, told) for group in groups for name, told in group.reports.items())
+            report for _, report in sorted((name, told) for group in groups for name, told in group.reports.items())
         )
 
     def find_touched(self, source: str, *, everything: bool = False) -> Touched:
@@ -440,7 +440,9 @@ class Detector:
             self._bind(group)
         self.bindings.note(self.namespace, as_looked=True)
         holding = self.tracking.holding_parts
-        self.living.let_go_of_pins((loss.token for group in holding for loss in group.save_failures), self.namespace)
+        self.living.let_go_of_pins(
+            (failure.token for group in holding for failure in group.save_failures), self.namespace
+        )
         self._note_handed()
 
     def _note_handed(self) -> None:

@@ -97,13 +97,13 @@ class Recorder:
     ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
         draft = self._mask(draft)
-        said = draft.message or draft.kind
+        message = draft.message or draft.kind
         id = self.repo.publish(
             writer,
             self._commit(writer, tree, draft, head),
             head=head,
             session=self.session_id,
-            message=said.strip().partition("\n")[0][:80],
+            message=message.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
         )
         if self.pending is not None:
@@ -144,8 +144,8 @@ class Recorder:
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
             random=draft.random or writer.add(Kind.SMALL, library_state.capture()),
-            cwd=(here := _cwd()),
-            folders=self._import_folders(here),
+            cwd=(cwd := _cwd()),
+            folders=self._import_folders(cwd),
             session=self.session_id,
             run=draft.run,
             step=draft.step,
@@ -179,12 +179,12 @@ class Recorder:
             self._environment = EnvironmentWatch()
         return writer.add(Kind.SMALL, self._environment.payload())
 
-    def _import_folders(self, here: str) -> tuple[str, ...]:
-        if self._path != (sys.path, here):
+    def _import_folders(self, cwd: str) -> tuple[str, ...]:
+        if self._path != (sys.path, cwd):
             from agent_kernel.session.environment import import_folders
 
-            self._path = list(sys.path), here
-            self._folders = tuple(folder for folder in import_folders(sys.path) if folder != here)
+            self._path = list(sys.path), cwd
+            self._folders = tuple(folder for folder in import_folders(sys.path) if folder != cwd)
         return self._folders
 
     def _document(self, writer: Writer, head: Head) -> Document | None:
@@ -219,10 +219,10 @@ class LooseRecorder(Recorder):
 
 def _cwd() -> str:
     try:
-        here = os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
+        cwd = os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
     except OSError:  # the directory was removed
         return ""
-    return here if here.isascii() else here.encode(errors="backslashreplace").decode()  # its bytes may be no text
+    return cwd if cwd.isascii() else cwd.encode(errors="backslashreplace").decode()  # its bytes may be no text
 
 
 def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:

@@ -78,9 +78,9 @@ def _knows_numbers() -> bool:
     some = random.Random(7)
     for _ in range(2):
         some.random()
-        kept = string_at(id(some) + object.__basicsize__, _NUMBERS_BYTES)
+        numbers = string_at(id(some) + object.__basicsize__, _NUMBERS_BYTES)
         *words, place = some.getstate()[1]
-        if kept != array.array("I", [place, *words]).tobytes():
+        if numbers != array.array("I", [place, *words]).tobytes():
             return False
     return True
 

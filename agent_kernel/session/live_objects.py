@@ -105,9 +105,9 @@ def describe_failures(
     known = {(loss.type, loss.reason, loss.remedy): loss for loss in failures}
     found: list[Unsaved] = []
     for one in unsaved:
-        loss = known.get((one.type, one.reason, one.remedy))
+        failure = known.get((one.type, one.reason, one.remedy))
         found.append(
-            one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss, one.name.split(", ")))
+            one if failure is None else msgspec.structs.replace(one, remedy=remedy_of(failure, one.name.split(", ")))
         )
     return found
 
@@ -284,10 +284,10 @@ class Living:
         """
         if not self._pins:
             return
-        tokens_held = {token for token, hold in self._objects.items() if isinstance(hold, _StrongReference)}.union(
+        tokens_alive = {token for token, hold in self._objects.items() if isinstance(hold, _StrongReference)}.union(
             tokens
         )
-        holdings = self.find_holdings(tokens_held, namespace)
+        holdings = self.find_holdings(tokens_alive, namespace)
         for item in self._pins.keys() - holdings.ids:
             token = self._pins[item]
             if not (holdings.memory and holdings.meets(_holdings_of(self.find_pinned(token)))):

@@ -251,12 +251,12 @@ def _walk_back(repo: Repository, start: ObjectId, names: set[str], found: dict[s
         names = names - changed
         if not changed:
             continue
-        elsewhere = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
+        sources = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
         if commit.cell is not None:
             number = f" [{commit.cell.number}]" if commit.cell.number is not None else ""
             found |= dict.fromkeys(changed, f"the cell{number} of {short(id)}")
-        elif elsewhere:
-            _walk_back(repo, elsewhere[0], changed, found)
+        elif sources:
+            _walk_back(repo, sources[0], changed, found)
         else:
             found |= dict.fromkeys(changed, f"commit {short(id)}")
         if not names:

@@ -196,8 +196,8 @@ def _add_load_failures(
     for group in tracking.without_values:
         for name in group.members:
             entry = target.get(name)
-            shown = not name.startswith(CLASS_PREFIX) and name not in stay
-            if entry is not None and shown and (wanted is None or name in wanted):
+            is_wanted = not name.startswith(CLASS_PREFIX) and name not in stay
+            if entry is not None and is_wanted and (wanted is None or name in wanted):
                 made.entries[name] = entry
 
 
@@ -560,7 +560,7 @@ def baseline(
     group = saving.make_group(compared, values, dict(entries), pieces, own, roots)
     # A library may make another class as it loads the value: what is stored goes on to need the one it was saved with.
     group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
-    known = {loss.token: loss for loss in failures_of(decode_layout(manifest.layout))}
+    known = {failure.token: failure for failure in failures_of(decode_layout(manifest.layout))}
     group.save_failures = tuple(known.values()) or group.save_failures
     group.unsaved = manifest.unsaved or saving.describe_unsaved(compared.dumped, members)
     return group

@@ -41,18 +41,18 @@ class Start(msgspec.Struct, frozen=True):
     fast_forward: bool = False
 
 
-def start(repo: Repository, here: ObjectId, other: ObjectId) -> Start:
+def start(repo: Repository, head: ObjectId, other: ObjectId) -> Start:
     """How to merge `other` into `here`."""
-    base = repo.merge_base(here, other)
+    base = repo.merge_base(head, other)
     if base is None:
         return Start(None)
-    undone_here = None if base == here else _before_it_was_undone(repo, here, base, by_merge=False)
-    if undone_here is not None:
-        return Start(repo.merge_base(undone_here, other))
-    undone_there = None if base == other else _before_it_was_undone(repo, other, base, by_merge=True)
-    if undone_there is not None:
-        return Start(repo.merge_base(undone_there, here))
-    return Start(base, up_to_date=base == other, fast_forward=base == here)
+    undone_by_us = None if base == head else _before_it_was_undone(repo, head, base, by_merge=False)
+    if undone_by_us is not None:
+        return Start(repo.merge_base(undone_by_us, other))
+    undone_by_them = None if base == other else _before_it_was_undone(repo, other, base, by_merge=True)
+    if undone_by_them is not None:
+        return Start(repo.merge_base(undone_by_them, head))
+    return Start(base, up_to_date=base == other, fast_forward=base == head)
 
 
 def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by_merge: bool) -> ObjectId | None:
@@ -210,7 +210,7 @@ class PartialMerge(msgspec.Struct, frozen=True):
     )
 
 
-def settle(
+def settle_conflicts(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
@@ -223,7 +223,7 @@ def settle(
     Raises:
         LoadError: a value that is needed cannot be loaded, and the choices are not `partial`.
     """
-    settled = PartialMerge()
+    partial = PartialMerge()
     snapshots = [_snapshot(repo, workspace, commit) for commit in sides]
     mine = repo.tree_at(sides.ours)
     for name, conflict in conflicts.items():
@@ -246,11 +246,11 @@ def settle(
             raise
         made = NotImplemented if chosen else _resolve(choices.resolvers, was, ours, theirs)
         if made is NotImplemented and dicts:
-            made = _by_key(workspace, settled, name, (was, ours, theirs), choices)
+            made = _by_key(workspace, partial, name, (was, ours, theirs), choices)
         entry = None if made is NotImplemented else _store(writer, workspace, mine, name, made)
         if entry is not None:
-            settled.entries[name] = entry
-    return settled
+            partial.entries[name] = entry
+    return partial
 
 
 def _snapshot(repo: Repository, workspace: Workspace, commit: ObjectId | None) -> Snapshot | None:
@@ -282,7 +282,7 @@ def _resolve(resolvers: Mapping[type, Resolver], base: object, ours: object, the
 
 
 def _by_key(
-    workspace: Workspace, settled: PartialMerge, name: str, values: tuple[object, object, object], choices: Choices
+    workspace: Workspace, partial: PartialMerge, name: str, values: tuple[object, object, object], choices: Choices
 ) -> object:
     prefer: Preference = "ours" if name in choices.ours else "theirs" if name in choices.theirs else ""
     was, ours, theirs = values
@@ -290,7 +290,7 @@ def _by_key(
     if made is None:
         return NotImplemented
     if made.clashes:
-        settled.clashes[name] = describe_clashes(name, made.clashes)
+        partial.clashes[name] = describe_clashes(name, made.clashes)
         return NotImplemented
     return made.merged
 
@@ -315,7 +315,7 @@ def merge(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
-    here: ObjectId | None,
+    head: ObjectId | None,
     other: ObjectId,
     rev: str,
     choices: Choices,
@@ -325,16 +325,16 @@ def merge(
     Raises:
         UnrelatedHistoriesError, MergeConflictError, MergeChoiceError, NameNotFoundError, LoadError: nothing was changed.
     """
-    if here is None:
+    if head is None:
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    begin = start(repo, here, other)
+    begin = start(repo, head, other)
     if begin.base is None:
         raise UnrelatedHistoriesError("HEAD", rev)
     if begin.up_to_date:
         return Outcome(None, f"already up to date with {rev}")
     if begin.fast_forward and choices.fast_forward and not (choices.ours or choices.theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    sides = Sides(choices.since or begin.base, here, other)
+    sides = Sides(choices.since or begin.base, head, other)
     return Outcome(_three_way(repo, writer, workspace, sides, rev, choices))
 
 
@@ -342,7 +342,7 @@ def pick(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
-    here: ObjectId | None,
+    head: ObjectId | None,
     picked: ObjectId,
     rev: str,
     choices: Choices,
@@ -356,9 +356,9 @@ def pick(
     parents = repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(rev, len(parents))
-    sides = Sides(parents[0] if parents else None, here, picked)
+    sides = Sides(parents[0] if parents else None, head, picked)
     tree = _three_way(repo, writer, workspace, sides, rev, choices)
-    if tree == repo.tree_at(here):
+    if tree == repo.tree_at(head):
         return Outcome(None, f"nothing to cherry-pick: the changes of {rev} are here already")
     return Outcome(tree)
 
@@ -369,14 +369,14 @@ def _three_way(
     base, mine, theirs = trees = (repo.tree_at(sides.base), repo.tree_at(sides.ours), repo.tree_at(sides.theirs))
     plain = repo.merge_trees(*trees)
     _check_choices(choices, plain.conflicts, mine, rev)
-    settled = settle(repo, writer, workspace, sides, plain.conflicts, choices)
+    partial = settle_conflicts(repo, writer, workspace, sides, plain.conflicts, choices)
     # Of a dict, a choice settles the keys that clash; of anything else, the whole value.
-    done = settled.entries.keys()
+    done = partial.entries.keys()
     merged = repo.merge_trees(base, mine, theirs, choose_ours=choices.ours - done, choose_theirs=choices.theirs - done)
-    left = {name: found for name, found in merged.conflicts.items() if name not in done}
-    if left:
-        raise conflict_of(repo, left, settled.clashes)
-    changes: dict[str, Entry | None] = {**merged.changes, **settled.entries}
+    remaining = {name: found for name, found in merged.conflicts.items() if name not in done}
+    if remaining:
+        raise conflict_of(repo, remaining, partial.clashes)
+    changes: dict[str, Entry | None] = {**merged.changes, **partial.entries}
     return mine.edit(writer, changes) if changes else mine
 
 

@@ -106,23 +106,23 @@ def further_edits(
     repo: Repository, tree: Tree, not_loaded: frozenset[str], replaced: Collection[str]
 ) -> dict[str, Entry | None]:
     """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was not loaded."""
-    left = not_loaded.intersection(replaced)
-    if not left:
+    removed = not_loaded.intersection(replaced)
+    if not removed:
         return {}
-    rest = not_loaded - left
-    edits: dict[str, Entry | None] = dict(_regroup(tree, left, rest))
-    classes = find_needed_classes(repo, tree, left) & rest
+    rest = not_loaded - removed
+    edits: dict[str, Entry | None] = dict(_regroup(tree, removed, rest))
+    classes = find_needed_classes(repo, tree, removed) & rest
     if classes:
         edits |= dict.fromkeys(classes - find_needed_classes(repo, tree, rest))
     return edits
 
 
-def _regroup(tree: Tree, left: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+def _regroup(tree: Tree, removed: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
     """Entries of what shared a value with a name that is gone.
 
     An alias group is named after one of its own members: a name that comes to mean something else cannot be taken for one of them.
     """
-    entries = (tree.get(name) for name in left)
+    entries = (tree.get(name) for name in removed)
     torn = {(entry.alias_group, entry.manifest) for entry in entries if entry is not None and entry.alias_group}
     if not torn:
         return {}

@@ -238,9 +238,9 @@ class Forgotten:
         self.names = frozenset(names)
         self._namespace = namespace
         self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self.names)))})\b")
-        kept = before if before is not None and before.names <= self.names else None
-        self._texts: RedactedTexts = RedactedTexts() if kept is None else kept._texts
-        self._numbers: RedactedNumbers = RedactedNumbers() if kept is None else kept._numbers
+        known = before if before is not None and before.names <= self.names else None
+        self._texts: RedactedTexts = RedactedTexts() if known is None else known._texts
+        self._numbers: RedactedNumbers = RedactedNumbers() if known is None else known._numbers
         self._read: dict[str, int] = {}  # the ids of the values that were read last
         self._closed: set[str] = set()  # variables that could not be read as a whole
         self.learn()

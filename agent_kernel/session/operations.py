@@ -193,9 +193,9 @@ def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Itera
         if commit.time_ns < since_ns:
             return
         goes_back = commit.restores if commit.kind in _GOES_BACK else None
-        elsewhere = goes_back if commit.chat is None else commit.chat
-        yield hex_of(at), commit, elsewhere is None
-        at = next(iter(commit.parents), None) if elsewhere is None else elsewhere
+        target = goes_back if commit.chat is None else commit.chat
+        yield hex_of(at), commit, target is None
+        at = next(iter(commit.parents), None) if target is None else target
     if at is None:
         yield "", None, False
 

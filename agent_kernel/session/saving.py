@@ -216,7 +216,7 @@ def save(
     made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
     made.unsaved = manifest.unsaved
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
-    made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
+    made.stale = any(tuple(seen) != piece.digests for seen, piece in zip(stores.digests, pieces, strict=True))
     return made
 
 
@@ -280,9 +280,9 @@ def describe_unsaved(
 ) -> tuple[Unsaved, ...]:
     """Describe what cannot be saved, under the names that lead to it; all where none is known to."""
     found: list[Unsaved] = []
-    for loss in dumped.dump.save_failures.values():
-        leading = [name for name in names if loss.token in losing.get(name, ())]
-        found.append(Unsaved(list_for_person(leading or names), loss.type, loss.reason, loss.remedy))
+    for failure in dumped.dump.save_failures.values():
+        leading = [name for name in names if failure.token in losing.get(name, ())]
+        found.append(Unsaved(list_for_person(leading or names), failure.type, failure.reason, failure.remedy))
     return tuple(found)
 
 
@@ -336,7 +336,7 @@ def _group(
         own=NO_OWN if all(own.get(name) == compared.signature for name in names) else dict(own),
         roots={name: found for name, found in roots.items() if found} or NO_ROOTS,
         stored=entries if len(names) > 1 else next(iter(entries.values())),
-        pieces=pieces if any(kept.ids for kept in pieces) else NO_PIECES,
+        pieces=pieces if any(piece.ids for piece in pieces) else NO_PIECES,
         reach=dumped.reach,
         globals_used=frozenset(dumped.dump.globals_used) or NO_NAMES,
         held_ids=frozenset(dumped.dump.held_ids) or NO_IDS,

@@ -187,11 +187,11 @@ class Session(Committing):
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         if only == "chat":
-            talk = self.last_talk(begun)
-            if talk is None:
+            remembered = self.last_talk(begun)
+            if remembered is None:
                 raise NothingToUndoError(chat=True)
             message = "undo the conversation of the last run"
-            return self._restore_chat(talk.before, Draft(kind="undo", author=self.author, message=message))
+            return self._restore_chat(remembered.before, Draft(kind="undo", author=self.author, message=message))
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
@@ -337,11 +337,11 @@ class Session(Committing):
 
     def _stop_saving(self, names: Sequence[str]) -> None:
         """Ignore variables from now on, and take them out of the values that they are saved together with."""
-        here = [name for name in names if name in self.namespace or name in self._tree]
-        self.ignoring.add_unstored(here)
+        known = [name for name in names if name in self.namespace or name in self._tree]
+        self.ignoring.add_unstored(known)
         self.workspace.bindings.forget_rules()
-        if any(self.workspace.tracking.groups.get(name) is not None for name in here):
-            self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(here)}"), "")
+        if any(self.workspace.tracking.groups.get(name) is not None for name in known):
+            self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(known)}"), "")
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""
@@ -525,9 +525,9 @@ class Session(Committing):
         if outcome.tree is None:
             return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         commit = self.repo.commit_at(picked)
-        said = message or commit.message or title(commit)
-        said = f"{said.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
-        draft = Draft(kind="cherry-pick", author=commit.author, message=said)
+        text = message or commit.message or title(commit)
+        text = f"{text.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
+        draft = Draft(kind="cherry-pick", author=commit.author, message=text)
         loaded = self._load_joined(writer, outcome.tree, draft, picked, partial=partial)
         return self._record_joined(writer, outcome.tree, draft, loaded, began)
 
@@ -588,12 +588,12 @@ class Session(Committing):
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=restarted)
         generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
-        carried = loaded.find_not_loaded(target)
-        changed = not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, carried)
+        absent_names = loaded.find_not_loaded(target)
+        changed = not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
         with self._taking_on(loaded):
             self._go(Head(to.branch, to.commit), message)
-            self._tree, self._not_loaded = target, carried
-            self._restarted = self._restarted and bool(carried)
+            self._tree, self._not_loaded = target, absent_names
+            self._restarted = self._restarted and bool(absent_names)
             self._operations.add(Operation(before, self._position, moved=True, by=self.author), "HEAD was moved")
             self._operations = then or self._operations
             generators()
@@ -671,8 +671,8 @@ class Session(Committing):
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
         generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
-        carried = loaded.find_not_loaded(tree)
-        live = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, carried)
+        absent_names = loaded.find_not_loaded(tree)
+        live = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.reports
         draft.restores = target
@@ -681,7 +681,7 @@ class Session(Committing):
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         with self._taking_on(loaded):
-            report = self._record(self.repo.writer(), tree, draft, began, carried)
+            report = self._record(self.repo.writer(), tree, draft, began, absent_names)
             self._operations = then or self._operations
             generators()
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
@@ -725,15 +725,15 @@ class Session(Committing):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, carried = not_loaded.tree_edits(
+        edits, absent_names = not_loaded.tree_edits(
             self.repo, self._tree, self._not_loaded, live, self.ignoring.select(self._not_loaded)
         )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)
-        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, carried)
+        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         with self._taking_on(loaded):
-            report = self._record(writer, tree, draft, began, carried)
+            report = self._record(writer, tree, draft, began, absent_names)
             self.workspace.accept(rest)
         others = sorted(name for name in loaded.plan.entries if name not in names and not name.startswith("\0"))
         if others:
@@ -743,7 +743,7 @@ class Session(Committing):
     def _brings_other_classes(self, loaded: Loaded, target: Tree) -> bool:
         """Whether a class comes along that has been altered since, and stays here as it is."""
         pairs = ((self._tree.get(name), target.get(name)) for name in map(class_entry, loaded.classes))
-        return any(here is not None and not here.is_same_value(there) for here, there in pairs)
+        return any(ours is not None and not ours.is_same_value(theirs) for ours, theirs in pairs)
 
     def _bind(self, loaded: Loaded, draft: Draft) -> Report:
         """Bind names to what was loaded, as a cell would: classes that came along are others than those of the same name."""
@@ -818,10 +818,10 @@ class Session(Committing):
 
     def _describe_unsaved(self, loaded: Loaded) -> tuple[Unsaved, ...]:
         unsaved = dict.fromkeys(
-            lost
+            one
             for name, manifest in loaded.plan.manifests.items()
             if manifest.unsaved and not name.startswith(CLASS_PREFIX)
-            for lost in self.workspace.describe_failures(manifest, whole=self.workspace.has_placeholder(name))
+            for one in self.workspace.describe_failures(manifest, whole=self.workspace.has_placeholder(name))
         )
         return (*unsaved, *loaded.reports)
 

@@ -73,16 +73,16 @@ def write_whole(path: Path, content: bytes) -> None:
         OSError: it cannot be written; the old one is as it was.
     """
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        aside.replace(target)
+        temporary.replace(target)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -199,8 +199,8 @@ def revoke(repo: Repository) -> bool:
     try:
         with exclusive(_list()):
             lines = _list().read_bytes().split(b"\n")
-            kept = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
-            write_whole(_list(), b"\n".join(kept))
+            remaining = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
+            write_whole(_list(), b"\n".join(remaining))
     except OSError as error:
         raise StoreReadOnlyError(str(_list()), error.strerror or str(error)) from error
     return True

@@ -104,18 +104,18 @@ class Workspace(Detector):
         """
         found: list[tuple[str, str]] = []
         within: list[tuple[Group, set[str]]] = []
-        said: set[str] = set()
+        named: set[str] = set()
         for group in self.tracking.holding_parts if loaded.parted else ():
-            held = group.holdings
-            names = {name for name, parted in loaded.parted.items() if held.meets(parted)}
+            holdings = group.holdings
+            names = {name for name, parted in loaded.parted.items() if holdings.meets(parted)}
             within += [(group, names)] if names.intersection(group.members) else []
             names = names.difference(group.members)
-            said |= names
+            named |= names
             found += [(list_for_person(group.members), list_for_person(sorted(names)))] if names else []
         for group, names in within:
             leading = {name for one in group.unsaved for name in one.name.split(", ")}.intersection(group.members)
             others = names - leading
-            if not names <= said:
+            if not names <= named:
                 found.append(
                     (
                         list_for_person(sorted(leading) or group.members),
@@ -147,7 +147,7 @@ class Workspace(Detector):
         from agent_kernel.values.groups import decode_layout, failures_of
 
         failures = failures_of(decode_layout(self.repo.read_manifest(entry).layout))
-        return bool(failures) and all(self.living.has_stayed(loss.token) for loss in failures)
+        return bool(failures) and all(self.living.has_stayed(failure.token) for failure in failures)
 
     def describe_failures(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
         """Describe what could not be saved of a value and is gone: a placeholder stands in its place, or in that of the whole."""
@@ -155,11 +155,11 @@ class Workspace(Detector):
 
         failures = failures_of(decode_layout(manifest.layout))
         missing = {
-            (loss.type, loss.reason, loss.remedy)
-            for loss in failures
-            if whole or self.living.has_placeholder(loss.token)
+            (failure.type, failure.reason, failure.remedy)
+            for failure in failures
+            if whole or self.living.has_placeholder(failure.token)
         }
-        unsaved = [told for told in manifest.unsaved if whole or (told.type, told.reason, told.remedy) in missing]
+        unsaved = [one for one in manifest.unsaved if whole or (one.type, one.reason, one.remedy) in missing]
         return self.living.describe_failures(unsaved, failures)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
@@ -206,8 +206,8 @@ class Workspace(Detector):
 
         with uninterrupted():
             removed = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
-            for loss in (loss for group in self.tracking for loss in group.save_failures):
-                self.living.hold(loss.token)
+            for failure in (loss for group in self.tracking for loss in group.save_failures):
+                self.living.hold(failure.token)
             figures = self._open_figures_of(loaded)
             self._await_quietly(loaded)
             handlers = self._log_handlers_of(loaded)
@@ -320,7 +320,7 @@ class Workspace(Detector):
         from agent_kernel.values.groups import decode_layout
 
         for holding in self.tracking.holding_parts:  # they may hold what was made for them
-            found = self.living.find_holdings((loss.token for loss in holding.save_failures), self.namespace)
+            found = self.living.find_holdings((failure.token for failure in holding.save_failures), self.namespace)
             if found.ids:
                 holding.held_ids, holding.held_memory = frozenset(found.ids), frozenset(found.memory)
         holdings = self.tracking.find_live_holdings()
@@ -362,5 +362,8 @@ class Loaded(msgspec.Struct, frozen=True):
     def reports(self) -> tuple[Unsaved, ...]:
         """What to say of what it is without."""
         return tuple(
-            told for group in self.failed_groups if group.placeholders for told in group.placeholders.reports.values()
+            report
+            for group in self.failed_groups
+            if group.placeholders
+            for report in group.placeholders.reports.values()
         )

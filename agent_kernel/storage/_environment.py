@@ -73,8 +73,8 @@ def prepare(folder: Path, *, create: bool) -> FileId:
         NotAStoreError: there is something else, or nothing and `create` is False.
         StoreUnavailableError: the data file is cut short, or nothing can be made there.
     """
-    if (shown := str(folder).encode(errors="backslashreplace").decode()) != str(folder):
-        raise StoreUnavailableError(f"lmdb://{shown}", "its path holds bytes that are not text")  # LMDB takes only text
+    if (text := str(folder).encode(errors="backslashreplace").decode()) != str(folder):
+        raise StoreUnavailableError(f"lmdb://{text}", "its path holds bytes that are not text")  # LMDB takes only text
     try:
         found = file_id(folder)
         if found is None:
@@ -160,12 +160,12 @@ def _prepare_lock(folder: Path) -> None:
 
 
 def _make_lock(folder: Path) -> None:
-    aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
     try:
-        _write_lock(aside / LOCK)
-        _link(aside / LOCK, folder / LOCK)
+        _write_lock(scratch / LOCK)
+        _link(scratch / LOCK, folder / LOCK)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _write_lock(lock: Path) -> None:

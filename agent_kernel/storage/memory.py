@@ -260,8 +260,8 @@ class OverlayStore:
     ) -> bool:
         """Move all keys to `new`, and put `items`, if every key still holds `expected`."""
         with self._lock:
-            there = self.get_many(expected)
-            if any(there.get(key) != value for key, value in expected.items()):
+            current = self.get_many(expected)
+            if any(current.get(key) != value for key, value in expected.items()):
                 return False
             self.put_many(items)
             stays = {key: value for key, value in new.items() if value is not None}

@@ -78,11 +78,11 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
     ]
     found = [cluster for cluster in found if not _is_mostly_others(cluster)]
     found.sort(key=_place)  # two ranges of one bytearray both begin where that does
-    apart: list[Cluster] = []
+    separate: list[Cluster] = []
     for cluster in found:
-        if not apart or apart[-1].space != cluster.space or apart[-1].high <= cluster.low:
-            apart.append(cluster)
-    return tuple(apart)
+        if not separate or separate[-1].space != cluster.space or separate[-1].high <= cluster.low:
+            separate.append(cluster)
+    return tuple(separate)
 
 
 def _is_one_array(group: list[MemoryUse], views: Mapping[int, object]) -> bool:
@@ -347,11 +347,11 @@ def common_item(one: Any, other: Any) -> int | None:
     """The id of a list, dict or set that two long containers both hold, if a look at some of their items finds one."""
     few, many = sorted((one, other), key=len)
     some = list(islice(_items_of(few), 0, None, max(1, len(few) // _LOOKS)))
-    held = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
-    if not held:
+    shared = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
+    if not shared:
         return None
     ids = ids_of_items(many)
-    return next((id(item) for item in held if id(item) in ids), None)
+    return next((id(item) for item in shared if id(item) in ids), None)
 
 
 _LOOKS = 500
@@ -433,9 +433,9 @@ def _walk(
         del mutable
         if not found.complete:
             tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
-            held = _find_with_more_references(tuples, copies) if tuples else ()
+            shared = _find_with_more_references(tuples, copies) if tuples else ()
             found.ids.update(
-                _find_below_tuples((value for value in tuples if id(value) in held), objects) if held else ()
+                _find_below_tuples((value for value in tuples if id(value) in shared), objects) if shared else ()
             )
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers

@@ -161,9 +161,9 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
             that a person may hold.
     """
     flat = array.reshape(-1, order=order)
-    kept = _last_dumps.get(id(array))
-    if kept is not None and kept.watch() is array and kept.facts and _same_items(flat, kept.items):
-        return Encoded(kept.items, kept.are_plain, kept.facts)
+    last = _last_dumps.get(id(array))
+    if last is not None and last.watch() is array and last.facts and _same_items(flat, last.items):
+        return Encoded(last.items, last.are_plain, last.facts)
     _last_dumps.pop(id(array), None)
     items = flat.copy()  # from here on other threads may do with the array what they like
     if not _may_be_atoms(items.flat):
@@ -311,7 +311,7 @@ def digest_of(value: Any) -> bytes:
     return _digest(value.reshape(-1).tolist(), shape)
 
 
-def _digest(container: Any, beside: bytes = b"") -> bytes:
+def _digest(container: Any, prefix: bytes = b"") -> bytes:
     whole = xxh3_128()
     try:
         _pickle_alone(container, SimpleNamespace(write=whole.update))
@@ -320,7 +320,7 @@ def _digest(container: Any, beside: bytes = b"") -> bytes:
             places.append(addresses(container.values()))
     except (_NotScalarError, RuntimeError, ValueError):  # not atoms alone, or another thread is at it
         return b""
-    for part in (beside, *places):
+    for part in (prefix, *places):
         whole.update(len(part).to_bytes(8, "little") + part)
     return whole.digest()
 
@@ -358,16 +358,16 @@ def _pickle_alone(items: Any, sink: Any) -> None:
 
 def _digest_of_set(value: set[object]) -> bytes:
     """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
-    kept = _last_dumps.get(id(value))
-    if kept is not None and kept.watch() is not value:
-        kept = None
-    if kept is not None and kept.table and xxh3_128_digest(set_table(value) or b"") == kept.table:
-        return kept.digest
+    last = _last_dumps.get(id(value))
+    if last is not None and last.watch() is not value:
+        last = None
+    if last is not None and last.table and xxh3_128_digest(set_table(value) or b"") == last.table:
+        return last.digest
     table, items = set_table_and_items(value)
     mark = xxh3_128_digest(table) if table else b""
-    if kept is not None and addresses(kept.items) == addresses(items):
-        kept.table = mark  # it grew and shrank again
-        return kept.digest
+    if last is not None and addresses(last.items) == addresses(items):
+        last.table = mark  # it grew and shrank again
+        return last.digest
     _last_dumps.pop(id(value), None)
     digest = _digest(items)
     if digest:

@@ -79,17 +79,17 @@ def _is_plain(value: object) -> bool:
 
 def look_into(package: str) -> bool:
     """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
-    held = _by_package.setdefault(package, _PackageHoldings())
-    new = modules_of(package)[len(held.modules) :]
+    known = _by_package.setdefault(package, _PackageHoldings())
+    new = modules_of(package)[len(known.modules) :]
     if not new:
         return False
-    holdings = _Holdings(package, held.ids)
+    holdings = _Holdings(package, known.ids)
     for name in new:
-        held.modules.append(name)
+        known.modules.append(name)
         module = sys.modules.get(name)
         if module is not None and _is_installed(module):
-            held.take(list(holdings.of(module)), holdings)
-    held.classes.append(Versions(holdings.classes))
+            known.take(list(holdings.of(module)), holdings)
+    known.classes.append(Versions(holdings.classes))
     return True
 
 
@@ -98,13 +98,13 @@ def _look_again(package: str) -> None:
 
     Only objects of its own types, and what hangs on them: anything else that came later may be the person's.
     """
-    held = _by_package[package]
-    holdings = _Holdings(package, held.ids)
-    for place, classes in enumerate(held.classes):
+    known = _by_package[package]
+    holdings = _Holdings(package, known.ids)
+    for place, classes in enumerate(known.classes):
         if not classes.are_same():
-            held.classes[place] = Versions(classes.kinds)
+            known.classes[place] = Versions(classes.kinds)
             for kind in classes.kinds:
-                held.take(list(holdings.find_own(kind)), holdings)
+                known.take(list(holdings.find_own(kind)), holdings)
 
 
 def modules_of(package: str) -> list[str]:

@@ -391,10 +391,10 @@ def _note_death_callbacks(members: Mapping[str, object], dump: Dump, namespace: 
         if weakref.getweakrefcount(value):
             called = find_death_callbacks(value, namespace)
             if called:
-                held = find_holdings(called, namespace)
-                dump.globals_used |= held.names
-                dump.held_ids |= held.ids
-                dump.held_memory |= held.memory
+                holdings = find_holdings(called, namespace)
+                dump.globals_used |= holdings.names
+                dump.held_ids |= holdings.ids
+                dump.held_memory |= holdings.memory
 
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
@@ -490,8 +490,8 @@ def reach_of(
         pickler: the one that dumped them, where what it remembers tells that, and nothing has to be walked.
     """
     if pickler is not None and pickler.muted:  # it remembers what is below immutable objects, too, which does not count
-        held = (value for value in dump.opaque if type(value).__dictoffset__)
-        dump.roots.extend(object.__getattribute__(value, "__dict__") for value in held)
+        instances = (value for value in dump.opaque if type(value).__dictoffset__)
+        dump.roots.extend(object.__getattribute__(value, "__dict__") for value in instances)
     elif pickler is not None:
         own = (id(pickler.dispatch_table),)
         found = reach_of_saved(_shareable(members, bodies), dump, pickler.list_saved(), own)
@@ -661,19 +661,19 @@ def _cut_with_others(
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
-    beside = _dump_shared([others], names, namespace)
-    near = reach(others, beside)
-    held = find_possibly_shared(others, beside, holders=2)
+    others_dump = _dump_shared([others], names, namespace)
+    near = reach(others, others_dump)
+    shared_ids = find_possibly_shared(others, others_dump, holders=2)
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments(
-        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(held)
+        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(shared_ids)
     )
-    if cut is None or id(value) in near.ids or beside.memory:
+    if cut is None or id(value) in near.ids or others_dump.memory:
         return None
     # Also where a new segment holds them all: a known one may hold them too, and has to name them as well.
-    if held and not cut.walk_around(near.ids | held):
+    if shared_ids and not cut.walk_around(near.ids | shared_ids):
         return None
-    shared = find(cut.reach.ids & near.ids, others, beside)
+    shared = find(cut.reach.ids & near.ids, others, others_dump)
     _name_anchors(cut, shared, names, namespace)
     first = dump_objects([shared, others], names, namespace)
     everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
@@ -692,25 +692,25 @@ def _cut_within(
     """Dump a group with long containers below its members, or held by several: a number stands for each where it is met."""
     values = tuple(members.values())
     numbers = {id(long): number for number, long in enumerate(longs)}
-    beside, leading = _dump_around([], values, numbers, names, namespace)
+    members_dump, leading = _dump_around([], values, numbers, names, namespace)
     met = set[int]().union(*leading)
     if len(met) < len(longs):  # what a reducer leaves out is not stored
         longs = [longs[number] for number in sorted(met)]
         numbers = {id(long): number for number, long in enumerate(longs)}
-    if not longs or clusters_of(beside.memory, beside.views) or _find_shared_owners(beside):
+    if not longs or clusters_of(members_dump.memory, members_dump.views) or _find_shared_owners(members_dump):
         return None
-    near = reach(values, beside, stops=numbers)
+    near = reach(values, members_dump, stops=numbers)
     before = [_cuts_of(long, members, cuts) for long in longs]
     of_atoms = {id(long) for long in longs if atoms.holds_atoms(long)}
     # That an item leads to a member which leads to a container shows as that is dumped: it would lead to all of it.
     lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
-    held = find_possibly_shared(values, beside, holders=2, stops=numbers) - lead
+    shared_ids = find_possibly_shared(values, members_dump, holders=2, stops=numbers) - lead
     cut = segments.dump_segments(
-        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(held)
+        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(shared_ids)
     )
-    if cut is None or (held and not cut.walk_around(near.ids | held)):
+    if cut is None or (shared_ids and not cut.walk_around(near.ids | shared_ids)):
         return None
-    shared = find(cut.reach.ids.intersection(near.ids).difference(numbers), values, beside, stops=numbers)
+    shared = find(cut.reach.ids.intersection(near.ids).difference(numbers), values, members_dump, stops=numbers)
     _name_anchors(cut, shared, names, namespace)
     first, leading = _dump_around(shared, values, numbers, names, namespace, joined=True)
     if len(set[int]().union(*leading)) < len(longs):
@@ -778,7 +778,7 @@ def _join_segments(cut: segments.Segments, first: list[Dump], found: Reach, **la
 
 
 def _encode_failures(dump: Dump) -> tuple[tuple[str, str, str, str], ...]:
-    ordered = sorted(dump.save_failures.values(), key=lambda loss: loss.token)
+    ordered = sorted(dump.save_failures.values(), key=lambda failure: failure.token)
     return tuple((loss.token, loss.type, loss.reason, loss.remedy) for loss in ordered)
 
 

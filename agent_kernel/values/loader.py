@@ -167,7 +167,7 @@ class Loader:
 
     def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:
-            self._save_failures.update((loss.token, loss) for loss in failures_of(stream.group.layout))
+            self._save_failures.update((failure.token, failure) for failure in failures_of(stream.group.layout))
             self._skeletons.update(stream.skeletons())
             for uid in stream.class_ids:
                 self._broken.pop(uid, None)
@@ -206,8 +206,8 @@ class Loader:
             for name in names.intersection(stream.group.members) - self.namespace.keys() - self._wanted.keys():
                 if len(stream.group.members) == 1 and not stream.group.layout.form and not stream.class_ids:
                     content = stream.group.stream(0)
-                    said = [uid for uid in uids if uid.encode() in content and len(content) < len(uid) + _REFERENCE]
-                    found |= dict.fromkeys([name], said[0]) if said else {}
+                    named = [uid for uid in uids if uid.encode() in content and len(content) < len(uid) + _REFERENCE]
+                    found |= dict.fromkeys([name], named[0]) if named else {}
         self._wanted |= found
         return bool(found)
 
@@ -419,9 +419,11 @@ class Loader:
 def _of_same_sources(contents: list[tuple[object, Any]], loaded: Sequence[object]) -> list[tuple[object, Any]]:
     """Without what goes into modules whose source is another one by now; variables for it get it all the same."""
     other = [content for made, content in contents if type(content) is ModuleContent and not content.is_of(made)]
-    left = {id(value) for content in other for value in content.state.values()}.difference(map(id, loaded))
+    unloaded_ids = {id(value) for content in other for value in content.state.values()}.difference(map(id, loaded))
     return [
-        (made, content) for made, content in contents if id(made) not in left and not any(content is o for o in other)
+        (made, content)
+        for made, content in contents
+        if id(made) not in unloaded_ids and not any(content is o for o in other)
     ]
 
 
@@ -510,8 +512,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
                 step(self)
             except Exception:  # noqa: BLE001  # foreign code runs here
                 # A function that was to set the state of what it is given first.
-                given = parts[-1] if parts and type(parts[-1]) is tuple else ()
-                for one in given[:1]:
+                arguments = parts[-1] if parts and type(parts[-1]) is tuple else ()
+                for one in arguments[:1]:
                     if type(one).__module__ != "builtins":
                         self.note(one)
             else:
@@ -579,9 +581,9 @@ class Guard:
         for made, content in self._contents.values():
             if not _holds(made, content):
                 set_content(made, content)
-        for (_, name), (kind, held) in self._attributes.items():
-            if class_dict(kind).get(name, _MISSING) is not held or type(held) is itertools.count:
-                type.__setattr__(kind, name, held)
+        for (_, name), (kind, attribute) in self._attributes.items():
+            if class_dict(kind).get(name, _MISSING) is not attribute or type(attribute) is itertools.count:
+                type.__setattr__(kind, name, attribute)
         for kind, names in self._names.values():
             for name in [name for name in class_dict(kind) if name not in names and not name.startswith("__")]:
                 type.__delattr__(kind, name)
@@ -594,14 +596,17 @@ class Guard:
             return
         self._seen[id(kind)] = kind
         self._names[id(kind)] = kind, frozenset(class_dict(kind))
-        said = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
-        for name, held in said.items():
-            self.keep_attribute(kind, name, held)
-        self.keep_containers(said.values())
+        attributes = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
+        for name, attribute in attributes.items():
+            self.keep_attribute(kind, name, attribute)
+        self.keep_containers(attributes.values())
 
-    def keep_attribute(self, kind: type, name: str, held: object) -> None:
+    def keep_attribute(self, kind: type, name: str, attribute: object) -> None:
         if not name.startswith("__"):
-            self._attributes[id(kind), name] = kind, copy.copy(held) if type(held) is itertools.count else held
+            self._attributes[id(kind), name] = (
+                kind,
+                copy.copy(attribute) if type(attribute) is itertools.count else attribute,
+            )
 
     def keep_content(self, made: object, content: object) -> None:
         """What a container holds that was just loaded."""
@@ -619,13 +624,13 @@ class Guard:
         for base, function in hooks:
             if function is None or function.__globals__ is self._namespace:
                 continue
-            said = {name: held for name, held in list(class_dict(base).items()) if not name.startswith("__")}
-            for name, held in said.items():
-                if id(type(held)) in _COUNTED_IDS:
-                    self.keep_attribute(base, name, held)
+            attributes = {name: held for name, held in list(class_dict(base).items()) if not name.startswith("__")}
+            for name, attribute in attributes.items():
+                if id(type(attribute)) in _COUNTED_IDS:
+                    self.keep_attribute(base, name, attribute)
             used = {name for code in find_nested_codes(function.__code__) for name in code.co_names}
-            held_there = (function.__globals__[name] for name in used & function.__globals__.keys())
-            found += containers_below((*said.values(), *held_there))
+            global_values = (function.__globals__[name] for name in used & function.__globals__.keys())
+            found += containers_below((*attributes.values(), *global_values))
         for container in found:
             if id(container) not in self._contents:
                 self.keep_content(container, Content(container).items)
@@ -667,7 +672,7 @@ def replace_in(containers: Iterable[object], instead: Mapping[int, object]) -> N
 def _codes_run(kind: type, namespace: dict[str, object], seen: dict[int, object]) -> Iterator[types.CodeType]:
     """The code that saving and loading an object may run, and what that calls, as far as names tell."""
     bases = [base for base in bases_of(kind) if module_name(base) == "__main__"]
-    found = {name: held for base in reversed(bases) for name, held in class_dict(base).items()}
+    found = {name: attribute for base in reversed(bases) for name, attribute in class_dict(base).items()}
     hooks = [*_HOOKS]
     if any(kind is other for other in copyreg.dispatch_table) or not found.keys().isdisjoint(_SAY_HOW):
         hooks += (*_SAY_HOW, *_HOOKS_OF_MAKING)

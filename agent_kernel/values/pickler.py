@@ -176,8 +176,8 @@ class Pickler(pickle.Pickler):
         """Come back to a mark, as if nothing had been dumped since: in a tenth of the time that all before it took."""
         added = len(self.list_saved()) - mark.saved
         memo: Any = self.memo.copy()
-        kept = len(memo) - added
-        self.memo = {item: place for item, place in memo.items() if place[0] < kept}
+        size = len(memo) - added
+        self.memo = {item: place for item, place in memo.items() if place[0] < size}
         self.sink.seek(mark.position)
         self.sink.truncate()
         vars(self).update(mark.sets)
@@ -233,9 +233,9 @@ class Pickler(pickle.Pickler):
         found = gc.get_referents(self)
         mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found)))))
         del found
-        held = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
+        long_lived = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
-        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(held))).tobytes(), 0)
+        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(long_lived))).tobytes(), 0)
 
     def list_saved(self) -> list[object]:
         """List what the memo holds, and some objects of the pickler's own."""
@@ -433,16 +433,16 @@ class Pickler(pickle.Pickler):
         """
         if not self.careful:
             raise CannotSaveError(reason)
-        carried = self.names.save_failure_of(value)
-        token = carried.token if carried else self.names.token_of(value)
-        loss = carried or SaveFailure(
+        earlier = self.names.save_failure_of(value)
+        token = earlier.token if earlier else self.names.token_of(value)
+        failure = earlier or SaveFailure(
             token, type_name(type(value)), reason, again or self.names.remedy_of(token) or remedy
         )
-        self.dump_record.save_failures[token] = loss
+        self.dump_record.save_failures[token] = failure
         self.dump_record.live[token] = value
-        if carried is None:
+        if earlier is None:
             self.note_holdings(value, token)
-        return reducers.live_token(token, b"" if carried or by_itself else surface_digest(value))
+        return reducers.live_token(token, b"" if earlier or by_itself else surface_digest(value))
 
     def note_holdings(self, value: Any, token: str) -> None:
         """What an object that is not saved as it is may use or change when it is used: code and values that lie in it."""
@@ -451,10 +451,10 @@ class Pickler(pickle.Pickler):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        held = find_holdings(value, self.namespace)
-        self.dump_record.globals_used |= held.names
-        self.dump_record.held_ids |= held.ids
-        self.dump_record.held_memory |= held.memory
+        holdings = find_holdings(value, self.namespace)
+        self.dump_record.globals_used |= holdings.names
+        self.dump_record.held_ids |= holdings.ids
+        self.dump_record.held_memory |= holdings.memory
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))
@@ -597,8 +597,8 @@ def with_shared_dict(value: Any, parts: Any) -> Any:
     state = parts[2] if len(parts) > 2 else None
     attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
     own = object.__getattribute__(value, "__dict__")
-    said: Any = type(value).__getstate__
-    if attributes is None and not own and said is object.__getstate__:
+    state_method: Any = type(value).__getstate__
+    if attributes is None and not own and state_method is object.__getstate__:
         attributes = own  # of an empty one pickle says nothing
     if attributes is not own:
         return parts
@@ -691,8 +691,8 @@ class PinningPickler(Pickler):
 class FlatPickler(PinningPickler):
     """Saves objects bare, and what they hold after them, one by one: however deep they lead, nothing is nested."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.pins = {}
         self.postponed: deque[Later] = deque()
 

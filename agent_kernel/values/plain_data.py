@@ -80,14 +80,14 @@ def run_only_their_own() -> bool:
 def _look(count: int, last: _LastLook) -> _LastLook:
     """Look at all that the classes and the settings hold, less what was found to be their own."""
     kinds, settings = _classes("pandas", count), tuple(_settings())
-    classes, told = (
+    classes, setting_values = (
         Versions(kinds),
         tuple(_find_settings(settings)),
     )  # noted first: a change while we look is another the next time
-    held = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *told)
+    values = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *setting_values)
     known = last.ids if last.is_own else frozenset[int]()
-    is_own = _is_own(value for value in held if id(value) not in known)
-    return _LastLook(count, classes, settings, told, frozenset(map(id, held)), held, is_own)
+    is_own = _is_own(value for value in values if id(value) not in known)
+    return _LastLook(count, classes, settings, setting_values, frozenset(map(id, values)), values, is_own)
 
 
 def _find_settings(settings: Iterable[dict[Any, Any]]) -> Iterator[Any]:
@@ -375,11 +375,11 @@ class _Walk:
         self._hash.update(owner.reshape(-1, order="A").view("u1"))
 
 
-def _is_derived(key: object, held: Any) -> bool:
+def _is_derived(key: object, value: Any) -> bool:
     """Whether an index keeps this because it was worked out from it, and nothing but it can be reached from there."""
     if type(key) is not str:
         return False
-    if issubclass(type(held), type):
-        return _name_of(held).startswith("pandas.")
-    name = _name_of(type(held))
-    return id(type(held)) in _ATOM_IDS or name in _NOTES or name == "pandas.StringDtype" or name.startswith(_ENGINES)
+    if issubclass(type(value), type):
+        return _name_of(value).startswith("pandas.")
+    name = _name_of(type(value))
+    return id(type(value)) in _ATOM_IDS or name in _NOTES or name == "pandas.StringDtype" or name.startswith(_ENGINES)

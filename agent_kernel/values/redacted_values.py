@@ -159,7 +159,7 @@ def spellings(text: str) -> set[str]:
     if _ESCAPED.search(text):
         found |= {ascii(text)[1:-1], html.escape(text, quote=False).strip(), html.escape(text).strip()}
         found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
-    found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
+    found |= {spelling.replace("/", r"\/") for spelling in found if "/" in spelling}  # as pandas writes JSON
     if "\n" in text:
         found |= {line.strip() for line in text.splitlines() if len(line.strip()) >= _TELLING}
     return {face for face in found if len(face) >= SHORTEST and previews.MASK not in face}
@@ -709,20 +709,20 @@ class Reader:
                 self._learn_number(repr(float(cast("complex", value).real)))
                 self._learn_number(repr(float(cast("complex", value).imag)))
         elif _SPELLED.find(kind):
-            said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
+            texts = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
             if derives_from(kind, datetime.date):
-                said |= self._moments(cast("Any", value), kind)
+                texts |= self._moments(cast("Any", value), kind)
             zone: object = getattr(value, "tzinfo", None)
             if type(zone) is datetime.timezone and _may_be_value(str(zone)) and not str(zone).startswith("UTC"):
-                said.add(str(zone))
+                texts.add(str(zone))
             if derives_from(kind, find_loaded("fractions", "Fraction")):
                 for part in ("numerator", "denominator"):
                     self._learn_number(str(getattr(value, part)))
             if kind is uuid.UUID:
                 self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
-                said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
-            self._texts.update(face for face in said if len(face) >= SHORTEST)
+                texts |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
+            self._texts.update(text for text in texts if len(text) >= SHORTEST)
         else:
             return False
         return True
@@ -749,10 +749,10 @@ class Reader:
                 f"{moment.day:02}",
                 _MONTHS[moment.month],
             )
-            said = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
-            said |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
-            said |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
-            return {value.isoformat(), year + month + day, *said}
+            texts = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
+            texts |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
+            texts |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
+            return {value.isoformat(), year + month + day, *texts}
         except (ValueError, OverflowError, TypeError):  # no date at all
             return set()
 
@@ -768,18 +768,18 @@ class Reader:
         for base, items in _SEQUENCES:
             if derives_from(kind, base):
                 names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
-                held = list(islice(items(value), self._room(hide)))
-                spelled = encodings.characters(held) if hide else ""
-                return [*self._sequence(held, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
+                first = list(islice(items(value), self._room(hide)))
+                spelled = encodings.characters(first) if hide else ""
+                return [*self._sequence(first, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
         if derives_from(kind, find_loaded("numpy", "void")):
             fields = cast("Any", value).dtype.names
             return self._sequence(list(cast("Any", value).item()), hide, depth, fields) if fields else ()
         if hide and (parts := _parts_in_c(value, kind)) is not None:
             return [(part, True, depth + 1) for part in parts]
         if kind is array.array and hide:
-            held = list(islice(cast("array.array[Any]", value), self._room(hide)))
+            first = list(islice(cast("array.array[Any]", value), self._room(hide)))
             content = cast("array.array[Any]", value).tobytes()
-            return [(one, hide, depth + 1) for one in (*held, encodings.characters(held), *_texts_in(content))]
+            return [(one, hide, depth + 1) for one in (*first, encodings.characters(first), *_texts_in(content))]
         return ()
 
     def _room(self, hide: bool) -> int:
@@ -787,18 +787,18 @@ class Reader:
 
     def _entries(self, entries: list[tuple[object, object]], hide: bool, depth: int) -> Iterator[Part]:
         secret = hide or any(names_its_neighbours(key, held) for key, held in entries)
-        for key, held in entries:
+        for key, value in entries:
             if hide:
                 yield key, True, depth + 1
-            yield held, secret or is_secret_under(exact_str(key), held), depth + 1
+            yield value, secret or is_secret_under(exact_str(key), value), depth + 1
 
     def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
         """Items. `names`: of those of a named tuple."""
         pair = len(items) == 2 and previews.names_a_secret(exact_str(items[0]))
-        for at, held in enumerate(items):
+        for at, item in enumerate(items):
             secret = hide or (pair and at > 0) or (at < len(names) and labels_a_secret(names[at]))
-            if secret or id(type(held)) not in _SEARCHED_NO_FURTHER:
-                yield held, secret, depth + 1
+            if secret or id(type(item)) not in _SEARCHED_NO_FURTHER:
+                yield item, secret, depth + 1
 
     def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -916,10 +916,10 @@ class Reader:
             yield categories, True, depth + 1  # also of those that no cell has
         if words and len(cells) > _MOST_NUMBERS:
             raise encodings.TooLargeError
-        for held in _find_distinct(cells, self._remaining + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
-            text = exact_str(held)
+        for cell in _find_distinct(cells, self._remaining + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
+            text = exact_str(cell)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
-                yield held, hide, depth + 1
+                yield cell, hide, depth + 1
 
     def _learn_numbers(self, cells: Any) -> None:
         import numpy as np
@@ -1041,10 +1041,10 @@ def _is_made_at_run_time(function: types.FunctionType) -> bool:
         return False
     names = function.__qualname__.split(".")
     module = sys.modules.get(function.__module__)
-    held: object = module_dict(module).get(names[0]) if module is not None else None
+    current: object = module_dict(module).get(names[0]) if module is not None else None
     for name in names[1:]:
-        held = class_dict(cast("type", held)).get(name) if derives_from(type(held), type) else None
-    return held is None
+        current = class_dict(cast("type", current)).get(name) if derives_from(type(current), type) else None
+    return current is None
 
 
 def _find_texts(code: types.CodeType) -> list[object]:
@@ -1091,10 +1091,10 @@ def _read_definition(value: object, kind: type, *, is_named: bool) -> list[objec
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _find_texts(function.__code__) if is_named or _is_written(function) else []
-        said = said if is_named else [one for one in said if one is not function.__doc__]
-        said += [*_find_own_texts(function), *instance_dict(function).values()]
-        return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
+        texts = _find_texts(function.__code__) if is_named or _is_written(function) else []
+        texts = texts if is_named else [one for one in texts if one is not function.__doc__]
+        texts += [*_find_own_texts(function), *instance_dict(function).values()]
+        return [*texts, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
         above = [
@@ -1102,9 +1102,9 @@ def _read_definition(value: object, kind: type, *, is_named: bool) -> list[objec
             for one in (kind, *bases_of(cast("type", value)))
             if id(one) != id(value) and _is_of_the_notebook(one, type(one))
         ]
-        held = [held for name, held in members if name not in _OF_ALL_CLASSES]
+        values = [held for name, held in members if name not in _OF_ALL_CLASSES]
         names = [type.__getattribute__(cast("type", value), name) for name in ("__name__", "__qualname__")]
-        return [*above, *held, class_dict(cast("type", value)).get("__doc__"), *filter(_may_be_value, names)]
+        return [*above, *values, class_dict(cast("type", value)).get("__doc__"), *filter(_may_be_value, names)]
     return None
 
 
@@ -1371,29 +1371,29 @@ def _find_words(kind: type) -> frozenset[str]:
     """
     known, words = _words_of.get(id(kind), (None, frozenset[str]()))
     if known is None or known() is not kind:
-        held = [
+        values = [
             one for base in bases_of(kind) if is_library(module_name(base)) for one in list(class_dict(base).values())
         ]
-        words = frozenset(word for one in held if type(one) not in (str, tuple, frozenset) for word in _words_in(one))
+        words = frozenset(word for one in values if type(one) not in (str, tuple, frozenset) for word in _words_in(one))
         _words_of[id(kind)] = weakref.ref(kind), words
     return words
 
 
-def _words_in(held: object) -> Iterator[str]:
+def _words_in(value: object) -> Iterator[str]:
     """The short words that a method's code says: a default, a choice, a constant."""
-    kind = type(held)
+    kind = type(value)
     if kind is str:
-        yield from [cast("str", held)] if len(cast("str", held)) <= _LONG_BEGINNING else []
+        yield from [cast("str", value)] if len(cast("str", value)) <= _LONG_BEGINNING else []
     elif kind is property:
-        yield from _words_in(cast("property", held).fset)
+        yield from _words_in(cast("property", value).fset)
     elif kind is staticmethod or kind is classmethod:
-        yield from _words_in(cast("Any", held).__func__)
-    elif kind is types.FunctionType and not _is_written(function := cast("types.FunctionType", held)):
+        yield from _words_in(cast("Any", value).__func__)
+    elif kind is types.FunctionType and not _is_written(function := cast("types.FunctionType", value)):
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for one in (*defaults, *function.__code__.co_consts, instance_dict(function).get("__wrapped__")):
             yield from _words_in(one)
     elif kind is tuple or kind is frozenset:
-        for one in cast("Iterable[object]", held):
+        for one in cast("Iterable[object]", value):
             yield from _words_in(one)
 
 

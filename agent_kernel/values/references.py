@@ -207,7 +207,7 @@ def _is_module(value: object) -> bool:
 
 def _note_attributes(attributes: dict[str, dict[str, object]]) -> list[tuple[str, str]]:
     """Note where objects stand in these modules; returns where lists, dicts and sets do."""
-    copies = [held.copy() for held in attributes.values()]  # another thread may import
+    copies = [attributes_copy.copy() for attributes_copy in attributes.values()]  # another thread may import
     owners = chain.from_iterable(map(repeat, attributes, map(len, copies)))
     values = list(chain.from_iterable(held.values() for held in copies))
     noted: dict[str, list[str]] = {name: [] for name in attributes}
@@ -264,10 +264,10 @@ def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
     known = _found.get(id(value))
     if known is not None and _is_held(known.module, known.name, value, namespace):
         return known
-    standing = [place for place in places if _is_held(*place, value, namespace)]
-    if len(standing) > 1:
-        standing.sort(key=lambda place: _rank(place, value))
-    found = next((found for place in standing if (found := _reference(place, value)) is not None), None)
+    valid_places = [place for place in places if _is_held(*place, value, namespace)]
+    if len(valid_places) > 1:
+        valid_places.sort(key=lambda place: _rank(place, value))
+    found = next((found for place in valid_places if (found := _reference(place, value)) is not None), None)
     if found is not None:
         _found[id(value)] = found
     return found
@@ -280,8 +280,8 @@ def _is_held(module: str, name: str, value: object, namespace: Mapping[str, obje
 def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
     """The module and the name that hold a library's class which was made at run time and does not know its name."""
     package = module_name(kind).partition(".")[0]
-    asked, known = _classes.get(id(kind), (None, None))
-    if asked is None or asked() is not kind:
+    known_class, known = _classes.get(id(kind), (None, None))
+    if known_class is None or known_class() is not kind:
         places = (
             (module, name)
             for module in list(sys.modules)
@@ -809,11 +809,11 @@ def _attribute(owner: object, name: str) -> object:
     if name in attributes:
         return attributes[name]
     for base in bases_of(type(owner)):
-        held = class_dict(base).get(name)
-        if type(held) is types.GetSetDescriptorType or type(held) is types.MemberDescriptorType:
-            return held.__get__(owner)
-        if held is not None:
-            return held
+        found = class_dict(base).get(name)
+        if type(found) is types.GetSetDescriptorType or type(found) is types.MemberDescriptorType:
+            return found.__get__(owner)
+        if found is not None:
+            return found
     return None
 
 

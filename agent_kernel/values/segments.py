@@ -128,15 +128,15 @@ def find_long(values: Iterable[object]) -> list[Any]:
     found: dict[int, Any] = {}
     waiting: list[Any] = list(values)
     seen = set(ids_of(waiting))
-    left = _MOST_LOOKED_AT
+    remaining = _MOST_LOOKED_AT
     while waiting:
         value = waiting.pop()
         if id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH_WITHIN:
             found[id(value)] = value
             continue
         below = _below(value)
-        left -= len(below)
-        if left < 0:
+        remaining -= len(below)
+        if remaining < 0:
             return []
         waiting += [item for item in below if id(item) not in seen]
         seen.update(ids_of(below))

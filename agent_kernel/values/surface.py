@@ -107,8 +107,8 @@ def looks_at_address(value: Any) -> bool:
     fields: dict[str, Any] = {**class_dict(plain)}
     while (base := fields["_b_base_"].__get__(value)) is not None:
         value = base
-    kept = fields["_objects"].__get__(value)
-    held: list[Any] = list(kept.values()) if type(kept) is dict else []
+    kept_alive = fields["_objects"].__get__(value)
+    held: list[Any] = list(kept_alive.values()) if type(kept_alive) is dict else []
     return not fields["_b_needsfree_"].__get__(value) and not any(type(found) is memoryview for found in held)
 
 
@@ -193,8 +193,8 @@ def find_holdings(value: object, namespace: dict[str, object]) -> Holdings:
     At most `MOST_HOLDINGS` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
     cells are not entered.
     """
-    held = Holdings()
-    level = _below(value, namespace, held)
+    holdings = Holdings()
+    level = _below(value, namespace, holdings)
     seen = {id(value), id(namespace)}
     while level and len(seen) < MOST_HOLDINGS:
         fresh: dict[int, object] = {}
@@ -205,12 +205,12 @@ def find_holdings(value: object, namespace: dict[str, object]) -> Holdings:
                     break
         seen |= fresh.keys()
         for one in fresh.values():
-            held.add(one)
-            held.ids.update(map(id, _classes_of(one)))
+            holdings.add(one)
+            holdings.ids.update(map(id, _classes_of(one)))
         classes = (cast("type", one) for one in level if derives_from(type(one), type))
-        held.ids.update(id(kind) for kind in classes if not is_of_library(kind))
-        level = [found for one in fresh.values() for found in _below(one, namespace, held)]
-    return held
+        holdings.ids.update(id(kind) for kind in classes if not is_of_library(kind))
+        level = [found for one in fresh.values() for found in _below(one, namespace, holdings)]
+    return holdings
 
 
 def _classes_of(value: object) -> tuple[type, ...]:
@@ -225,16 +225,16 @@ def _is_closed(value: object) -> bool:
     return any(_package(base) in _SURROUNDINGS for base in _bases(kind))
 
 
-def _below(value: Any, namespace: dict[str, object], held: Holdings) -> Iterable[object]:
+def _below(value: Any, namespace: dict[str, object], holdings: Holdings) -> Iterable[object]:
     """What the object refers to; of a function what is its own, without its globals. Notes names on the way."""
     kind = type(value)
     if kind is types.FunctionType:
         if value.__globals__ is namespace:
-            held.names |= names_used(value.__code__)
+            holdings.names |= names_used(value.__code__)
         return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
     for base in _bases(kind):
         if type.__getattribute__(base, "__module__") == "__main__":
-            held.names |= names_of_class(base)
+            holdings.names |= names_of_class(base)
     below = _referents(value)
     if issubclass(kind, weakref.ReferenceType):
         below += [weakref.ReferenceType.__call__(value), value.__callback__]
@@ -366,18 +366,18 @@ _CONTAINERS = (dict, list, tuple, set)
 
 
 def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
-    loss = save_failure_of(self)
-    if loss is None:
+    failure = save_failure_of(self)
+    if failure is None:
         raise TypeError("not a lost value")
     names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), load_failure_of(self)
-    told = own or loss
-    remedy = _remedy(self, told, names[:1])
-    raise LostValueError(names[0], told.type, told.reason, remedy, own is not None, names[1:])
+    shown_failure = own or failure
+    remedy = _remedy(self, shown_failure, names[:1])
+    raise LostValueError(names[0], shown_failure.type, shown_failure.reason, remedy, own is not None, names[1:])
 
 
-def _remedy(self: Any, told: SaveFailure, names: Collection[str]) -> str:
+def _remedy(self: Any, failure: SaveFailure, names: Collection[str]) -> str:
     find = object.__getattribute__(self, "_agent_kernel_remedy")()
-    remedy: str = told.remedy if find is None else find(told, names)
+    remedy: str = failure.remedy if find is None else find(failure, names)
     return remedy
 
 
@@ -400,16 +400,16 @@ def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
     variables = frame.f_globals
     if str(variables.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]:
         return ()
-    bound = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
+    bound_names = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
     text = _running_text(frame)
     words = list(dict.fromkeys(_WORD.findall(text)))
-    used = [word for word in words if word in bound]
+    used = [word for word in words if word in bound_names]
     if used:
-        return (*used, *(name for name in bound if name not in used))
-    if bound and not text:
-        return tuple(bound)
+        return (*used, *(name for name in bound_names if name not in used))
+    if bound_names and not text:
+        return tuple(bound_names)
     holders = [word for word in words if type(variables.get(word)) in _CONTAINERS]
-    return (holders[0],) if holders else tuple(bound)
+    return (holders[0],) if holders else tuple(bound_names)
 
 
 def _running_text(frame: FrameType) -> str:
@@ -505,16 +505,16 @@ def save_failure_of(value: object) -> SaveFailure | None:
     """The save failure that a placeholder stands for; None for any other object."""
     if type(value) is not Placeholder:
         return None
-    loss: SaveFailure = object.__getattribute__(value, _STATE)
-    return loss
+    failure: SaveFailure = object.__getattribute__(value, _STATE)
+    return failure
 
 
 def load_failure_of(value: object) -> SaveFailure | None:
     """What to say of a stored value that could not be loaded; None for any other object."""
     if type(value) is not Placeholder:
         return None
-    loss: SaveFailure | None = object.__getattribute__(value, "_agent_kernel_unloaded")
-    return loss
+    failure: SaveFailure | None = object.__getattribute__(value, "_agent_kernel_unloaded")
+    return failure
 
 
 def name_placeholders(values: Mapping[str, object]) -> None:

@@ -306,8 +306,8 @@ def _load(pickler: Pickler, value: object, probe: Dump, runs: Run) -> str | None
     if isinstance(loaded.error, (NameError, MemoryError)):  # a later cell may give the name, or have more memory
         return None
     error = loaded.error
-    said = explain(error).removeprefix("it raises ")
-    return f"it cannot be loaded again: {said if said.startswith(type(error).__name__) else f'{type(error).__name__}: {said}'}"
+    reason = explain(error).removeprefix("it raises ")
+    return f"it cannot be loaded again: {reason if reason.startswith(type(error).__name__) else f'{type(error).__name__}: {reason}'}"
 
 
 @contextlib.contextmanager
@@ -382,8 +382,8 @@ def what_runs(probe: Dump, namespace: dict[str, object]) -> Run | None:
     kinds = {id(type(value)): type(value) for value in met}
     if not all(_is_data(kind) for kind in kinds.values()):
         return None
-    asked = _Globals()
-    if not all(map(asked.are_harmless, probe.streams)):
+    requested = _Globals()
+    if not all(map(requested.are_harmless, probe.streams)):
         return None
     reading = _Reading(namespace)
     for value in met:
@@ -475,21 +475,23 @@ class _Reading:
         says = any(not _SAYING.isdisjoint(class_dict(base)) for base in _own_bases(kind))
         makes = says or id(kind) in self._called or not self._names.isdisjoint(("type", "__class__"))
         for base in _own_bases(kind):
-            for name, held in list(class_dict(base).items()):
+            for name, attribute in list(class_dict(base).items()):
                 is_special = name.startswith("__") and name.endswith("__")
                 if name in _SHOWING or (name in _MAKING and not makes):
                     continue
-                for function in _functions(held):
+                for function in _functions(attribute):
                     if is_special or name in self._names:
                         self.add_function(function)
-                if name in self._names and not is_special and not list(_functions(held)):
-                    self._is_refused |= not isinstance(held, _DESCRIPTORS) and not self._may_use(held, guarded=True)
+                if name in self._names and not is_special and not list(_functions(attribute)):
+                    self._is_refused |= not isinstance(attribute, _DESCRIPTORS) and not self._may_use(
+                        attribute, guarded=True
+                    )
 
     def _read(self, function: types.FunctionType) -> None:
         own = function.__globals__ is self._namespace
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        held = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
-        self._is_refused |= not all(self._may_use(value, guarded=False) for value in held)
+        values = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
+        self._is_refused |= not all(self._may_use(value, guarded=False) for value in values)
         for code in find_nested_codes(function.__code__):
             self.run.codes.append(code)
             self._read_code(code, function.__globals__, own=own)
@@ -550,13 +552,13 @@ def _own_bases(kind: type[Any]) -> Iterable[type]:
     return [base for base in bases_of(kind) if module_name(base) == "__main__"]
 
 
-def _functions(held: Any) -> Iterator[types.FunctionType]:
-    if type(held) in (staticmethod, classmethod):
-        found: tuple[Any, ...] = (held.__func__,)
-    elif type(held) is property:
-        found = (held.fget, held.fset, held.fdel)
+def _functions(value: Any) -> Iterator[types.FunctionType]:
+    if type(value) in (staticmethod, classmethod):
+        found: tuple[Any, ...] = (value.__func__,)
+    elif type(value) is property:
+        found = (value.fget, value.fset, value.fdel)
     else:
-        found = (held,)
+        found = (value,)
     return (one for one in found if type(one) is types.FunctionType)
 
 

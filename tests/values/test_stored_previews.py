@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
+import agent_kernel.agents.preview as agents_preview
 from agent_kernel.values.previews import MOST_BYTES, Column, Preview, decode, encode, line, lines_diff, make_preview
+from agent_kernel.values.reducers import handles
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")
@@ -91,3 +93,8 @@ def test_escape_sequences_from_another_store_do_not_reach_the_terminal() -> None
     odd = Preview("frame", "pandas.DataFrame\x1b[2J", shape=(1, 1), columns=(Column("a\u202eb\r\n", "x\x9b31m"),))
     assert line(odd) == "DataFrame 1 × 1"
     assert lines_diff(odd, Preview("frame", odd.type, shape=(1, 0))) == ["columns 1 → 0 (−1)", "− ab   x"]
+
+
+def test_a_preview_of_a_value_is_data_and_one_of_a_step_is_a_handle() -> None:
+    assert handles.handler_for(Preview) is None
+    assert handles.handler_for(agents_preview.Preview) is handles.refuse_store

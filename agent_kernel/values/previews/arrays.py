@@ -88,8 +88,8 @@ def _is_numpys_own(dtype: Any) -> bool:
 
 def _fields_text(dtype: Any) -> str:
     names = dtype.names
-    shown = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
-    return cut(f"({', '.join(shown)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
+    texts = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
+    return cut(f"({', '.join(texts)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
 
 
 def first_values(value: Any, count: int) -> list[object]:
@@ -137,9 +137,9 @@ def values_text(values: list[object], shape: tuple[int, ...]) -> str:
         return "[]" if 0 in shape else ""
     if not shape:
         return cell(values[0])
-    shown = [number_text(found) for found in values[:_FEW]]
+    texts = [number_text(found) for found in values[:_FEW]]
     more = [MORE] if len(values) > _FEW or prod(shape) > len(values) else []
-    return cut(f"[{', '.join([*shown, *more])}]", LONGEST_TEXT)
+    return cut(f"[{', '.join([*texts, *more])}]", LONGEST_TEXT)
 
 
 def number_text(value: object) -> str:
@@ -149,10 +149,10 @@ def number_text(value: object) -> str:
 
 def sparse(value: Any, hide: bool) -> Preview:
     """A scipy sparse matrix by its shape, dtype, bytes and number of stored elements."""
-    held = instance_dict(value)
-    shape = tuple(extent for extent in exact_items(entry(held, "_shape")) if type(extent) is int)
-    parts = [entry(held, name) for name in ("data", "indices", "indptr", "row", "col", "offsets")]
-    arrays: list[Any] = [part for part in (*parts, *exact_items(entry(held, "coords"))) if is_array(part)]
+    attributes = instance_dict(value)
+    shape = tuple(extent for extent in exact_items(entry(attributes, "_shape")) if type(extent) is int)
+    parts = [entry(attributes, name) for name in ("data", "indices", "indptr", "row", "col", "offsets")]
+    arrays: list[Any] = [part for part in (*parts, *exact_items(entry(attributes, "coords"))) if is_array(part)]
     elements: Any = parts[0] if is_array(parts[0]) else None
     return Preview(
         "sparse",

@@ -92,8 +92,8 @@ def _counts(fields: Sequence[Field]) -> dict[str, str]:
 
 def counts_text(true: int, false: int, missing: int = 0) -> str:
     """`True 12, False 3`, and how many are missing where some are."""
-    told = [("True", true), ("False", false), ("missing", missing)]
-    return ", ".join(f"{what} {count_text(count)}" for what, count in told if count or what != "missing")
+    counts = [("True", true), ("False", false), ("missing", missing)]
+    return ", ".join(f"{what} {count_text(count)}" for what, count in counts if count or what != "missing")
 
 
 def _row(fields: Sequence[Field], secret: list[bool], place: int) -> tuple[str, ...]:
@@ -128,19 +128,19 @@ def column(
     """
     hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
     values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
-    shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
-    if field.counts and not hide and MASK not in shown and not is_whole(shown):
-        shown = field.counts
+    text = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
+    if field.counts and not hide and MASK not in text and not is_whole(text):
+        text = field.counts
     return Preview(
         kind,
         type_,
-        shown,
+        text,
         (length,),
         cut(field.of, _DTYPE_ROOM),
         size_bytes,
         rows=() if is_read or hide else tuple((number_text(one),) for one in values[: len(field.first)]),
         note=note or (f"name {cell(field.name)}" if field.name else ""),
-        masked=MASK in shown or any(map(labels_a_secret, labels)),
+        masked=MASK in text or any(map(labels_a_secret, labels)),
     )
 
 
@@ -171,10 +171,10 @@ def arrow_table(value: Any, hide: bool) -> Preview:
     fields: list[Field] = []
     chunks = 0
     for place in range(min(value.num_columns, MOST_COLUMNS)):
-        held = value.column(place)
-        chunks += _chunks(held)
+        chunked = value.column(place)
+        chunks += _chunks(chunked)
         name = label(exact_str(schema.field(place).name))
-        fields.append(Field(name, arrow_type(held.type), arrow_first(held, ROWS) if place < CELLS else ()))
+        fields.append(Field(name, arrow_type(chunked.type), arrow_first(chunked, ROWS) if place < CELLS else ()))
     size = value.nbytes if chunks <= _MOST_CHUNKS and value.num_columns <= MOST_COLUMNS else 0
     return table(type_name(value), (value.num_rows, value.num_columns), fields, hide=hide, size_bytes=size)
 
@@ -268,30 +268,30 @@ class ArrayReader(NamedTuple):
 
 def dtype_of_array(array: object) -> str:
     """The dtype as pandas writes it, or the qualified name of an array type that is not pandas' own."""
-    held = _ARRAYS.of(array)
-    return type_name(array) if held is None else held.dtype(array)
+    reader = _ARRAYS.of(array)
+    return type_name(array) if reader is None else reader.dtype(array)
 
 
 def first_of_array(array: object, row: int, count: int) -> list[object]:
     """The first values of a column; empty where they may not be read."""
-    held = _ARRAYS.of(array)
-    return [] if held is None else held.first(array, row, count)
+    reader = _ARRAYS.of(array)
+    return [] if reader is None else reader.first(array, row, count)
 
 
 def counts_of_array(array: object, row: int) -> tuple[int, int, int] | None:
     """How many values of a column are True, False and missing; None for what holds no Booleans."""
-    held = _ARRAYS.of(array)
-    return None if held is None or held.counts is None else held.counts(array, row)
+    reader = _ARRAYS.of(array)
+    return None if reader is None or reader.counts is None else reader.counts(array, row)
 
 
 def bytes_of_array(array: object) -> int:
     """Bytes of the array without those of Python objects in it; 0 if unknown."""
-    held = _ARRAYS.of(array)
-    if held is None:
+    reader = _ARRAYS.of(array)
+    if reader is None:
         return 0
-    if held.first in (_arrow_first, _arrow_checked_first):
+    if reader.first in (_arrow_first, _arrow_checked_first):
         return arrow_bytes(_arrow(array))
-    parts: list[Any] = [getattr(array, name) if name else array for name in held.memory]
+    parts: list[Any] = [getattr(array, name) if name else array for name in reader.memory]
     return sum(part.nbytes for part in parts)
 
 
@@ -357,7 +357,7 @@ def _masked_dtype(array: Any) -> str:
 def _masked_first(array: Any, row: int, count: int) -> list[object]:
     missing = array._mask[:count].tolist()
     values = first_values(array._data, count)
-    return [_NA if gone else value for gone, value in zip(missing, values, strict=True)]
+    return [_NA if is_missing else value for is_missing, value in zip(missing, values, strict=True)]
 
 
 def _categories_first(array: Any, row: int, count: int) -> list[object]:
@@ -525,12 +525,12 @@ def _manager(value: object) -> Any:
 
 
 def _fields(manager: Any, names: Any, width: int) -> Iterator[Field]:
-    shown = min(width, MOST_COLUMNS)
-    labels = index_first(names, shown)
-    blocks, places = manager.blknos[:shown].tolist(), manager.blklocs[:shown].tolist()
+    count = min(width, MOST_COLUMNS)
+    labels = index_first(names, count)
+    blocks, places = manager.blknos[:count].tolist(), manager.blklocs[:count].tolist()
     dtypes: dict[int, str] = {}
     rows, counted = index_length(manager.axes[1]), 0
-    for place in range(shown):
+    for place in range(count):
         array = manager.blocks[blocks[place]].values
         dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], dtype_of_array(array))
         first = first_of_array(array, places[place], ROWS) if place < CELLS else ()

@@ -107,9 +107,9 @@ def is_whole(values: str) -> bool:
 
 def mapping_text(preview: Preview) -> str:
     """The first keys of a dict with their values."""
-    shown = [f"{column.name}: {column.of}" for column in preview.columns[:3]]
-    more = [MORE] if max(preview.shape, default=0) > len(shown) else []
-    return cut(f"{{{', '.join([*shown, *more])}}}", _MOST_ITEMS_TEXT)
+    entries = [f"{column.name}: {column.of}" for column in preview.columns[:3]]
+    more = [MORE] if max(preview.shape, default=0) > len(entries) else []
+    return cut(f"{{{', '.join([*entries, *more])}}}", _MOST_ITEMS_TEXT)
 
 
 def lines_diff(old: Preview | None, new: Preview | None) -> list[str]:
@@ -123,13 +123,13 @@ def lines_diff(old: Preview | None, new: Preview | None) -> list[str]:
         return [f"{sign} {line(side)}" for sign, side in (("−", old), ("+", new)) if side is not None]
     if (old.kind, old.type) != (new.kind, new.type):
         return _change("", line(old), line(new))
-    told = list(_differences(old, new))
-    if not told:
+    lines = list(_differences(old, new))
+    if not lines:
         hidden = "what is hidden" if new.masked else "contents"
-        told = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
-    if len(told) > MOST_LINES:
-        told = [*told[: MOST_LINES - 1], f"{MORE} and {len(told) - MOST_LINES + 1} more"]
-    return [cut(clean(found), 2 * LONGEST_LINE) for found in told]
+        lines = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], f"{MORE} and {len(lines) - MOST_LINES + 1} more"]
+    return [cut(clean(found), 2 * LONGEST_LINE) for found in lines]
 
 
 def _differences(old: Preview, new: Preview) -> Iterator[str]:
@@ -173,13 +173,13 @@ def _count_change(noun: str, before: int, after: int) -> Iterator[str]:
 
 def _columns(old: Preview, new: Preview) -> Iterator[str]:
     before, after = ({column.name: column for column in side.columns} for side in (old, new))
-    gone = [name for name in before if name not in after]
+    removed = [name for name in before if name not in after]
     come = [name for name in after if name not in before]
     # A column beyond what a preview keeps is not known to be missing.
     if _shows_all_columns(new):
-        yield from (f"− {_column(before[name])}" for name in gone)
+        yield from (f"− {_column(before[name])}" for name in removed)
     else:
-        yield from _among_the_first("no longer", gone, old, new)
+        yield from _among_the_first("no longer", removed, old, new)
     if _shows_all_columns(old):
         yield from (f"+ {_column(after[name])}" for name in come)
     else:
@@ -187,14 +187,14 @@ def _columns(old: Preview, new: Preview) -> Iterator[str]:
     for name, column in after.items():
         if name in before and before[name].of != column.of:
             yield f"~ {name}: {before[name].of} → {column.of}"
-    yield from (f"~ {told}" for told in count_changes(old, new))
+    yield from (f"~ {change}" for change in count_changes(old, new))
 
 
 def count_changes(old: Preview, new: Preview) -> Iterator[str]:
     """`sold: True 12, False 3 → True 9, False 6`, of each Boolean column whose counts are others."""
-    for name, told in new.counts.items():
-        if old.counts.get(name, told) != told:
-            yield f"{name}: {old.counts[name]} → {told}"
+    for name, counts in new.counts.items():
+        if old.counts.get(name, counts) != counts:
+            yield f"{name}: {old.counts[name]} → {counts}"
 
 
 def _among_the_first(how: str, names: list[str], side: Preview, other: Preview) -> Iterator[str]:
@@ -331,9 +331,9 @@ def _parts(preview: Preview) -> Iterator[str]:
             yield preview.text
             yield preview.note
         case "container" | "mapping":
-            shown = preview.text if preview.kind == "container" else mapping_text(preview)
-            yield "empty" if count == 0 else count_noun(count, "item") if count is not None and MORE in shown else ""
-            yield shown if count else ""
+            text = preview.text if preview.kind == "container" else mapping_text(preview)
+            yield "empty" if count == 0 else count_noun(count, "item") if count is not None and MORE in text else ""
+            yield text if count else ""
         case "frame" if len(preview.shape) == 2:
             yield f"{count_text(preview.shape[0])} × {count_text(preview.shape[1])}"
         case "series" | "index":

@@ -136,7 +136,7 @@ def _short_texts(preview: Preview) -> Preview:
         note=preview.note[:60],
         columns=tuple(Column(column.name[:32], column.of[:24]) for column in preview.columns[:64]),
         rows=tuple(tuple(cell[:16] for cell in row[:64]) for row in preview.rows[:3]),
-        counts={name[:32]: told for name, told in preview.counts.items()},
+        counts={name[:32]: counts for name, counts in preview.counts.items()},
     )
 
 

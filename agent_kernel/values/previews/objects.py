@@ -55,17 +55,17 @@ _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 def function(value: FunctionType, hide: bool) -> Preview:
     """A function by its signature and number of lines."""
-    shown = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
+    text = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
     return Preview(
-        "function", "function", shown, note=count_noun(line_count(value.__code__), "line"), masked=MASK in shown
+        "function", "function", text, note=count_noun(line_count(value.__code__), "line"), masked=MASK in text
     )
 
 
 def method(value: MethodType, hide: bool) -> Preview:
     """A bound method by its function and the type of what it is bound to."""
-    bound = type_name(value.__self__)
+    owner = type_name(value.__self__)
     name = exact_str(value.__func__.__name__) if type(value.__func__) is FunctionType else MORE
-    return Preview("function", "method", cut(clean(f"{bound}.{name}"), LONGEST_TEXT))
+    return Preview("function", "method", cut(clean(f"{owner}.{name}"), LONGEST_TEXT))
 
 
 def builtin(value: BuiltinFunctionType, hide: bool) -> Preview:
@@ -89,7 +89,7 @@ def cached(value: object, hide: bool) -> Preview:
 
 def class_(value: type, hide: bool = False) -> Preview:
     """A class by its name and the number of methods in its body."""
-    methods = sum(type(held) is FunctionType for held in class_dict(value).values())
+    methods = sum(type(attribute) is FunctionType for attribute in class_dict(value).values())
     return Preview("class", type_name(value), type_text(value), note=count_noun(methods, "method") if methods else "")
 
 
@@ -118,8 +118,8 @@ def _callable_name(value: object) -> str:
 
 
 def _signature(value: FunctionType) -> str:
-    shown = list(islice(_code_parameters(value), _MOST_PARAMETERS + 1))
-    return ", ".join([*shown[:_MOST_PARAMETERS], MORE] if len(shown) > _MOST_PARAMETERS else shown)
+    parameters = list(islice(_code_parameters(value), _MOST_PARAMETERS + 1))
+    return ", ".join([*parameters[:_MOST_PARAMETERS], MORE] if len(parameters) > _MOST_PARAMETERS else parameters)
 
 
 def _code_parameters(value: FunctionType) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _code_parameters(value: FunctionType) -> Iterator[str]:
         yield "*"
     # Keyword defaults lie in a dict that anyone may have filled: it is read by walking, not by looking up.
     keyword_defaults: dict[str, object] = value.__kwdefaults__ or {}
-    given = {name: held for name, held in keyword_defaults.items() if type(name) is str}
+    defaults_by_name = {name: default for name, default in keyword_defaults.items() if type(name) is str}
     for name in names[positional : positional + keyword]:
-        yield _with_default(name, given[name]) if name in given else name
+        yield _with_default(name, defaults_by_name[name]) if name in defaults_by_name else name
     if code.co_flags & _VARKEYWORDS:
         yield f"**{names[positional + keyword + takes_any]}"
 
@@ -172,7 +172,7 @@ def with_attributes(preview: Preview, value: object) -> Preview:
     attributes = _traits(value) if is_widget else _attributes(value, preview)
     found = list(islice(attributes, _MOST_COUNTED))
     first = found[:_MOST]
-    hide = any(names_its_neighbours(name, held) for name, held in first)
+    hide = any(names_its_neighbours(name, attribute) for name, attribute in first)
     hide = hide or (is_widget and (labels_a_secret(kind.__name__) or labels_a_secret(dict(found).get("description"))))
     columns = tuple(
         Column(label(name, CELL), MASK if hide or labels_a_secret(name) else short_text(held, CELL, depth=1))
@@ -276,22 +276,26 @@ def _write_estimator(value: object, depth: int, room: int) -> str:
     name = clean(qualified_name(type(value)).rpartition(".")[2])
     if depth < 0:
         return f"{name}({MORE})"
-    told = ", ".join(f"{clean(param)}={_param(param, held, depth - 1)}" for param, held in _find_changed(value))
-    return cut(f"{name}({told})", room)
+    parameters = ", ".join(
+        f"{clean(param)}={_param(param, value_of_param, depth - 1)}" for param, value_of_param in _find_changed(value)
+    )
+    return cut(f"{name}({parameters})", room)
 
 
 def _find_changed(value: object) -> Iterator[tuple[str, object]]:
     """The parameters whose values differ from their defaults, in the order of `__init__`."""
-    held = instance_dict(value)
+    attributes = instance_dict(value)
     for name, default in _parameters(type(value)):
-        found = entry(held, name) if name in set(islice(held, _MOST_NAMES)) else _MISSING
+        found = entry(attributes, name) if name in set(islice(attributes, _MOST_NAMES)) else _MISSING
         if found is not _MISSING and not _is_default(found, default):
             yield name, found
 
 
 def _parameters(kind: type) -> Iterator[tuple[str, object]]:
     """What `__init__` takes, with the defaults."""
-    found = next((held for base in bases_of(kind) if (held := entry(class_dict(base), "__init__")) is not None), None)
+    found = next(
+        (attribute for base in bases_of(kind) if (attribute := entry(class_dict(base), "__init__")) is not None), None
+    )
     function = _unwrap(found)
     if function is None:
         return
@@ -324,18 +328,18 @@ def _is_default(found: object, default: object) -> bool:
     return type(found) is type(default) and is_plain(found) and cell(found, 1_000) == cell(default, 1_000)
 
 
-def _param(name: str, held: object, depth: int) -> str:
-    return MASK if labels_a_secret(name) else _write_parameter(held, depth)
+def _param(name: str, value: object, depth: int) -> str:
+    return MASK if labels_a_secret(name) else _write_parameter(value, depth)
 
 
-def _write_parameter(held: object, depth: int) -> str:
-    if _is_estimator(held):
-        return _write_estimator(held, depth, 2 * _ROOM)
-    items = exact_items(held)
+def _write_parameter(value: object, depth: int) -> str:
+    if _is_estimator(value):
+        return _write_estimator(value, depth, 2 * _ROOM)
+    items = exact_items(value)
     if items and depth >= 0 and any(map(_holds_an_estimator, items[:_FEW])):
         parts = [_write_parameter(item, depth) for item in items[:_FEW]] + [MORE] * (len(items) > _FEW)
-        return f"({', '.join(parts)})" if type(held) is tuple else f"[{', '.join(parts)}]"
-    return short_text(held, _ROOM, depth=1)
+        return f"({', '.join(parts)})" if type(value) is tuple else f"[{', '.join(parts)}]"
+    return short_text(value, _ROOM, depth=1)
 
 
 def _holds_an_estimator(item: object) -> bool:

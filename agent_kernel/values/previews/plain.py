@@ -76,8 +76,8 @@ def label(value: object, room: int = 40) -> str:
     """The value as a column's name: a string without its quotes."""
     if type(value) is not str:
         return cell(value, room)
-    shown = clean(value[:_WINDOW])
-    return MASK if holds_a_secret(shown) else cut(shown, room)
+    cleaned = clean(value[:_WINDOW])
+    return MASK if holds_a_secret(cleaned) else cut(cleaned, room)
 
 
 def _integer(value: int, room: int) -> str:
@@ -96,10 +96,10 @@ def _octets(value: bytes | bytearray, room: int) -> str:
 
 def _quote(value: str | bytes, room: int, length: int | None = None) -> str:
     # repr of a real str or bytes shows every character that is not printable as an escape; none is cut in half.
-    shown = repr(value[:room])
-    if (length or len(value)) <= room and len(shown) <= room:
-        return shown
-    return _HALF_ESCAPE.sub("", shown[: min(room, len(shown)) - 1]) + MORE
+    quoted = repr(value[:room])
+    if (length or len(value)) <= room and len(quoted) <= room:
+        return quoted
+    return _HALF_ESCAPE.sub("", quoted[: min(room, len(quoted)) - 1]) + MORE
 
 
 def _moment(value: datetime.datetime | datetime.time, room: int) -> str:
@@ -154,9 +154,9 @@ def entry_of_slot(value: object, name: str) -> Any:
     return None
 
 
-def is_slot(held: object) -> bool:
+def is_slot(attribute: object) -> bool:
     """Whether what a class holds is one of its `__slots__`."""
-    return _SLOTS.of(held) is not None
+    return _SLOTS.of(attribute) is not None
 
 
 def _range(value: range, room: int) -> str:
@@ -278,8 +278,8 @@ def scalar(value: object, hide: bool) -> Preview:
     """A value that fits into a cell."""
     if hide and value is not None and type(value) is not bool:
         return Preview("scalar", type_name(value), MASK, masked=True)
-    shown = cell(value, LONGEST_TEXT)
-    return Preview("scalar", type_name(value), shown, masked=shown == MASK)
+    shown_text = cell(value, LONGEST_TEXT)
+    return Preview("scalar", type_name(value), shown_text, masked=shown_text == MASK)
 
 
 def text(value: str | bytes | bytearray, hide: bool) -> Preview:
@@ -305,12 +305,12 @@ def mapping(value: dict[object, object], hide: bool) -> Preview:
     """A dict by its first keys, each with its value in short."""
     entries = _first_entries(value, _KEYS)
     hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
-    shown = tuple(
-        Column(_key(key), MASK if hide or labels_a_secret(key) else short_text(held, CELL, depth=1))
-        for key, held in entries
+    columns = tuple(
+        Column(_key(key), MASK if hide or labels_a_secret(key) else short_text(item, CELL, depth=1))
+        for key, item in entries
     )
-    masked = any(MASK in column.of or MASK in column.name for column in shown)
-    return Preview("mapping", type_name(value), "", (len(value),), columns=shown, masked=masked)
+    masked = any(MASK in column.of or MASK in column.name for column in columns)
+    return Preview("mapping", type_name(value), "", (len(value),), columns=columns, masked=masked)
 
 
 def short_text(value: object, room: int, depth: int = _DEPTH) -> str:
@@ -331,8 +331,8 @@ def short_text(value: object, room: int, depth: int = _DEPTH) -> str:
 def _entries(value: dict[object, object], depth: int) -> Iterator[str]:
     first = _first_entries(value, _FEW)
     hide = any(names_its_neighbours(key, held) for key, held in first)
-    for key, held in first:
-        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else short_text(held, CELL, depth)}"
+    for key, item in first:
+        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else short_text(item, CELL, depth)}"
     if len(value) > _FEW:
         yield MORE
 
@@ -345,8 +345,8 @@ def _items(value: Collection[object], depth: int) -> Iterator[str]:
     first: list[object] = list(islice(value, _FEW))
     # The first item of a pair may say what the second one is: ("password", "hunter2").
     hide = len(value) == 2 and type(first[0]) is str and names_a_secret(first[0])
-    for place, held in enumerate(first):
-        yield MASK if hide and place else short_text(held, CELL, depth)
+    for place, item in enumerate(first):
+        yield MASK if hide and place else short_text(item, CELL, depth)
     if len(value) > _FEW:
         yield MORE
 
@@ -360,7 +360,7 @@ def _common_type(value: Collection[object]) -> str:
     if _SLICED.of(value):
         items = cast("Sequence[object]", value)
         sampled += items[len(items) // 2 :: max(1, len(items) // _SAMPLED)]  # and to the end in even steps
-    if not sampled or any(type(held) is not type(sampled[0]) for held in sampled):
+    if not sampled or any(type(item) is not type(sampled[0]) for item in sampled):
         return ""
     return type_name(sampled[0])
 

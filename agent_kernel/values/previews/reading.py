@@ -174,8 +174,8 @@ def referents(values: Iterable[Any]) -> list[Any]:
     attributes = list(
         map(object.__getattribute__, compress(values, map(inline.__contains__, types)), repeat("__dict__"))
     )
-    told = set(ids_of(attributes))  # what is in these was told with the object
-    looking = [one for one in _find_untracked(values) if id(one) not in told]
+    known = set(ids_of(attributes))  # what is in these was told with the object
+    looking = [one for one in _find_untracked(values) if id(one) not in known]
     return [*below, *attributes, *chain.from_iterable(one.values() for one in looking)]
 
 

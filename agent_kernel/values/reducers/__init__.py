@@ -182,8 +182,8 @@ def is_importable(value: Any) -> bool:
     try:
         for part in value.__qualname__.split("."):
             # The dict of a module first: its __getattr__ may warn of names that it no longer has.
-            held = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
-            found = held[part] if part in held else getattr(found, part)
+            attributes = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
+            found = attributes[part] if part in attributes else getattr(found, part)
     except AttributeError:
         return False
     return found is value
@@ -224,8 +224,8 @@ def class_level(kind: type) -> frozenset[int]:
     """The ids of containers that the classes of a library's type hold, such as pandas' `_metadata`."""
     known = _class_level.get(kind)
     if known is None:
-        held = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
-        ids = frozenset(map(id, filter(_is_container, held)))
+        attributes = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
+        ids = frozenset(map(id, filter(_is_container, attributes)))
         known = _class_level.keep(kind, ids)
     return known
 
@@ -285,11 +285,11 @@ def can_be_pinned(value: object) -> bool:
     bases = bases_of(kind)
     above = {id(base) for base in bases if module_name(base) == "builtins"}
     own = [class_dict(base) for base in bases if module_name(base) != "builtins"]
-    said = set[str]().union(*own)
+    named = set[str]().union(*own)
     hashes = next((found["__hash__"] for found in own if "__hash__" in found), None)
     return (
         above <= _ABOVE_IDS
-        and said.isdisjoint(_HOOKS)
+        and named.isdisjoint(_HOOKS)
         and hashes is None
         and not any(kind is other for other in dispatch_table())
         and not issubclass(kind, (enum.Enum, type))

@@ -178,12 +178,12 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
             continue
-        held = getrefcount(array) > _ALONE or getweakrefcount(array)
+        is_shared = getrefcount(array) > _ALONE or getweakrefcount(array)
         base = array.base
         if base is not None:
             column = _column(array, attributes.get("_xy"))
             if column >= 0:
-                if held:
+                if is_shared:
                     _note_loose(pickler, holder, name, array)
                 state[name] = None
                 packed.append((name, column))
@@ -191,12 +191,12 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
             if not _is_whole(array, base):
                 continue
             del base
-            held = held or _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)
+            is_shared = is_shared or _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)
         spelled = _DTYPES.get(id(array.dtype))
         flags = array.flags.num & _PLAIN
         if spelled is None or array.nbytes > _SMALL_BYTES or flags != (_PLAIN if array.base is None else _OF_VIEW):
             continue
-        if held:
+        if is_shared:
             _note_loose(pickler, holder, name, array)
         state[name] = array.tobytes()
         packed.append((name, spelled[1], array.shape))
@@ -566,11 +566,11 @@ def reduce_polynomial(pickler: Pickler, polynomial: Any) -> Any:
 
 def reduce_ufunc(pickler: Pickler, made: Any) -> Any:
     """numpy pickles a ufunc by name; one made by `frompyfunc` holds its function, and nothing else."""
-    held = [found for found in gc.get_referents(made) if callable(found)]
-    if len(held) != 1:
+    functions = [found for found in gc.get_referents(made) if callable(found)]
+    if len(functions) != 1:
         return NotImplemented
     pickler.dump_record.opaque.append(made)
-    return restore.ufunc, (held[0], made.nin, made.nout, made.identity)
+    return restore.ufunc, (functions[0], made.nin, made.nout, made.identity)
 
 
 def refuse_map(pickler: Pickler, array: Any) -> Any:

@@ -102,19 +102,19 @@ def content_of(pickler: Pickler, module: types.ModuleType) -> Content | None:
     name = module.__name__
     if not _is_own(name):
         return None
-    left = [pickler.module_budget]
-    state, _ = plain_state(module, left)
-    kinds: OfClasses = {name_of(kind): of_class(kind, left) for kind in classes_of(module)}
+    budget = [pickler.module_budget]
+    state, _ = plain_state(module, budget)
+    kinds: OfClasses = {name_of(kind): of_class(kind, budget) for kind in classes_of(module)}
     kinds = {one: found for one, found in kinds.items() if found[0]}
-    functions: OfFunctions = {one.__name__: of_function(one, left) for one in functions_of(module)}
+    functions: OfFunctions = {one.__name__: of_function(one, budget) for one in functions_of(module)}
     functions = {one: found for one, found in functions.items() if found[0]}
-    caches: OfCaches = {one: entries for one, cached in caches_of(module) if (entries := _of_cache(cached, left))}
-    pickler.module_budget = max(left[0], 0)
+    caches: OfCaches = {one: entries for one, cached in caches_of(module) if (entries := _of_cache(cached, budget))}
+    pickler.module_budget = max(budget[0], 0)
     pickler.keepalive += (state, kinds, functions, caches)
-    held = (*state.values(), *kinds.values(), *functions.values(), *caches.values())
-    pickler.dump_record.roots.append(held)
+    values = (*state.values(), *kinds.values(), *functions.values(), *caches.values())
+    pickler.dump_record.roots.append(values)
     names = tuple(sorted(vars(module)))
-    return references.source_digest(name), names, state, kinds, functions, caches, left[0] > 0
+    return references.source_digest(name), names, state, kinds, functions, caches, budget[0] > 0
 
 
 def classes_of(module: types.ModuleType) -> list[type]:
@@ -130,8 +130,8 @@ def name_of(kind: type) -> str:
 
 
 def functions_of(module: types.ModuleType) -> list[types.FunctionType]:
-    held = vars(module).copy().values()
-    return [one for one in held if type(one) is types.FunctionType and one.__globals__ is vars(module)]
+    values = vars(module).copy().values()
+    return [one for one in values if type(one) is types.FunctionType and one.__globals__ is vars(module)]
 
 
 def caches_of(module: types.ModuleType) -> list[tuple[str, Any]]:
@@ -139,10 +139,14 @@ def caches_of(module: types.ModuleType) -> list[tuple[str, Any]]:
     return [(name, one) for name, one in vars(module).copy().items() if type(one) is _Cache]
 
 
-def of_class(kind: type, left: list[int]) -> tuple[tuple[str, ...], dict[str, object]]:
+def of_class(kind: type, budget: list[int]) -> tuple[tuple[str, ...], dict[str, object]]:
     """The names of what a class holds besides methods, and what is plain of it."""
-    held = {name: value for name, value in class_dict(kind).items() if name[:2] != "__" and not _is_described(value)}
-    return tuple(sorted(held)), {name: value for name, value in sorted(held.items()) if _is_plain_state(value, left)}
+    attributes = {
+        name: value for name, value in class_dict(kind).items() if name[:2] != "__" and not _is_described(value)
+    }
+    return tuple(sorted(attributes)), {
+        name: value for name, value in sorted(attributes.items()) if _is_plain_state(value, budget)
+    }
 
 
 def _is_described(value: object) -> bool:
@@ -150,25 +154,25 @@ def _is_described(value: object) -> bool:
     return isinstance(value, _BY_NAME) or any("__get__" in class_dict(base) for base in bases_of(type(value)))
 
 
-def of_function(function: types.FunctionType, left: list[int]) -> tuple[tuple[str, ...], dict[str, object], Any, Any]:
+def of_function(function: types.FunctionType, budget: list[int]) -> tuple[tuple[str, ...], dict[str, object], Any, Any]:
     """The names of its attributes, what is plain of them, and defaults that can change; no names where there is nothing."""
     names = tuple(sorted(vars(function)))
-    held = {name: vars(function)[name] for name in names if _is_plain_state(vars(function)[name], left)}
-    defaults: Any = function.__defaults__ if _can_change(function.__defaults__, left) else None
-    named: Any = function.__kwdefaults__ if _can_change(function.__kwdefaults__, left) else None
+    attributes = {name: vars(function)[name] for name in names if _is_plain_state(vars(function)[name], budget)}
+    defaults: Any = function.__defaults__ if _can_change(function.__defaults__, budget) else None
+    named: Any = function.__kwdefaults__ if _can_change(function.__kwdefaults__, budget) else None
     is_bare = defaults is None and named is None
-    return names or (() if is_bare else ("",)), held, defaults, named
+    return names or (() if is_bare else ("",)), attributes, defaults, named
 
 
-def _can_change(found: Any, left: list[int]) -> bool:
+def _can_change(found: Any, budget: list[int]) -> bool:
     values = found.values() if type(found) is dict else found or ()
-    return not _ATOM_IDS.issuperset(map(id, map(type, values))) and _is_plain_state(found, left)
+    return not _ATOM_IDS.issuperset(map(id, map(type, values))) and _is_plain_state(found, budget)
 
 
-def _of_cache(cached: Any, left: list[int]) -> tuple[Called, ...]:
+def _of_cache(cached: Any, budget: list[int]) -> tuple[Called, ...]:
 
     entries = find_shared_entries(cached)
-    return entries if entries and _is_plain_state(entries, left) else ()
+    return entries if entries and _is_plain_state(entries, budget) else ()
 
 
 def keeps_only_values(cached: Any) -> bool:
@@ -181,7 +185,7 @@ def _is_own(name: str) -> bool:
     return not is_excluded and not references.is_library(name) and references.is_importable(name)
 
 
-def plain_state(module: types.ModuleType, left: list[int]) -> tuple[dict[str, object], list[int]]:
+def plain_state(module: types.ModuleType, budget: list[int]) -> tuple[dict[str, object], list[int]]:
     """The plain state of a module, and its modules of the person's own, by name and in order.
 
     Args:
@@ -190,14 +194,14 @@ def plain_state(module: types.ModuleType, left: list[int]) -> tuple[dict[str, ob
     found: dict[str, object] = {}
     for name, value in sorted(vars(module).copy().items()):
         if name.startswith("__") or isinstance(value, _BY_NAME):
-            if isinstance(value, types.ModuleType) and left[0] > 0 and _is_own(value.__name__):
+            if isinstance(value, types.ModuleType) and budget[0] > 0 and _is_own(value.__name__):
                 found[name] = value
-        elif _is_plain_state(value, left):
+        elif _is_plain_state(value, budget):
             found[name] = value
-    return found, left
+    return found, budget
 
 
-def _is_plain_state(value: Any, left: list[int]) -> bool:
+def _is_plain_state(value: Any, budget: list[int]) -> bool:
     """Whether there is nothing but plain state below a value; `left` is how many objects may be looked at."""
     waiting = [value]
     seen: set[int] = set()
@@ -206,12 +210,12 @@ def _is_plain_state(value: Any, left: list[int]) -> bool:
         kind = type(one)
         if id(kind) in _ATOM_IDS or id(one) in seen:
             continue
-        left[0] -= 1 + _size_of(one) // _BYTES_OF_ONE
-        if left[0] < 0:
+        budget[0] -= 1 + _size_of(one) // _BYTES_OF_ONE
+        if budget[0] < 0:
             return False
         seen.add(id(one))
         if id(kind) in _SEQUENCE_IDS or id(kind) in _DICT_IDS:
-            if len(one) > left[0]:
+            if len(one) > budget[0]:
                 return False
             waiting += [*one, *one.values()] if id(kind) in _DICT_IDS else one
             waiting += [one.default_factory] if id(kind) == id(collections.defaultdict) else []
@@ -324,11 +328,11 @@ def _is_shared(result: Any, explained: int) -> bool:
     level = [result]
     while level:
         counts = list(map(sys.getrefcount, level))
-        kept = [at for at, value in enumerate(level) if not _is_plain(value)]
+        positions = [at for at, value in enumerate(level) if not _is_plain(value)]
         seen += len(level)
-        if seen > _MOST_BELOW or any(counts[at] > explained for at in kept):
+        if seen > _MOST_BELOW or any(counts[at] > explained for at in positions):
             return True
-        level = referents([level[at] for at in kept if _is_entered(level[at])])
+        level = referents([level[at] for at in positions if _is_entered(level[at])])
         explained = _BELOW_IT
     return False
 
@@ -391,13 +395,16 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     made = (definition, function.__name__, function.__closure__, home)
     setter = restore.function_own_dict if is_shared else restore.function_state
     if pickler.waiting is not None:
-        held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
-        if is_easy(held):
+        attributes_held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
+        if is_easy(attributes_held):
             pickler.waiting.append(Later(setter, function, state))
         else:
             without: tuple[Any, ...] = ({}, None, *state[2:6], None, extra)
             values = restore.function_own_values if is_shared else restore.function_values
-            pickler.waiting += [Later(restore.function_state, function, without), Later(values, function, held)]
+            pickler.waiting += [
+                Later(restore.function_state, function, without),
+                Later(values, function, attributes_held),
+            ]
         return restore.function, made
     return restore.function, made, state, None, None, setter
 
@@ -579,10 +586,10 @@ def reduce_slice(pickler: Pickler, found: slice) -> Any:
 
 def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
     """A view shows its dict, which only the collector can name."""
-    (shown,) = gc.get_referents(view)
+    (viewed,) = gc.get_referents(view)
     pickler.dump_record.instances.append(view)
-    pickler.dump_record.roots.append((shown,))
-    return dict_view, (type(view).__name__.rpartition("_")[2], shown)
+    pickler.dump_record.roots.append((viewed,))
+    return dict_view, (type(view).__name__.rpartition("_")[2], viewed)
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
@@ -682,13 +689,13 @@ def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
 def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
     """The proxy of a dict shows that very dict, which only the collector can name."""
     below = gc.get_referents(proxy)
-    shown = below[0] if len(below) == 1 else proxy.copy()
-    kind = _class_of(shown)
+    mapping = below[0] if len(below) == 1 else proxy.copy()
+    kind = _class_of(mapping)
     if kind is not None:
         return class_attributes, (kind,)
     pickler.dump_record.instances.append(proxy)
-    pickler.dump_record.roots.append((shown,))
-    return types.MappingProxyType, (shown,)
+    pickler.dump_record.roots.append((mapping,))
+    return types.MappingProxyType, (mapping,)
 
 
 def _class_of(attributes: Any) -> type | None:

@@ -60,8 +60,8 @@ def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
     table: Any = attributes.get("_lut")
     if table is None or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    held = sum(found is table for found in parts[2].values()) if parts[2] is not attributes else 0
-    if sys.getrefcount(table) > _OF_A_TABLE + held:
+    count = sum(found is table for found in parts[2].values()) if parts[2] is not attributes else 0
+    if sys.getrefcount(table) > _OF_A_TABLE + count:
         return parts
     undrawn: dict[str, Any] = dict(parts[2]) | {"_isinit": False, "_lut": None}
     if not _has_empty_table():

@@ -27,7 +27,9 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
     if ("h5py", "HLObject") in names:
         return refuse_hdf5
-    if any(package == "agent_kernel" and name in _HANDLES for package, name in names):
+    # Plain data, though its class is called like the preview of a step, which is a handle.
+    is_preview_of_value = module_name(kind) == "agent_kernel.values.previews.model"
+    if not is_preview_of_value and any(package == "agent_kernel" and name in _HANDLES for package, name in names):
         return refuse_store
     return None
 

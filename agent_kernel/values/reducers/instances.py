@@ -276,8 +276,8 @@ def _leaves_out(value: Any, parts: Any) -> bool:
     if not isinstance(getattr(type(value), "__getstate__", None), types.FunctionType):
         return False
     state = parts[2] if len(parts) > 2 else None
-    held = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
-    return type(state) is not dict or not held.keys() <= state.keys()
+    attributes = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
+    return type(state) is not dict or not attributes.keys() <= state.keys()
 
 
 def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
@@ -290,23 +290,23 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
         is_shared = is_dict_shared(pickler, error)
         parts = made(pickler, error)
-        beside = _find_fields(error)
-        if not beside and not is_shared and not is_dict_doubtful(pickler, error):
+        fields = _find_fields(error)
+        if not fields and not is_shared and not is_dict_doubtful(pickler, error):
             return parts
         parts = reduce(error) if parts is NotImplemented else parts
         if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or not saved
             return parts
-        pickler.dump_record.roots.append(beside)
+        pickler.dump_record.roots.append(fields)
         if is_shared and (parts[-1] is restore.exception_state or _sets_attributes(error, parts)):
-            return parts[0], parts[1], (error.__dict__, beside), None, None, restore.exception_own_dict
+            return parts[0], parts[1], (error.__dict__, fields), None, None, restore.exception_own_dict
         if is_dict_doubtful(pickler, error):
             parts = with_copied_dict(pickler, error, parts)
-        if not beside:
+        if not fields:
             return parts
         state: Any = parts[2] if len(parts) > 2 else None
         if parts[-1] is restore.exception_state:
             state = state[0]
-        return parts[0], parts[1], (state, beside), None, None, restore.exception_with
+        return parts[0], parts[1], (state, fields), None, None, restore.exception_with
 
     return reduce_whole
 
@@ -342,8 +342,8 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     bases = (base for base in kind.__mro__ if base is not BaseException and base is not object)
     held: list[tuple[str, object]] = [item for base in bases for item in list(vars(base).items())]
     names = [name for name, found in held if isinstance(found, _FIELDS)]
-    kept = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
-    return tuple(sorted(kept - {"__weakref__"}))
+    own_names = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
+    return tuple(sorted(own_names - {"__weakref__"}))
 
 
 def _is_made_of_arguments(kind: type, name: str) -> bool:

@@ -235,13 +235,13 @@ def reduce_single_dispatch_method(_: Pickler, made: Any) -> Any:
 def reduce_context_variable(pickler: Pickler, variable: contextvars.ContextVar[Any]) -> Any:
     """A notebook's own variable with its value here; what was set in contexts of other tasks is theirs."""
     default = tuple(contextvars.Context().run(_values_of, variable))
-    here = tuple(_values_of(variable))
+    current = tuple(_values_of(variable))
     pickler.dump_record.instances.append(variable)
-    pickler.dump_record.roots.append((default, here))
+    pickler.dump_record.roots.append((default, current))
     made = (variable.name, default)
-    if not here or (default and here[0] is default[0]):
+    if not current or (default and current[0] is default[0]):
         return restore.context_variable, made
-    return restore.context_variable, made, here, None, None, restore.context_variable_state
+    return restore.context_variable, made, current, None, None, restore.context_variable_state
 
 
 def _values_of(variable: contextvars.ContextVar[Any]) -> list[object]:
@@ -308,8 +308,8 @@ def reduce_sentinel(_: Pickler, value: Any) -> Any:
 def reduce_by_slots(_: Pickler, value: Any) -> Any:
     """What dataclasses keep of a field has other slots in each Python."""
     slots: Any = value.__slots__
-    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return restore.instance, (type(value),), held, None, None, known_slots
+    slot_values = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return restore.instance, (type(value),), slot_values, None, None, known_slots
 
 
 def reduce_placeholder(pickler: Pickler, value: Any) -> Any:
@@ -373,15 +373,15 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     """An iterator over a dict or set, which pickle makes one over a list of what is left."""
     noted: Any = pickler.instance(value)
     parts = reduce(value) if noted is NotImplemented else noted
-    held: list[Any] = gc.get_referents(value)
-    holder = next((found for found in held if issubclass(type(found), (dict, set))), None)
+    referents: list[Any] = gc.get_referents(value)
+    holder = next((found for found in referents if issubclass(type(found), (dict, set))), None)
     if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or not saved
         return parts
     if may_be_container(holder, pickler.namespace):
         named = containers_among({id(holder)}, pickler.namespace).get(id(holder))
         if named is not None and not named.reference.is_own:  # what is left to come is not the iterator's to store
-            held_by = "the variables" if holder is pickler.namespace else "what a module holds"
-            return pickler.refuse(value, f"an iterator over {held_by} cannot be saved", "make it again in a cell")
+            holder_text = "the variables" if holder is pickler.namespace else "what a module holds"
+            return pickler.refuse(value, f"an iterator over {holder_text} cannot be saved", "make it again in a cell")
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 
