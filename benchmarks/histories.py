@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_kernel.repository import Author, Cell, Change, Commit, Entry, Kind, Manifest, ObjectId, encode
 from agent_kernel.session import Repository
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 _SIDES = 11  # branches beside main
 _NAMES = 40
@@ -83,8 +83,8 @@ def build_at(place: Path, commits: int) -> None:
 
 
 def _entry(number: int) -> Entry:
-    summary = summaries.encode(summaries.summarize(list(range(number % 100))))
-    return Entry(encode(Manifest(size=number)), summary=summary)
+    preview = previews.encode(previews.make_preview(list(range(number % 100))))
+    return Entry(encode(Manifest(size=number)), preview=preview)
 
 
 def _cell(chance: random.Random, number: int, name: str) -> Cell:

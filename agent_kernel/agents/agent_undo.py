@@ -22,7 +22,7 @@ from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import NO_CHAT, hex_of, short
 from agent_kernel.session.labels import commit_in_message, prompt, session_of, title
-from agent_kernel.values.summaries.model import clean
+from agent_kernel.values.previews.model import clean
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit, ObjectId
@@ -70,7 +70,7 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
         return run_text(EventStore(repo.store), operation.run)
     if operation.moved:
         here, there = operation.before, operation.after
-        if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
+        if (here.branch, here.commit) == (there.branch, there.commit) and here.not_in_memory > there.not_in_memory:
             return "the checkout that brought back what a restart took"
         reached = "" if at is None or commit is None else prompt(commit) or short(at)
         if at is not None and commit is not None and session and session_of(commit) not in ("", session):

@@ -43,7 +43,7 @@ from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.errors import RunBusyError, RunStateError
 from agent_kernel.repository import Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
@@ -183,7 +183,7 @@ def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
         said = tuple(
             (
                 one.how,
-                summaries.MASK if run_executor.place.redactor.knows(one.name) else one.name,
+                previews.MASK if run_executor.place.redactor.knows(one.name) else one.name,
                 "" if one.how == "-" or run_executor.place.hidden(one.name) else run_executor.place.summary(one.name),
             )
             for one in ran.changed
@@ -244,7 +244,7 @@ def _end_task(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
 
 
 def _success(run_executor: RunExecutor) -> Success:
-    said = "" if run_executor.value is None else summaries.line(summaries.summarize(run_executor.value, "result"))
+    said = "" if run_executor.value is None else previews.line(previews.make_preview(run_executor.value, "result"))
     return Success(result=run_executor.place.redact_output(said), type=return_types.type_text(type(run_executor.value)))
 
 

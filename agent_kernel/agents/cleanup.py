@@ -22,7 +22,7 @@ from agent_kernel.agents.messages import open_action, start_event
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, RefNotFoundError, RunNotFoundError
 from agent_kernel.repository import ASIDE, hex_of
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
@@ -253,10 +253,10 @@ def outcome_of(
 
     def summary(name: str) -> str:
         entry = tree.get(name)
-        stored = repo.read_summary(entry) if entry is not None else b""
+        stored = repo.read_preview(entry) if entry is not None else b""
         if not stored or place.hidden(name):
             return ""
-        return place.redact(messages.value_text(summaries.decode(stored), place.policy))
+        return place.redact(messages.value_text(previews.decode(stored), place.policy))
 
     lines = messages.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
@@ -268,7 +268,7 @@ def outcome_of(
         said = tuple(
             (
                 one.how,
-                summaries.MASK if place.redactor.knows(one.name) else one.name,
+                previews.MASK if place.redactor.knows(one.name) else one.name,
                 "" if one.how == "-" else summary(one.name),
             )
             for one in commit.changed
@@ -294,5 +294,5 @@ def _read_output_text(repo: Repository, commit: Commit) -> str:
     pieces: list[str] = []
     for output in read_outputs(repo.objects, cell.outputs).outputs:
         pieces += ["\n".join(output.traceback) or output.text] if output.kind in ("stream", "error") else []
-        pieces += [face.text for face in output.faces if face.mime == "text/plain" and face.text]
+        pieces += [face.text for face in output.representations if face.mime == "text/plain" and face.text]
     return "\n".join(piece.rstrip() for piece in pieces if piece)

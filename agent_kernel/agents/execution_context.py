@@ -15,7 +15,7 @@ from agent_kernel.agents.redaction import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.ignoring import HideList
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.execution import Executed
@@ -222,7 +222,7 @@ class ExecutionContext:
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
         policy = self.policy if self.redactor.is_complete or self.policy == "names" else "schema"
-        return self.redact(messages.value_text(summaries.summarize(self.namespace.get(name), name), policy))
+        return self.redact(messages.value_text(previews.make_preview(self.namespace.get(name), name), policy))
 
     def describe(self, task: str, room: int) -> str:
         """The namespace for a model, in no more than so many characters."""

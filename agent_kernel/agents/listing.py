@@ -34,7 +34,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.messages import cut
 from agent_kernel.agents.redaction import without_controls
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
@@ -249,7 +249,7 @@ def html_of(events: Iterable[Event], look: Look | None = None) -> str:
 
 def readable(text: str, most_chars: int | None = None) -> str:
     """Foreign text as it may be shown: without secrets, and without what a terminal would act on."""
-    clean = summaries.mask_text(without_controls(text))
+    clean = previews.mask_text(without_controls(text))
     return clean if most_chars is None else cut(clean, most_chars)
 
 
@@ -460,7 +460,7 @@ def _lines(namespace: Mapping[str, object], names: Iterable[str]) -> list[str]:
 
 
 def _line(namespace: Mapping[str, object], name: str) -> str:
-    return f"{name}: {summaries.line(summaries.summarize(namespace[name], name))}"
+    return f"{name}: {previews.line(previews.make_preview(namespace[name], name))}"
 
 
 def _make_view(title: str, lines: Iterable[str]) -> View:

@@ -33,8 +33,8 @@ from agent_kernel.agents.models.code_blocks import CAME
 from agent_kernel.agents.redaction import without_controls
 from agent_kernel.repository import hex_of
 from agent_kernel.session.operations import line_to
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries import Column, Summary
+from agent_kernel.values import previews
+from agent_kernel.values.previews import Column, Preview
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
@@ -291,7 +291,7 @@ def _as_far_as(events: list[Event], step: int | None) -> list[Event]:
 # -- what a model is told of the namespace: names, types, shapes and short values, as much as a budget of tokens allows
 #
 # It is told once, as the run begins; afterwards only what each step changed. So what was sent once stays as it was sent.
-# Nothing of a value's own code runs for it: what is told are summaries. What looks like a secret is masked, and a hidden
+# Nothing of a value's own code runs for it: what is told are previews. What looks like a secret is masked, and a hidden
 # name is not told at all (`redaction`).
 
 CHARS_A_TOKEN: Final = 4
@@ -328,7 +328,7 @@ def tokens_of(text: str) -> int:
     return -(-len(text) // CHARS_A_TOKEN)
 
 
-def value_text(summary: Summary, policy: str) -> str:
+def value_text(summary: Preview, policy: str) -> str:
     """One line about a value: `values` shows what is in it, `schema` only what it is made of, `names` nothing."""
     if policy == "names":
         return ""
@@ -336,7 +336,7 @@ def value_text(summary: Summary, policy: str) -> str:
         text = summary.text if summary.kind in ("function", "class", "module") else ""
         columns = summary.columns if summary.kind == "frame" else tuple(Column(one.name, "") for one in summary.columns)
         summary = msgspec.structs.replace(summary, text=text, rows=(), columns=columns)
-    return summaries.line(summary).strip()
+    return previews.line(summary).strip()
 
 
 def describe(
@@ -404,7 +404,7 @@ def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most:
 
 def redact(text: str, most_chars: int | None = None) -> str:
     """A text of nobody's namespace without what looks like a secret, and no longer than so many characters."""
-    text = summaries.mask_text(without_controls(text))
+    text = previews.mask_text(without_controls(text))
     return text if most_chars is None else cut(text, most_chars)
 
 

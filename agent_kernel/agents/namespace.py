@@ -30,7 +30,7 @@ from agent_kernel.session.labels import title
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.versioned import Versioned
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
@@ -179,7 +179,7 @@ class Namespace(Versioned):
         """
         if name not in self._namespace:
             raise NameNotFoundError(name, "HEAD", close_names(name, list(self)))
-        return messages.value_text(summaries.summarize(self._namespace[name], name), "values")
+        return messages.value_text(previews.make_preview(self._namespace[name], name), "values")
 
     # -- as for any state with a history, where what is loaded finds these variables as `__main__`
 

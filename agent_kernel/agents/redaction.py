@@ -1,6 +1,6 @@
 """Redaction: what a model is sent lacks the values of hidden names, and those whose names say that they are secrets.
 
-Summaries mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
+Previews mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
 wherever they turn up: printed alone, in an error's text, in a result. What is learnt are texts and numbers of four
 characters and more, from variables, entries, attributes and columns, and from the environment. What a reader turns back without a tool (base64, hex, escapes,
 characters one by one) is found in what is emitted (`values.encodings`). A value that code has enciphered, computed
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, cast
 from weakref import WeakSet
 
-from agent_kernel.values import summaries
-from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
-from agent_kernel.values.summaries.redaction import is_secret_under, mask_code
+from agent_kernel.values import previews
+from agent_kernel.values.previews.redaction import is_secret_under, mask_code
+from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, spellings
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
@@ -109,7 +109,7 @@ class Redactor:
             key = cell, names & self._words_of_cells[cell]
             if key[1] and key not in self._cells_read:
                 self._cells_read.add(key)
-                self._texts.update(face for one in mask_code(*key)[1] for face in faces(one))
+                self._texts.update(face for one in mask_code(*key)[1] for face in spellings(one))
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
@@ -135,7 +135,7 @@ class Redactor:
             text = above.redact(text, names=names)
         text = self._texts.mask_encoded(without_controls(text))
         text = self._numbers.mask(self._texts.mask(text))
-        text = summaries.mask_text(self._environment.redact(text))
+        text = previews.mask_text(self._environment.redact(text))
         if names and self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
             text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
@@ -152,11 +152,11 @@ class _Environment:
         named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
         self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
-        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in faces(value)}
+        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in spellings(value)}
         self._texts = RedactedTexts(self.secrets)
 
     def redact(self, text: str) -> str:
-        return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
+        return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({previews.MASK})", text)))
 
     def _without_pairs(self, text: str) -> str:
         if self._beside is None:
@@ -166,7 +166,7 @@ class _Environment:
         for found in self._beside.finditer(text):
             value = next((one for one in self._values[found[1]] if text.startswith(one, found.end())), "")
             if value and found.start() >= done:
-                pieces += [text[done : found.end()], summaries.MASK]
+                pieces += [text[done : found.end()], previews.MASK]
                 done = found.end() + len(value)
         return "".join([*pieces, text[done:]])
 
@@ -177,4 +177,4 @@ def _is_secret(name: str, value: str) -> bool:
     The path of a file or folder that exists is no secret, also where the name says so (`PWD`, `…_TOKEN_FILE`).
     """
     is_place = Path(value).is_absolute() and Path(value).exists()
-    return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_place)
+    return previews.holds_a_secret(value) or (previews.names_a_secret(name) and not is_place)

@@ -30,7 +30,7 @@ from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.versioned import Live, Versioned
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
@@ -398,7 +398,7 @@ def _object_of(model: Model) -> object:
 
 def _is_key(name: str, value: object) -> bool:
     """Whether a setting looks like a key, which is never stored."""
-    return isinstance(value, str) and (summaries.names_a_secret(name) or summaries.holds_a_secret(value))
+    return isinstance(value, str) and (previews.names_a_secret(name) or previews.holds_a_secret(value))
 
 
 def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:

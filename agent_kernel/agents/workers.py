@@ -36,7 +36,7 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder, ObjectId
 from agent_kernel.session.history import changes_between
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
@@ -193,8 +193,8 @@ def describe_changes(repo: Repository, start: ObjectId | None, tip: ObjectId) ->
     found: list[Changed] = []
     for change in changes_between(repo, old, new):
         entry = new.get(change.name)
-        stored = repo.read_summary(entry) if entry is not None else b""
-        line = summaries.line(summaries.decode(stored)) if stored else ""
+        stored = repo.read_preview(entry) if entry is not None else b""
+        line = previews.line(previews.decode(stored)) if stored else ""
         found.append(Changed(change.how, change.name, line, change.size))
     return tuple(found)
 
@@ -546,7 +546,7 @@ def redact_environment(environ: Mapping[str, str], model: str = "", keep: Iterab
     return {
         name: value
         for name, value in environ.items()
-        if name in kept or not (summaries.names_a_secret(name) or summaries.holds_a_secret(value))
+        if name in kept or not (previews.names_a_secret(name) or previews.holds_a_secret(value))
     }
 
 

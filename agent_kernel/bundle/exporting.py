@@ -65,11 +65,11 @@ from agent_kernel.storage.archive import (
     Packer,
 )
 from agent_kernel.storage.memory import OverlayStore
-from agent_kernel.values import CLASS_PREFIX, list_for_person, summaries
+from agent_kernel.values import CLASS_PREFIX, list_for_person, previews
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
-    from agent_kernel.values.summaries.redaction import Reach as MaskReach
+    from agent_kernel.values.previews.redaction import Reach as MaskReach
 
 __all__ = ["BUNDLE_VERSION", "NOTEBOOK", "Chosen", "Contents", "Written", "choose", "gather", "write"]
 
@@ -230,7 +230,7 @@ def gather(
     suspects |= _that_hold(repo, chosen.tips, {*exclude} - secret, hidden)
     if hidden:
         # Of what somebody wants left out, all is masked that code says of it.
-        mask = summaries.CodeMask({name: found[name].reach for name in secret - {*exclude}})
+        mask = previews.CodeMask({name: found[name].reach for name in secret - {*exclude}})
         rewritten.append(repo.forget(hidden, mask=mask).moved)
     masked: tuple[ObjectId, ...] = ()
     records = set[str]()
@@ -282,7 +282,7 @@ def _that_hold(
     }
     for (name, *_), entry in entries.items() if texts else ():
         if name not in found and name not in hidden:
-            of = holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), texts)
+            of = holds_any(repo.objects, repo.read_manifest(entry), repo.read_preview(entry), texts)
             found |= {name: f"it holds the text of {of}, which you left out"} if of else {}
     return found
 
@@ -368,7 +368,7 @@ def find_secrets(
                 seen.add((name, entry.value, entry.manifest))
                 entries[name, entry.value, entry.manifest] = entry
                 needs.setdefault(name, set()).update(repo.read_manifest(entry).classes)
-                if summaries.names_a_secret(name) and (text := _text_of(repo, entry)):
+                if previews.names_a_secret(name) and (text := _text_of(repo, entry)):
                     texts[text] = name
             if name not in found and (one := _why_secret(repo, name, entry)):
                 found[name] = one
@@ -377,7 +377,7 @@ def find_secrets(
     needles = {text.encode("utf-8", "replace"): name for text, name in secret.items()}
     for (name, *_), entry in entries.items() if needles else ():
         if name not in found and (
-            of := holds_any(repo.objects, repo.read_manifest(entry), repo.read_summary(entry), needles)
+            of := holds_any(repo.objects, repo.read_manifest(entry), repo.read_preview(entry), needles)
         ):
             found[name] = Secret(f"it holds the secret of {of}", "secrets")
     while more := [name for name, classes in needs.items() if name not in found and classes & found.keys()]:
@@ -390,22 +390,22 @@ def _text_of(repo: Repository, entry: Entry) -> str:
     stored = read_stored(repo, entry)
     value = None if stored is None else stored.value
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return text if isinstance(text, str) and len(text) >= _LEAST_COPIED and summaries.is_telling(text) else ""
+    return text if isinstance(text, str) and len(text) >= _LEAST_COPIED and previews.is_telling(text) else ""
 
 
 def _secrets_in_code(repo: Repository, tips: Iterable[ObjectId]) -> set[str]:
     """What code says of secrets."""
     sources = {commit.cell.source for _, commit in repo.history.walk(tips) if commit.cell is not None}
-    given = (summaries.mask_code(source)[1] for source in sources)
-    found = {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != summaries.MASK}
-    return set(filter(summaries.is_telling, found))
+    given = (previews.mask_code(source)[1] for source in sources)
+    found = {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != previews.MASK}
+    return set(filter(previews.is_telling, found))
 
 
 def _why_secret(repo: Repository, name: str, entry: Entry | None) -> Secret | None:
     is_text = entry is not None and _text_of(repo, entry) != ""
     if looks_secret(name.encode("utf-8", "replace")):
         return Secret("its name looks like a secret", "all")
-    if not name.startswith(CLASS_PREFIX) and summaries.names_a_secret(name):
+    if not name.startswith(CLASS_PREFIX) and previews.names_a_secret(name):
         return Secret("its name is that of a secret", "all" if is_text or entry is None else "secrets")
     if entry is None:
         return None
@@ -440,7 +440,7 @@ def _shown_name(name: str) -> str:
     """The name of what was left out: that of a class as people know it, and none that is a secret itself."""
     if name.startswith(CLASS_PREFIX):
         name = list_for_person([name])
-    return summaries.MASK if looks_secret(name.encode("utf-8", "replace")) else name
+    return previews.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
 def _record_name(key: str) -> str:
@@ -450,14 +450,14 @@ def _record_name(key: str) -> str:
 
 def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
     """Why the value should not travel; None where nothing is seen of a secret."""
-    summary, manifest = repo.read_summary(entry), repo.read_manifest(entry)
+    summary, manifest = repo.read_preview(entry), repo.read_manifest(entry)
     codes = (repo.objects.get(Kind.DEFINITION, id) for id in manifest.definitions)
     if any(map(looks_secret, codes)):
         return Secret("its code holds what looks like a secret")
     if looks_secret(summary) or value_looks_secret(repo.objects, manifest):
         return Secret("it held what looks like a secret")
     with contextlib.suppress(msgspec.MsgspecError):
-        if summaries.decode(summary).masked:
+        if previews.decode(summary).masked:
             return Secret("a key, column or attribute in it has the name of a secret", "secrets")
     return None
 
@@ -485,13 +485,13 @@ class _Mask:
             found["notebook"] = None
         hidden = self._texts
         if commit.cell is not None:
-            source, more = summaries.mask_code(commit.cell.source)
-            source = summaries.mask_literals(source, self._texts)
+            source, more = previews.mask_code(commit.cell.source)
+            source = previews.mask_literals(source, self._texts)
             hidden |= more
-            error = summaries.mask_text(commit.cell.error, hidden)
+            error = previews.mask_text(commit.cell.error, hidden)
             outputs = commit.cell.outputs and self._outputs(commit.cell.outputs, hidden)
             found["cell"] = msgspec.structs.replace(commit.cell, source=source, error=error, outputs=outputs)
-        found["message"] = summaries.mask_text(commit.message, hidden)
+        found["message"] = previews.mask_text(commit.message, hidden)
         found["unsaved"] = tuple(map(_masked_unsaved, commit.unsaved))
         return {name: value for name, value in found.items() if value != getattr(commit, name)}
 
@@ -515,7 +515,7 @@ class _Mask:
 
     def _outputs_of(self, id: ObjectId, hidden: frozenset[str]) -> ObjectId:
         outputs = read_outputs(self._objects, id)
-        shown = outputs.with_texts(lambda text: summaries.mask_text(text, hidden))
+        shown = outputs.with_texts(lambda text: previews.mask_text(text, hidden))
         return id if shown == outputs else store_outputs(self._writer, shown)
 
     def _document(self, document: Document) -> Document:
@@ -528,23 +528,23 @@ class _Mask:
     def _page_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
         cell = decode_cell(self._objects.get(Kind.CHUNK, id))
         if cell.type == "code":
-            source = summaries.mask_literals(summaries.mask_code(cell.source)[0], self._texts)
+            source = previews.mask_literals(previews.mask_code(cell.source)[0], self._texts)
         else:
-            source = summaries.mask_text(cell.source, self._texts)
+            source = previews.mask_text(cell.source, self._texts)
         if source == cell.source:
             return id, length
         return store_cell(self._writer, msgspec.structs.replace(cell, source=source))
 
 
 def _masked_unsaved(one: Unsaved) -> Unsaved:
-    texts = {key: summaries.mask_text(getattr(one, key)) for key in ("name", "type", "reason", "remedy")}
+    texts = {key: previews.mask_text(getattr(one, key)) for key in ("name", "type", "reason", "remedy")}
     return msgspec.structs.replace(one, **texts)
 
 
 def _masked(value: Any) -> Any:
     """Plain data without what looks like a secret in its texts."""
     if isinstance(value, str):
-        return summaries.mask_code(value)[0]
+        return previews.mask_code(value)[0]
     if isinstance(value, list | tuple):
         return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # of an event: anything
     if isinstance(value, dict):
@@ -747,11 +747,11 @@ def environment_of(repo: Repository, commit: Commit) -> dict[str, object]:
 
 
 def _variable(repo: Repository, entry: Entry) -> dict[str, object]:
-    summary = summaries.decode(repo.read_summary(entry))
+    summary = previews.decode(repo.read_preview(entry))
     manifest = repo.read_manifest(entry)
     return {
         "type": summary.type,
-        "line": summaries.line(summary),
+        "line": previews.line(summary),
         "size": manifest.size // max(manifest.slots, 1),
         "classes": sorted(needed.removeprefix(CLASS_PREFIX).partition("#")[0] for needed in manifest.classes),
     }

@@ -36,7 +36,7 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Commit, Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.blobs import ListNode, decode_list
-from agent_kernel.repository.commits import ID_SIZE, KIND_NAMES, decode_commit, decode_entry, kind_of, summary_id
+from agent_kernel.repository.commits import ID_SIZE, KIND_NAMES, decode_commit, decode_entry, kind_of, preview_id
 from agent_kernel.repository.objects import base_of, check, claimed_size, make_damaged_error
 from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key, decode_record, encode_record, start_of
 from agent_kernel.repository.runs import EVENTS
@@ -47,7 +47,7 @@ from agent_kernel.session.environment import decode_environment
 from agent_kernel.session.notebooks import decode_cell, decode_page
 from agent_kernel.storage.archive import INDEX, MANIFEST, NOTEBOOK, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
 from agent_kernel.storage.memory import OverlayStore
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Buffer, Store
@@ -97,7 +97,7 @@ def check_form(repo: Repository, keys: Iterable[bytes]) -> None:
             documents.append(Kind.LIST + commit.document.cells)
     nodes = {key: _read(key, payload, decode_node) for key, payload in _payloads(repo, found.get(Kind.TREE, ()))}
     for key, node in nodes.items():
-        small |= dict.fromkeys(_check_node(key, node, nodes), summaries.decode)
+        small |= dict.fromkeys(_check_node(key, node, nodes), previews.decode)
     lists = {key: _read(key, payload, decode_list) for key, payload in _payloads(repo, found.get(Kind.LIST, ()))}
     for key, listed in lists.items():
         _check_list(key, listed, lists)
@@ -146,17 +146,17 @@ def _small_of(commit: Commit) -> Iterator[tuple[ObjectId, Callable[[bytes], obje
 
 
 def _check_node(key: bytes, node: Node, nodes: dict[bytes, Node]) -> Iterator[bytes]:
-    """Raise DamagedObjectError unless the tree is in order here; the keys of the summaries."""
+    """Raise DamagedObjectError unless the tree is in order here; the keys of the previews."""
     if not isinstance(node, Inner):
         if len(node.rows) != len(node.names) or any(one >= other for one, other in pairwise(node.names)):
             raise make_damaged_error(key, "its names are not in order")
         for row in node.rows:
             entry = _read(key, row, decode_entry)
-            id = summary_id(entry)
+            id = preview_id(entry)
             if id is not None:
                 yield Kind.SMALL + id
-            elif entry.summary:
-                _read(key, entry.summary, summaries.decode)
+            elif entry.preview:
+                _read(key, entry.preview, previews.decode)
         return
     if not len(node.ids) == ID_SIZE * len(node.names) == ID_SIZE * len(node.counts) > 0:
         raise make_damaged_error(key, "its parts have different lengths")

@@ -31,10 +31,10 @@ from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import ShownOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
-from agent_kernel.repository import Commit, Entry, Face, Head, ObjectId, Output, hex_of, short
+from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
 from agent_kernel.storage.archive import SUFFIX
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
@@ -310,10 +310,10 @@ class _Page:
 
     def _cell(self, cell: NotebookCell, ran: Commit | None) -> str:
         if cell.type != "code":
-            said = self._cut(clean_lines(summaries.mask_text(cell.source.strip("\n"))))
+            said = self._cut(clean_lines(previews.mask_text(cell.source.strip("\n"))))
             return f'<div class="cell prose">{_prose(said)}</div>' if said.strip() else ""
-        source = summaries.mask_code(cell.source)[0]
-        is_same = ran is not None and ran.cell is not None and summaries.mask_code(ran.cell.source)[0] == source
+        source = previews.mask_code(cell.source)[0]
+        is_same = ran is not None and ran.cell is not None and previews.mask_code(ran.cell.source)[0] == source
         prompt = describe.prompt(ran) if ran is not None and is_same else "[ ]"
         outputs = self._outputs(ran) if ran is not None and is_same else ""
         return (
@@ -358,7 +358,7 @@ class _Page:
                 return self._displayed(output, shown)
 
     def _displayed(self, output: Output, shown: ShownOutputs) -> str:
-        faces = {face.mime.casefold(): face for face in output.faces if face.is_kept}
+        faces = {face.mime.casefold(): face for face in output.representations if face.is_kept}
         plain = shown.content(faces["text/plain"]) if "text/plain" in faces else ""
         for mime in _PICTURES:
             if mime in faces and (picture := self._picture(faces[mime], mime, plain, shown)):
@@ -370,10 +370,10 @@ class _Page:
             if face.form != "bytes":
                 text = self._pre(shown.content(face))
                 return f"<details><summary>{_text(face.mime)}, shown as text</summary>{text}</details>" if text else ""
-        kinds = _some([clean(face.mime) for face in output.faces], 4)
+        kinds = _some([clean(face.mime) for face in output.representations], 4)
         return f'<p class="note">{escape(kinds)}: not shown here.</p>' if kinds else ""
 
-    def _picture(self, face: Face, mime: str, plain: str, shown: ShownOutputs) -> str:
+    def _picture(self, face: Representation, mime: str, plain: str, shown: ShownOutputs) -> str:
         if face.form != "bytes" or face.size > min(_PICTURE, self._pictures_left):
             return ""
         content = shown.read(face)
@@ -493,7 +493,7 @@ class _Page:
         columns = summary.columns[:known]
         rows = [[_text(cell) for cell in (*row, *[""] * known)[: len(columns)]] for row in summary.rows]
         head = [clean(f"{column.name} ({column.of})" if column.of else column.name) for column in columns]
-        more = summaries.count_of_columns(summary) - len(columns)
+        more = previews.count_of_columns(summary) - len(columns)
         note = f'<p class="note">{plural(more, "more column")}</p>' if more > 0 else ""
         return f"{_table(head, rows)}{note}"
 

@@ -1,7 +1,7 @@
 """Find keys, tokens, private keys and logins in the bytes of stored values, wherever in them they stand.
 
 All of a value is read, piece by piece, and nothing of it is unpickled. A fast expression over bytes finds where one may
-begin; what stands there is then read as text, by the rules that summaries use.
+begin; what stands there is then read as text, by the rules that previews use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_kernel.repository import Blob, Kind, Manifest, read_blob
 from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.repository.objects import Objects
 from agent_kernel.values.groups import Layout, decode_layout
-from agent_kernel.values.summaries.redaction import places, secret_at
+from agent_kernel.values.previews.redaction import places, secret_at
 
 __all__ = ["holds_any", "looks_secret", "value_looks_secret"]
 

@@ -28,7 +28,7 @@ from agent_kernel.errors import BundleError
 from agent_kernel.repository import Author, Commit, ObjectId, hex_of, short
 from agent_kernel.session import Repository
 from agent_kernel.session.history import size_of
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 __all__ = ["Environment", "Facts", "ShownBundle", "Variable", "inspect_bundle", "read_facts", "show_bundle"]
 
@@ -147,16 +147,16 @@ def _variables(repo: Repository, head: ObjectId) -> tuple[Variable, ...]:
     for name in sorted(entries, key=lambda name: (ranks[name], -sizes[name], name)):
         summary = describe.summary_of(repo, entries[name])
         missing = describe.not_saved(repo, name, entries[name])
-        kind, preview = ("", "not described") if summary is None else (summaries.noun(summary), _preview(summary))
+        kind, preview = ("", "not described") if summary is None else (previews.noun(summary), _preview(summary))
         size = 0 if missing is not None and missing.is_whole else sizes[name]
         said = f"{preview} ({missing.said})".lstrip() if missing is not None else preview
         found.append(Variable(name, kind, size, said))
     return tuple(found)
 
 
-def _preview(summary: summaries.Summary) -> str:
+def _preview(summary: previews.Preview) -> str:
     """What the value holds; of a table its size and its columns."""
-    said = summaries.content(summary)
+    said = previews.content(summary)
     names = [clean(column.name) for column in summary.columns] if summary.kind == "frame" else []
     return f"{said}: {list_names(names, 6)}" if names else said
 

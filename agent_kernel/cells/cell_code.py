@@ -16,7 +16,7 @@ from types import CodeType, MappingProxyType
 from typing import Final, NamedTuple
 
 from agent_kernel.session.dependencies import EVALUATE, RUN_ANYTHING, mentions_outputs, uses_of, words_of
-from agent_kernel.values.summaries.redaction import lexemes
+from agent_kernel.values.previews.redaction import lexemes
 
 __all__ = ["CellCode", "Reading", "code_of", "header_of", "read_code", "without_own_lines"]
 

@@ -22,14 +22,23 @@ from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.cells.cell_code import code_of, header_of, without_own_lines
 from agent_kernel.cells.linear_history import Line, Origin, find_origin, line_to
 from agent_kernel.errors import DamagedObjectError, FileNotWrittenError, NewerFormatError, RunNotFoundError
-from agent_kernel.repository import Commit, Face, ObjectId, Output, hex_of, read_face, read_outputs, short
+from agent_kernel.repository import (
+    Commit,
+    ObjectId,
+    Output,
+    Representation,
+    hex_of,
+    read_outputs,
+    read_representation,
+    short,
+)
 from agent_kernel.session import Repository
 from agent_kernel.session.dependencies import words_of
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.session.labels import label, mask_commit
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries import clean, size_text
+from agent_kernel.values import previews
+from agent_kernel.values.previews import clean, size_text
 
 __all__ = [
     "Bundle",
@@ -60,19 +69,19 @@ class Masks:
 
     def code(self, source: str) -> tuple[str, frozenset[str]]:
         """The code as it may be given away, and the literals that were taken out of it."""
-        shown, literals = summaries.mask_code(source)
+        shown, literals = previews.mask_code(source)
         hidden = frozenset(self._hide.select(words_of(source)))
         if hidden:
-            shown, more = summaries.mask_code(shown, hidden)
+            shown, more = previews.mask_code(shown, hidden)
             literals |= more
-        shown = summaries.mask_text(shown, self._everywhere)
+        shown = previews.mask_text(shown, self._everywhere)
         self._everywhere.update(literal for literal in literals if len(literal) >= _LEAST and not literal.isalpha())
         self.count += shown != source
         return shown, literals
 
     def text(self, text: str, literals: frozenset[str] = frozenset()) -> str:
         """A text as it may be given away. `literals`: taken out of the code that it belongs to."""
-        return summaries.mask_text(text, literals | self._everywhere)
+        return previews.mask_text(text, literals | self._everywhere)
 
 
 # -- the notebook
@@ -542,7 +551,7 @@ def _stream(text: str, name: str) -> Bundle:
 
 
 def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bundle | None:
-    faces = [face for face in output.faces if not face.mime.startswith(_OURS)]
+    faces = [face for face in output.representations if not face.mime.startswith(_OURS)]
     shown = [face for face in faces if not face.mime.startswith(_WIDGETS)]
     if not faces:
         return None
@@ -555,9 +564,9 @@ def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bu
     return found | {"execution_count": None} if kind == "execute_result" else found
 
 
-def _content(repo: Repository, face: Face, mask: Callable[[str], str]) -> object:
+def _content(repo: Repository, face: Representation, mask: Callable[[str], str]) -> object:
     try:
-        content = read_face(repo.objects, face)
+        content = read_representation(repo.objects, face)
     except DamagedObjectError:
         return None
     if content is None:

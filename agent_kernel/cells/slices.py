@@ -24,7 +24,7 @@ from agent_kernel.repository import Commit, Entry, ObjectId, short
 from agent_kernel.session import Repository
 from agent_kernel.session.labels import title
 from agent_kernel.session.snapshot import close_names
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 __all__ = ["Slice", "SlicedCell", "slice_of"]
 
@@ -336,8 +336,8 @@ class _Slicer:
     def _shares_an_object(self, node: _Node, name: str, others: Iterable[str]) -> bool:
         tree = self._repo.tree(node.commit.tree)
         entries = [entry for other in (name, *others) if (entry := tree.get(other)) is not None]
-        leader = entries[0].leader if entries else ""
-        return bool(leader) and any(entry.leader == leader for entry in entries[1:])
+        leader = entries[0].alias_group if entries else ""
+        return bool(leader) and any(entry.alias_group == leader for entry in entries[1:])
 
     # -- what functions use that a value may hold
 
@@ -378,9 +378,9 @@ class _Slicer:
 
     def _kind(self, node: _Node, name: str) -> str:
         entry = self._repo.tree(node.commit.tree).get(name)
-        stored = b"" if entry is None else self._repo.read_summary(entry)
+        stored = b"" if entry is None else self._repo.read_preview(entry)
         try:
-            summary = summaries.decode(stored) if stored else None
+            summary = previews.decode(stored) if stored else None
         except msgspec.MsgspecError:  # somebody else's store may hold anything
             return ""
         if summary is None or (summary.kind == "array" and summary.dtype == "object"):

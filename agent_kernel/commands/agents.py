@@ -17,7 +17,7 @@ from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.commands.text import clean, clean_lines, clock, cut
 from agent_kernel.errors import ModelError
 from agent_kernel.repository import person
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
@@ -73,12 +73,12 @@ class Question:
             return None
         comes = isinstance(start, TaskStart) and is_outside(start.model)
         if not isinstance(asked, ApprovalRequested):
-            question = cut(clean(summaries.mask_text(asked.question, frozenset())), _MOST_TEXT)
+            question = cut(clean(previews.mask_text(asked.question, frozenset())), _MOST_TEXT)
             return cls(start.run, start.agent, None, question, (), comes)
-        code, hidden = summaries.mask_code(asked.code)
+        code, hidden = previews.mask_code(asked.code)
         found = [f"{one.kind}: {one.what}" for one in asked.findings]
         found += preview_lines(asked)
-        said = tuple(cut(clean(summaries.mask_text(one, hidden)), _MOST_TEXT) for one in found)
+        said = tuple(cut(clean(previews.mask_text(one, hidden)), _MOST_TEXT) for one in found)
         return cls(start.run, start.agent, asked.step, clean_lines(code)[:_MOST_CODE], said, comes)
 
     def blocks(self) -> list[Block]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.commands.text import clean, clock, cut, duration, plural
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.model import size_text
+from agent_kernel.values import previews
+from agent_kernel.values.previews.model import size_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -439,7 +439,7 @@ _PARTS: Final[dict[str, tuple[Callable[[_Sight], _Part], frozenset[str]]]] = {
 
 
 def _text(text: str, width: int = 40) -> str:
-    return cut(clean(summaries.mask_text(text, frozenset())), width, middle=True)
+    return cut(clean(previews.mask_text(text, frozenset())), width, middle=True)
 
 
 def _status(status: str) -> _Word:

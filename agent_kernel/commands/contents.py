@@ -22,11 +22,11 @@ from agent_kernel.errors import StoreError
 from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
 from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from agent_kernel.values.groups import decode_layout
+from agent_kernel.values.previews import Preview
+from agent_kernel.values.previews.model import MORE, count_noun
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
-from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.model import MORE, count_noun
 
 __all__ = [
     "ARRAY",
@@ -360,7 +360,7 @@ _VIEWS: Final = ("agent_kernel.values.restore.arrays.view", "agent_kernel.values
 _ARRAYS: Final = (ARRAY, OBJECTS, _OF_A_CLASS)
 
 
-def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> tuple[str, ...]:
+def differences(repo: Repository, old: Entry, new: Entry, summary: Preview) -> tuple[str, ...]:
     """Lines that say where the contents differ; none where that cannot be told. `summary` is that of the new one."""
     sides = [read_stored(repo, entry) for entry in (old, new)]
     before, after = sides
@@ -373,7 +373,7 @@ def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> t
             return tuple(f"~ {path}: {was} → {now}" for path, was, now in widget_changes(before, after))
         return tuple(_in_array(before, after))
     except (StoreError, IndexError, RecursionError, ValueError):
-        return ()  # damaged, or made by nobody's pickler: the summaries still say what they say
+        return ()  # damaged, or made by nobody's pickler: the previews still say what they say
 
 
 # -- what changed in the widgets within a widget: those that it holds, and how it looks
@@ -435,8 +435,8 @@ class _Within:
             for at, both in enumerate(zip(was, now, strict=True)):
                 yield from self._between(*both, f"{path}[{at}]", depth, hides=hides)
         elif was != now or not was:
-            hides = hides or summaries.names_a_secret(path.rpartition(".")[2])
-            yield (path, summaries.MASK, summaries.MASK) if hides else (path, _in_short(old), _in_short(new))
+            hides = hides or previews.names_a_secret(path.rpartition(".")[2])
+            yield (path, previews.MASK, previews.MASK) if hides else (path, _in_short(old), _in_short(new))
 
 
 def _is_widget(found: object) -> bool:
@@ -458,8 +458,8 @@ def _traits_of(widget: Call) -> dict[str, object]:
 def _is_of_a_secret(one: tuple[Call, dict[str, object]]) -> bool:
     widget, traits = one
     described = traits.get("description")
-    return summaries.names_a_secret(_kind_of(widget)) or (
-        isinstance(described, str) and summaries.names_a_secret(described)
+    return previews.names_a_secret(_kind_of(widget)) or (
+        isinstance(described, str) and previews.names_a_secret(described)
     )
 
 
@@ -467,7 +467,7 @@ def _in_short(found: object) -> str:
     if found is None or isinstance(found, (bool, int, float)):
         return str(found)
     if isinstance(found, str):
-        return cut(clean(f"'{summaries.mask_text(found[:1_000])}'"), _LONGEST)
+        return cut(clean(f"'{previews.mask_text(found[:1_000])}'"), _LONGEST)
     items = items_of(found)
     if not items or any(isinstance(one, (Call, tuple, list)) for one in items[:_FEW]):
         return _kind_of(found) if isinstance(found, Call) and _is_widget(found) else MORE
@@ -493,7 +493,7 @@ def _in_array(before: Stored, after: Stored) -> Iterator[str]:
         yield found.describe(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
 
 
-def _in_table(before: Stored, after: Stored, summary: Summary) -> Iterator[str]:
+def _in_table(before: Stored, after: Stored, summary: Preview) -> Iterator[str]:
     old, new = columns_of(before), columns_of(after)
     if old is None or new is None or old.keys() != new.keys():
         return
@@ -504,7 +504,7 @@ def _in_table(before: Stored, after: Stored, summary: Summary) -> Iterator[str]:
 
 
 def _in_column(
-    before: Stored, after: Stored, position: int, old: dict[int, Part], new: dict[int, Part], summary: Summary
+    before: Stored, after: Stored, position: int, old: dict[int, Part], new: dict[int, Part], summary: Preview
 ) -> str:
     named = summary.kind == "frame"
     known = position < len(summary.columns)

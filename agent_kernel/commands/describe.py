@@ -1,6 +1,6 @@
 """Commits and stored variables in words, from what was written down when they were made.
 
-Nothing here loads a value: a commit's record and the summaries beside its entries say everything that is shown.
+Nothing here loads a value: a commit's record and the previews beside its entries say everything that is shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_kernel.errors import StoreError
 from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectId, Unsaved, hex_of
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, mask_commit, prompt, title, without_code
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.commands.diff import Differing
@@ -77,22 +77,22 @@ _NAMES = 6  # that a report spells out
 _SIGNS = {"~": "~", "+": "+", "-": "−"}
 
 
-def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
+def summary_of(repo: Repository, entry: Entry) -> previews.Preview | None:
     """What was noted about the value when it was committed; None where nothing was, or nothing that can be read.
 
-    A size is that of what is stored, before packing, as in the history. (Summaries of older stores hold what the value
+    A size is that of what is stored, before packing, as in the history. (Previews of older stores hold what the value
     took in memory, as far as its type could tell.)
     """
-    stored = repo.read_summary(entry)
+    stored = repo.read_preview(entry)
     if not stored:
         return None
     try:
-        summary = summaries.decode(stored)
+        summary = previews.decode(stored)
     except msgspec.MsgspecError:  # somebody else's store may hold anything
         return None
     if not summary.size_bytes:
         return summary
-    known = summary.kind != "object" or not (entry.leader or repo.read_manifest(entry).lost)
+    known = summary.kind != "object" or not (entry.alias_group or repo.read_manifest(entry).unsaved)
     return msgspec.structs.replace(summary, size_bytes=size_of(repo, entry) if known else 0)
 
 
@@ -101,7 +101,7 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
     if entry is None:
         return ""
     summary = summary_of(repo, entry)
-    return clean(summaries.line(summary)) if summary is not None else "not described"
+    return clean(previews.line(summary)) if summary is not None else "not described"
 
 
 def entry_said(repo: Repository, name: str, entry: Entry | None) -> str:
@@ -120,7 +120,9 @@ class NotSaved(NamedTuple):
 
 def not_saved(repo: Repository, name: str, entry: Entry | None) -> NotSaved | None:
     """`not saved: a generator cannot be saved`; None where all of the value is stored."""
-    lost = [one for one in repo.read_manifest(entry).lost if name in one.name.split(", ")] if entry is not None else []
+    lost = (
+        [one for one in repo.read_manifest(entry).unsaved if name in one.name.split(", ")] if entry is not None else []
+    )
     if not lost:
         return None
     summary = summary_of(repo, entry) if entry is not None else None
@@ -134,7 +136,7 @@ def entry_outline(repo: Repository, name: str, entry: Entry | None) -> str:
     summary = None if entry is None else summary_of(repo, entry)
     if summary is None:
         return ""
-    line, missing = clean(summaries.outline(summary)), not_saved(repo, name, entry)
+    line, missing = clean(previews.outline(summary)), not_saved(repo, name, entry)
     return f"{line} ({missing.said.partition(':')[0]})" if missing else line
 
 
@@ -262,7 +264,7 @@ def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
     said = f"{told} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
-    return clean(summaries.mask_text(said + way))
+    return clean(previews.mask_text(said + way))
 
 
 def _type_text(name: str) -> str:
@@ -305,7 +307,7 @@ def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
         if way
         else " %agent status tells why, and the way back."
     )
-    return clean(summaries.mask_text(f"{_some(sorted(unsaved_names(unsaved)))} are not saved.{way}"))
+    return clean(previews.mask_text(f"{_some(sorted(unsaved_names(unsaved)))} are not saved.{way}"))
 
 
 def change_line(changes: Iterable[Change], rank: Rank) -> str:
@@ -396,11 +398,11 @@ _UNITS: Final = {
 }
 
 
-def growth(old: summaries.Summary, new: summaries.Summary) -> str:
+def growth(old: previews.Preview, new: previews.Preview) -> str:
     """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
 
-    >>> from agent_kernel.values.summaries import Summary
-    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
+    >>> from agent_kernel.values.previews import Preview
+    >>> growth(Preview("frame", "DataFrame", shape=(40, 2)), Preview("frame", "DataFrame", shape=(23, 3)))
     '−17 rows, +1 column'
     """
     if old.kind != new.kind or -1 in (*old.shape, *new.shape):
@@ -435,7 +437,7 @@ def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, name
     return found
 
 
-# -- which changes to name first: those of tables, models, single values and figures, then the others. See `summaries.interest`
+# -- which changes to name first: those of tables, models, single values and figures, then the others. See `previews.interest`
 
 Rank = Callable[[str], int]
 
@@ -444,7 +446,7 @@ _MOST: Final = 64  # names whose kind is looked at, the largest first
 
 def by_name(known: Mapping[str, int]) -> Rank:
     """The rank of a name; of one that is not known the last."""
-    return lambda name: known.get(name, summaries.LEAST)
+    return lambda name: known.get(name, previews.LEAST)
 
 
 def ranks_of(repo: Repository, commit: Commit) -> dict[str, int]:
@@ -467,10 +469,10 @@ def ranks(repo: Repository, changes: Sequence[Change], after: Commit) -> dict[st
 def rank_of(repo: Repository, entry: Entry | None) -> int:
     """The rank of a stored value, by what was noted about it when it was committed."""
     try:
-        stored = b"" if entry is None else repo.read_summary(entry)
-        return summaries.interest(summaries.decode(stored)) if stored else summaries.LEAST
+        stored = b"" if entry is None else repo.read_preview(entry)
+        return previews.interest(previews.decode(stored)) if stored else previews.LEAST
     except (StoreError, msgspec.MsgspecError):
-        return summaries.LEAST
+        return previews.LEAST
 
 
 def most_interesting_first(repo: Repository, found: Sequence[Differing], most: int | None = None) -> list[Differing]:
@@ -489,7 +491,9 @@ def most_interesting_first(repo: Repository, found: Sequence[Differing], most: i
 def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:
     """The ranks of variables that are in memory."""
     first = [name for name, _ in zip(names, range(_MOST), strict=False)]
-    return {name: summaries.interest(summaries.summarize(namespace[name], name)) for name in first if name in namespace}
+    return {
+        name: previews.interest(previews.make_preview(namespace[name], name)) for name in first if name in namespace
+    }
 
 
 def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`diff`: what differs between two commits, variable by variable, from their summaries alone, and in what they ran on."""
+"""`diff`: what differs between two commits, variable by variable, from their previews alone, and in what they ran on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, Kind, NameDiff, ObjectId, hex_of
 from agent_kernel.session.environment import Environment, decode_environment
 from agent_kernel.session.history import changes_between
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -90,7 +90,7 @@ def _may_be_the_same(one: NameDiff) -> bool:
     """Whether its value may be the same though its entry is not: only of what is saved together with other names."""
     if one.old is None or one.new is None:
         return False
-    return bool(one.old.leader or one.new.leader) or one.old.is_same_value(one.new)
+    return bool(one.old.alias_group or one.new.alias_group) or one.old.is_same_value(one.new)
 
 
 def _how(one: NameDiff, touched: set[str] | None) -> str:
@@ -159,7 +159,7 @@ def details_of(
     texts = {clean(before.text), clean(after.text)}
     both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
     again = both if all(text in said for text in texts) else set[str]()
-    lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
+    lines = tuple(line for line in previews.lines_diff(before, after) if line not in again)
     rows = row_lines(repo, old, new) if row_lines is not None else None
     if rows is not None:
         return (

@@ -26,7 +26,7 @@ from agent_kernel.commands.text import (
     plural,
     width_of,
 )
-from agent_kernel.values.summaries.model import clean, size_text
+from agent_kernel.values.previews.model import clean, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.errors import MergeConflictError

@@ -17,19 +17,19 @@ from agent_kernel.commands.text import clean, clean_lines, duration, exact_time,
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import (
     Commit,
-    Face,
     ObjectId,
     Output,
     Outputs,
+    Representation,
     hex_of,
-    read_face,
     read_outputs,
+    read_representation,
     short,
     split_path,
 )
 from agent_kernel.session.history import size_of
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_notebook
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -54,7 +54,7 @@ class ShownOutputs:
 
     outputs: Outputs
     hidden: frozenset[str]  # what the cell's code gave away
-    read: Callable[[Face], bytes | None]
+    read: Callable[[Representation], bytes | None]
 
     def without_code(self) -> ShownOutputs:
         """The same, of errors only what they are called: a traceback quotes code."""
@@ -101,22 +101,26 @@ class ShownOutputs:
         if output.kind == "error":
             return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}".rstrip(": "))
         best = min(
-            (face for face in output.faces if face.mime in _READABLE and face.is_kept and face.form != "bytes"),
+            (
+                face
+                for face in output.representations
+                if face.mime in _READABLE and face.is_kept and face.form != "bytes"
+            ),
             key=lambda face: _READABLE.index(face.mime),
             default=None,
         )
-        others = ", ".join(_size(face) for face in output.faces if face is not best)
+        others = ", ".join(_size(face) for face in output.representations if face is not best)
         text = self.content(best) if best is not None else ""
         return "\n".join(part for part in (text, f"({others})" if others else "") if part)
 
-    def content(self, face: Face) -> str:
+    def content(self, face: Representation) -> str:
         """The text of one MIME type as it may be shown; nothing if it was left out."""
         content = self.read(face)
         return "" if content is None else self.clean(content.decode("utf-8", "replace"))
 
     def clean(self, text: str) -> str:
         """The text without secrets and control characters."""
-        return summaries.mask_text(clean_lines(text), self.hidden)
+        return previews.mask_text(clean_lines(text), self.hidden)
 
     def _json(self, output: Output) -> Json:
         found: dict[str, Json] = {"kind": output.kind}
@@ -132,11 +136,11 @@ class ShownOutputs:
             found["under"] = output.under
         if output.widget:
             found["widget"] = output.widget
-        if output.faces:
-            found["faces"] = [self._face_json(face) for face in output.faces]
+        if output.representations:
+            found["faces"] = [self._face_json(face) for face in output.representations]
         return found
 
-    def _face_json(self, face: Face) -> Json:
+    def _face_json(self, face: Representation) -> Json:
         text = {"text": self.content(face)} if face.form != "bytes" and face.is_kept else {}
         return {"mime": face.mime, "size": face.size, "kept": face.is_kept, **text}
 
@@ -146,11 +150,13 @@ def outputs_of(repo: Repository, commit: Commit) -> ShownOutputs | None:
     cell = commit.cell
     if cell is None or cell.outputs is None:
         return None
-    _, hidden = summaries.mask_code(cell.source)
-    return ShownOutputs(read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_face(repo.objects, face))
+    _, hidden = previews.mask_code(cell.source)
+    return ShownOutputs(
+        read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_representation(repo.objects, face)
+    )
 
 
-def _size(face: Face) -> str:
+def _size(face: Representation) -> str:
     left_out = "" if face.is_kept else " left out"
     return f"{clean_lines(face.mime)} {size_text(face.size)}{left_out}"
 
@@ -312,7 +318,7 @@ class ShownVariable(Result):
 
     name: str
     commit: ObjectId
-    summary: summaries.Summary | None
+    summary: previews.Preview | None
     size: int
     last: tuple[ObjectId, Commit]  # the commit that made it what it is
     missing: describe.NotSaved | None = None
@@ -332,7 +338,7 @@ class ShownVariable(Result):
         }
 
     def blocks(self) -> Sequence[Block]:
-        line = clean(summaries.line(self.summary)) if self.summary else "not described"
+        line = clean(previews.line(self.summary)) if self.summary else "not described"
         facts = [("Commit:", short(self.commit))]
         # What stands in the place of a value that is not saved at all has a size, which nobody asks about.
         facts += [] if self._is_missing else [("Size:", size_text(self.size))]
@@ -342,7 +348,7 @@ class ShownVariable(Result):
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
 
 
-def _summary_json(summary: summaries.Summary) -> Json:
+def _summary_json(summary: previews.Preview) -> Json:
     return {
         "kind": summary.kind,
         "type": summary.type,
@@ -356,12 +362,12 @@ def _summary_json(summary: summaries.Summary) -> Json:
     }
 
 
-def _kind(column: summaries.Column, summary: summaries.Summary) -> str:
+def _kind(column: previews.Column, summary: previews.Preview) -> str:
     """What a column is: its dtype, and of a Boolean one how often each value occurs."""
     return clean(", ".join(filter(None, (column.of, summary.counts.get(column.name, "")))))
 
 
-def _first_rows(summary: summaries.Summary) -> list[Block]:
+def _first_rows(summary: previews.Preview) -> list[Block]:
     """The first rows of a table with what its columns are below, or the first entries of something else, as far as both are known."""
     known = max(map(len, summary.rows), default=len(summary.columns))
     columns = summary.columns[: known or None]
@@ -369,10 +375,10 @@ def _first_rows(summary: summaries.Summary) -> list[Block]:
     told = tuple(_kind(column, summary) for column in columns)
     rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
     shown = Table(names, (*(row + ("",) * (len(names) - len(row)) for row in rows), told))
-    more = summaries.count_of_columns(summary) - len(names)
+    more = previews.count_of_columns(summary) - len(names)
     if more <= 0:
         return [shown]
-    return [shown, Line(f"… and {plural(more, f'more {summaries.noun_of_columns(summary)}')}")]
+    return [shown, Line(f"… and {plural(more, f'more {previews.noun_of_columns(summary)}')}")]
 
 
 # -- the page that a commit was made on: the notebook's cells, code and text, as they were open or saved last then
@@ -423,4 +429,4 @@ class ShownPage(Result):
 
 
 def _mask_cell(cell: NotebookCell) -> str:
-    return summaries.mask_code(cell.source)[0] if cell.type == "code" else summaries.mask_text(cell.source)
+    return previews.mask_code(cell.source)[0] if cell.type == "code" else previews.mask_text(cell.source)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from agent_kernel.values.summaries.model import clean, size_text
+from agent_kernel.values.previews.model import clean, size_text
 
 __all__ = [
     "clean",

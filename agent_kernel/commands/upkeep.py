@@ -12,7 +12,7 @@ from agent_kernel.commands.scope import Parser, Question, UsageProblem, count, d
 from agent_kernel.commands.text import clean, plural, size_text
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -283,7 +283,7 @@ def forget(scope: Scope, options: Namespace) -> Result:
     if scope.session is not None:
         report = scope.session.forget(*meant.words, sources=options.sources)
     else:
-        report = scope.repo.forget(meant.names, meant.commits, summaries.CodeMask() if options.sources else None)
+        report = scope.repo.forget(meant.names, meant.commits, previews.CodeMask() if options.sources else None)
     return _forgotten(scope, meant, report)
 
 
@@ -313,7 +313,7 @@ def _ask_to_confirm(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     do_it = f"to do it: {scope.spell_command('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
     if not meant.names:
         return f"{start}; {do_it}"
-    traces = scope.repo.traces_of(meant.names, summaries.CodeMask() if sources else None)
+    traces = scope.repo.traces_of(meant.names, previews.CodeMask() if sources else None)
     for name in meant.names:
         if name in traces.missing and not traces.spoken_of[name]:
             raise NameNotFoundError(name, "any commit, and no commit of this name")

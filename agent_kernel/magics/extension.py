@@ -31,7 +31,7 @@ from agent_kernel.agents.current import stands_here
 from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.binding import Nothing
 from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
-from agent_kernel.values.summaries.reading import module_dict
+from agent_kernel.values.previews.reading import module_dict
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo

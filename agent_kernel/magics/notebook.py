@@ -270,7 +270,7 @@ class LiveNotebook(Binding):
     def ran_between(self) -> None:
         """A widget's message was handled: what that may have changed is looked at with the cell that ends now."""
         if self.session is not None:
-            self.session.workspace.ran_between = True
+            self.session.workspace.code_ran_between = True
 
     def end(self, error: BaseException | None) -> None:
         """It has ended: commit what it did."""

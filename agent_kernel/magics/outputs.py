@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO, TypeAlias, cast
 
 from agent_kernel.queries import FOOTER, RUN
-from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.repository.blobs import VERSION
 
 if TYPE_CHECKING:
@@ -455,7 +455,7 @@ def _seal(first: Sequence[Item], last: Sequence[Item], dropped_outputs: int, dro
     """The outputs, with a gap between the first and the last ones if anything was dropped there."""
     gap = [Output(kind="gap", size=dropped_bytes)] if dropped_bytes or dropped_outputs else []
     outputs = (*map(_output, first), *gap, *map(_output, last))
-    left_out = [face for output in outputs for face in output.faces if not face.is_kept]
+    left_out = [face for output in outputs for face in output.representations if not face.is_kept]
     if not outputs:
         return None
     return Outputs(
@@ -474,7 +474,7 @@ def _output(item: Item) -> Output:
         name=_escape_surrogates(item.name),
         text=texts[0] if is_error else "".join(texts),
         traceback=tuple(texts[1:]) if is_error else (),
-        faces=tuple(_faces(item.faces)),
+        representations=tuple(_faces(item.faces)),
         metadata=_escape_surrogates(item.metadata),
         number=item.number,
         display=_escape_surrogates(item.display),
@@ -483,28 +483,28 @@ def _output(item: Item) -> Output:
     )
 
 
-def _faces(found: Iterable[ItemFace]) -> Iterable[Face]:
+def _faces(found: Iterable[ItemFace]) -> Iterable[Representation]:
     for mime, form, content, size in found:
         if content is None:
-            yield Face(mime, form, size)
+            yield Representation(mime, form, size)
         elif isinstance(content, bytes):
-            yield Face(mime, form, size, blob=Blob(size, inline=content))
+            yield Representation(mime, form, size, blob=Blob(size, inline=content))
         elif form == "bytes":
             yield _picture(mime, content)
         elif mime.startswith("image/") and size > _INLINE_DRAWING:
             payload = _escape_surrogates(content).encode()
-            yield Face(mime, form, len(payload), blob=Blob(len(payload), inline=payload))
+            yield Representation(mime, form, len(payload), blob=Blob(len(payload), inline=payload))
         else:
-            yield Face(mime, form, size, _escape_surrogates(content))
+            yield Representation(mime, form, size, _escape_surrogates(content))
 
 
-def _picture(mime: str, content: str) -> Face:
+def _picture(mime: str, content: str) -> Representation:
     try:
         payload = binascii.a2b_base64(content)
     except (binascii.Error, ValueError):  # a library that does not keep to the protocol: as it stands
         payload = _escape_surrogates(content).encode()
-        return Face(mime, "text", len(payload), blob=Blob(len(payload), inline=payload))
-    return Face(mime, "bytes", len(payload), blob=Blob(len(payload), inline=payload))
+        return Representation(mime, "text", len(payload), blob=Blob(len(payload), inline=payload))
+    return Representation(mime, "bytes", len(payload), blob=Blob(len(payload), inline=payload))
 
 
 def _escape_surrogates(text: str) -> str:

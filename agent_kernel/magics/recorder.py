@@ -147,7 +147,7 @@ def join_outputs(pieces: Sequence[Outputs | None]) -> Outputs | None:
     kept: list[Output] = []
     used = dropped = dropped_bytes = 0
     for output in (output for piece in found for output in piece.outputs):
-        size = len(output.text) + sum(face.size for face in output.faces if face.form != "bytes")
+        size = len(output.text) + sum(face.size for face in output.representations if face.form != "bytes")
         if used + size > ROOM:
             dropped, dropped_bytes = dropped + 1, dropped_bytes + size
             continue

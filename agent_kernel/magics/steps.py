@@ -374,7 +374,7 @@ def _parts(kept: Outputs | None) -> tuple[Part, ...]:
             found.append(Part("text/plain", output.text))
         elif output.kind == "error":
             found.append(Part("text/plain", "\n".join(output.traceback) + "\n"))
-        elif output.faces:
+        elif output.representations:
             found += _faces(output)
         elif output.kind == "gap":
             found.append(Part("text/plain", f"[… {output.size:,} bytes left out …]\n"))
@@ -382,10 +382,10 @@ def _parts(kept: Outputs | None) -> tuple[Part, ...]:
 
 
 def _faces(output: KeptOutput) -> list[Part]:
-    texts = {face.mime: face.text for face in output.faces if face.text}
+    texts = {face.mime: face.text for face in output.representations if face.text}
     said = next((texts[mime] for mime in _TEXTS if mime in texts), None)
     parts = [Part("text/plain", f"{said}\n")] if said is not None else []
-    return [*parts, *(Part(face.mime) for face in output.faces if face.mime.startswith("image/"))]
+    return [*parts, *(Part(face.mime) for face in output.representations if face.mime.startswith("image/"))]
 
 
 # -- run a step of an agent on a fork of the kernel: what it shows is kept as text, and nothing is sent to a front end

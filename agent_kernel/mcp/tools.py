@@ -1,6 +1,6 @@
 """What agents outside can do: look at variables and their history, run code, go back. Each answer is text, for a model.
 
-Looking loads nothing: values are told by their summaries. What looks like a secret is masked in every answer, names that
+Looking loads nothing: values are told by their previews. What looks like a secret is masked in every answer, names that
 are hidden from agents are not told, and an answer has a length that a model can read. Their code runs as steps, in a
 kernel or on a store: reviewed, approved, committed in their name.
 """

@@ -19,7 +19,7 @@ from agent_kernel.queries import FOOTER
 from agent_kernel.queries.listing import chips_of, select_changed
 from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import hex_of, short
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId, Unsaved
@@ -182,7 +182,7 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
 def _describe_unsaved(news: Sequence[Unsaved]) -> str:
     """`lock, fh are not saved: a lock cannot be saved; an open file cannot be saved. Run this cell again to have them back.`"""
     told = (_describe_alike([one for one in news if one.stored == stored]) for stored in (False, True))
-    return shorten_line(summaries.mask_text(" ".join(filter(None, told))), 400)
+    return shorten_line(previews.mask_text(" ".join(filter(None, told))), 400)
 
 
 def _describe_alike(alike: Sequence[Unsaved]) -> str:

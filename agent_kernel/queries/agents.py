@@ -45,7 +45,7 @@ from agent_kernel.queries.reader import OfRun, QueryContext
 from agent_kernel.queries.text_diff import html_of, pieces_of
 from agent_kernel.queries.wording import Author, Ref, Sign, Stopped, commit_text, prompts, shorten_line, subject_of
 from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event, Finding
@@ -110,7 +110,7 @@ def keeps(asked: ApprovalRequested) -> bool:
 
 def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
     """What to know before one says yes, in whole sentences."""
-    told = shorten_line(summaries.mask_text(asked.told, hidden), 500)
+    told = shorten_line(previews.mask_text(asked.told, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
     if asked.stopped and not asked.preview:
         return told
@@ -135,7 +135,7 @@ def _list_effects(
     context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> Iterator[Happened]:
     def mask(text: str) -> str:
-        return shorten_line(summaries.mask_text(text, hidden), 200)
+        return shorten_line(previews.mask_text(text, hidden), 200)
 
     for how, name, now in asked.changed[:_MOST]:
         was = _was(context, before, name) if how == "~" else ""
@@ -160,7 +160,7 @@ def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:
         summary = summary_of(context.repo, context.repo.tree_at(before).get(name))
     except StoreError:  # damaged: what it is now can still be said
         return ""
-    return "" if summary is None else shorten_line(summaries.line(summary), 200)
+    return "" if summary is None else shorten_line(previews.line(summary), 200)
 
 
 def _became(was: str, now: str) -> str:
@@ -224,7 +224,7 @@ class Asks(msgspec.Struct, frozen=True):
 
 def asks_of(context: QueryContext, asked: ApprovalRequested) -> Asks:
     """The question as a panel shows it; what looks like a secret is masked."""
-    code, hidden = summaries.mask_code(asked.code)
+    code, hidden = previews.mask_code(asked.code)
     code = clean_lines(code)[:_MOST_CODE]
     before = _find_commit(context, asked.before)
     head = context.history_now().view.head
@@ -294,7 +294,7 @@ def _rank(row: ReportRow) -> int:
 
 
 def _row(word: str, found: Sequence[Finding], hidden: frozenset[str]) -> ReportRow:
-    items = dict.fromkeys(shorten_line(summaries.mask_text(one.what, hidden), 200) for one in found)
+    items = dict.fromkeys(shorten_line(previews.mask_text(one.what, hidden), 200) for one in found)
     risky = any(one.risky for one in found)
     note = (
         _NOTES.get(word, "")
@@ -580,7 +580,7 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
         author=context.author(commits[0])
         if commits
         else Author(shorten_line(start.agent if start else ""), "agent", False),
-        task=clean_lines(summaries.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
+        task=clean_lines(previews.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
         model=shorten_line(start.model) if isinstance(start, TaskStart) else "",
         status=status_of(context.repo.store, events, spread.view.undone),
         reason=_reason(events),
@@ -610,7 +610,7 @@ def _questions(events: Sequence[Event]) -> list[RunQuestion]:
     found: list[RunQuestion] = []
     for event in events:
         if isinstance(event, Clarify):
-            text = clean_lines(summaries.mask_text(event.question))[:10_000]
+            text = clean_lines(previews.mask_text(event.question))[:10_000]
             found.append(RunQuestion(len(found) + 1, text, event.time_ns // 1_000_000))
         elif isinstance(event, Resumed) and found and not found[-1].answered:
             told = {"answer": _mask_text(event.sent, _MOST_ANSWER), "answered_by": shorten_line(event.by)}
@@ -637,7 +637,7 @@ def _result(events: Sequence[Event]) -> str:
 
 
 def _mask_text(text: str, most: int) -> str:
-    return shorten_line(summaries.mask_text(text), most)
+    return shorten_line(previews.mask_text(text), most)
 
 
 def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence[Commit]) -> list[RunStep]:

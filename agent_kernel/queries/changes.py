@@ -35,10 +35,10 @@ from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import mask_commit, prompt
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
+from agent_kernel.values.previews import Preview
+from agent_kernel.values.previews.model import MORE, count_noun, shape_text
 from agent_kernel.values.streams import Call
-from agent_kernel.values.summaries import Summary
-from agent_kernel.values.summaries.model import MORE, count_noun, shape_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -166,7 +166,7 @@ _FEW_ITEMS = 6  # numbers of a small array
 _LONGEST = 80
 
 
-def key_rows(before: Summary | None, after: Summary | None, old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
+def key_rows(before: Preview | None, after: Preview | None, old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
     """The first keys of a dict. Two values that read the same in short are compared as they are stored."""
     was, now = _column_types(before), _column_types(after)
     kept = _read_items(old, was), _read_items(new, now)
@@ -181,7 +181,7 @@ def key_rows(before: Summary | None, after: Summary | None, old: Stored | None, 
     return tuple(rows)
 
 
-def _column_types(summary: Summary | None) -> dict[str, str]:
+def _column_types(summary: Preview | None) -> dict[str, str]:
     if summary is None:
         return {}
     return {column.name: shorten_line(column.of, _LONGEST) for column in summary.columns}
@@ -228,8 +228,8 @@ def _attributes(stored: Stored | None) -> dict[str, object]:
 
 def _describe_attribute(stored: Stored, name: str, held: object) -> str:
     """Describe an attribute in short."""
-    if summaries.names_a_secret(name):
-        return summaries.MASK
+    if previews.names_a_secret(name):
+        return previews.MASK
     if held is None or isinstance(held, (bool, int, float)):
         return "None" if held is None else text_of(held)
     if isinstance(held, str):
@@ -337,7 +337,7 @@ def _change(repo: Repository, one: Differing) -> Change:
     return Change(
         name=shorten_line(one.name),
         how="=" if one.how == "=" else sign_of(one.how),
-        type=summaries.noun(known) if known is not None else "",
+        type=previews.noun(known) if known is not None else "",
         old=shorten_line(old, _LINE),
         new=shorten_line(new, _LINE),
         old_size=None if one.old is None or is_placeholder[0] else size_of(repo, one.old),
@@ -346,7 +346,7 @@ def _change(repo: Repository, one: Differing) -> Change:
     )
 
 
-def summary_of(repo: Repository, entry: Entry | None) -> summaries.Summary | None:
+def summary_of(repo: Repository, entry: Entry | None) -> previews.Preview | None:
     """What was noted about a value; None where nothing was, or where that is damaged: the rest can still be shown."""
     try:
         return None if entry is None else describe.summary_of(repo, entry)
@@ -361,12 +361,12 @@ def _why_not_saved(repo: Repository, name: str, entry: Entry | None) -> describe
         return None
 
 
-def _content(entry: Entry | None, summary: summaries.Summary | None, missing: describe.NotSaved | None) -> str:
+def _content(entry: Entry | None, summary: previews.Preview | None, missing: describe.NotSaved | None) -> str:
     if entry is None:
         return ""
     if missing is not None and missing.is_whole:
         return missing.said
-    said = "not described" if summary is None else summaries.content(summary)
+    said = "not described" if summary is None else previews.content(summary)
     return said if missing is None else f"{said} ({missing.said})".strip()
 
 
@@ -390,10 +390,10 @@ def _first_of(lines: Sequence[str]) -> str:
 
 
 def _elements_that_differ(
-    repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None
+    repo: Repository, one: Differing, before: previews.Preview | None, after: previews.Preview | None
 ) -> str:
     """Of dicts the first keys that differ, as `'alpha': 0.95 → 0.5`; nothing where that is not known."""
-    if one.old is None or one.new is None or summaries.names_a_secret(one.name):
+    if one.old is None or one.new is None or previews.names_a_secret(one.name):
         return ""
     if any(side is None or side.kind != "mapping" or is_hidden(side) for side in (before, after)):
         return ""
@@ -406,12 +406,12 @@ def _elements_that_differ(
     return _first_of(found)
 
 
-def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:
+def _opens(repo: Repository, one: Differing, before: previews.Preview | None, after: previews.Preview | None) -> bool:
     """Whether there is more to see of it than the line says."""
     kinds = {side.kind for side in (before, after) if side is not None}
-    if any(summaries.is_picture(side) for side in (before, after) if side is not None):
+    if any(previews.is_picture(side) for side in (before, after) if side is not None):
         return True
-    if summaries.names_a_secret(one.name) or any(is_hidden(side) for side in (before, after) if side is not None):
+    if previews.names_a_secret(one.name) or any(is_hidden(side) for side in (before, after) if side is not None):
         return False
     if kinds == {"object"} and any(side.columns for side in (before, after) if side is not None):
         return True

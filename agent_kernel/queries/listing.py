@@ -51,7 +51,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session.labels import Kernels, about
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
@@ -755,7 +755,7 @@ def wait_row(
 
 def code_line(code: str) -> tuple[str, bool]:
     """The line that stands for a piece of code, and whether it is code and no comment."""
-    masked, _ = summaries.mask_code(code)
+    masked, _ = previews.mask_code(code)
     said, is_code = about("", masked)
     return shorten_line(said, _TASK), is_code
 
@@ -767,4 +767,4 @@ def task_of(events: Sequence[Event]) -> str:
 
 
 def _mask_line(text: str) -> str:
-    return shorten_line(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)
+    return shorten_line(previews.mask_text(text.strip().partition("\n")[0]), _TASK)

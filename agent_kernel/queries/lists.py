@@ -53,7 +53,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.labels import error_kind, mask_commit, prompt, what_ran
+from agent_kernel.session.labels import describe_kind, error_kind, mask_commit, prompt
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -325,14 +325,16 @@ def _preview(context: QueryContext, spread: Spread, most: int, now_ns: int) -> P
     head = _head_of(context, spread)
     at = spread.view.head.commit
     if at is not None and not head.prompt:
-        head = msgspec.structs.replace(head, label=f"“{what_ran(context.repo.commit_at(at))}”")
+        head = msgspec.structs.replace(head, label=f"“{describe_kind(context.repo.commit_at(at))}”")
     title = _title_of(context, spread)
     return Preview(1, store_id(context.repo), title, now_ns // 1_000_000, head, len(spread.view.order), tuple(rows))
 
 
 def _without_code(row: CommitRow, commit: Commit) -> CommitRow:
     author = row.author if row.author.kind == "agent" else Author("", "person", False)
-    return msgspec.structs.replace(row, subject=what_ran(commit), is_code=False, why=error_kind(commit), author=author)
+    return msgspec.structs.replace(
+        row, subject=describe_kind(commit), is_code=False, why=error_kind(commit), author=author
+    )
 
 
 def _caption(made: Preview, count: int) -> str:

@@ -29,10 +29,10 @@ from agent_kernel.commands.contents import (
 from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
+from agent_kernel.values.previews import MASK, Preview
+from agent_kernel.values.previews.redaction import labels_a_secret, speaks_of_secrets
 from agent_kernel.values.streams import Buffer, Call, Name, calls
-from agent_kernel.values.summaries import MASK, Summary
-from agent_kernel.values.summaries.redaction import labels_a_secret, speaks_of_secrets
 
 __all__ = [
     "FORMATS",
@@ -657,7 +657,7 @@ class Frame(msgspec.Struct, frozen=True):
     rows: int
 
 
-def frame_of(stored: Stored, summary: summaries.Summary) -> Frame | None:
+def frame_of(stored: Stored, summary: previews.Preview) -> Frame | None:
     """The table; None where it is not kept as pandas keeps one."""
     axes = _axes(stored, summary)
     parts = columns_of(stored)
@@ -682,7 +682,7 @@ def frame_of(stored: Stored, summary: summaries.Summary) -> Frame | None:
     )
 
 
-def _axes(stored: Stored, summary: summaries.Summary) -> tuple[object, object] | None:
+def _axes(stored: Stored, summary: previews.Preview) -> tuple[object, object] | None:
     if summary.kind == "series":
         managers = calls(stored.value, _SINGLE)
         if not managers:
@@ -697,13 +697,13 @@ def _axes(stored: Stored, summary: summaries.Summary) -> tuple[object, object] |
     return (axes[0], axes[1]) if len(axes) == 2 else None
 
 
-def _names(stored: Stored, axis: object, count: int, summary: summaries.Summary) -> tuple[str, ...] | None:
+def _names(stored: Stored, axis: object, count: int, summary: previews.Preview) -> tuple[str, ...] | None:
     if summary.kind == "series":
         return ("values",)
     found = elements_of(stored, axis)
     if found is None or found.count != count:
         return tuple(column.name for column in summary.columns) if len(summary.columns) == count else None
-    return tuple(shorten_line(summaries.mask_text(str(found.at(place)))) for place in range(count))
+    return tuple(shorten_line(previews.mask_text(str(found.at(place)))) for place in range(count))
 
 
 # -- which stored series hold a secret: their own name says so of all of it, a label of what stands beside it
@@ -718,7 +718,7 @@ def is_named_a_secret(stored: Stored) -> bool:
     return any(name == "_name" and labels_a_secret(held) for name, held in zip(state[::2], state[1::2], strict=False))
 
 
-def is_hidden(summary: Summary) -> bool:
+def is_hidden(summary: Preview) -> bool:
     """Whether nothing but a mask was noted of what it holds."""
     return summary.kind == "series" and summary.text == MASK
 

@@ -23,16 +23,16 @@ from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.live_objects import is_of_session, loss_text, remedy_for
+from agent_kernel.session.live_objects import describe_failures, is_of_session, remedy_for
 from agent_kernel.session.load_failures import commits_of_cells
 from agent_kernel.session.merge import describe_conflict, start
-from agent_kernel.values import summaries
-from agent_kernel.values.groups import decode_layout, losses_of
+from agent_kernel.values import previews
+from agent_kernel.values.groups import decode_layout, failures_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash
     from agent_kernel.session import Repository
-    from agent_kernel.values.dump import Loss
+    from agent_kernel.values.dump import SaveFailure
 
 __all__ = ["Plan", "change_fields", "plan"]
 
@@ -244,7 +244,7 @@ def _rollback_notes(context: QueryContext) -> tuple[str, ...]:
 
 def _bytes_of(repo: Repository, entries: Mapping[str, Entry]) -> int:
     """Bytes of the values to be loaded. Names that share a value count once."""
-    values = {(entry.leader or name, entry.manifest, entry.value): entry for name, entry in entries.items()}
+    values = {(entry.alias_group or name, entry.manifest, entry.value): entry for name, entry in entries.items()}
     return sum(manifest.size for entry in values.values() if (manifest := _manifest(repo, entry)) is not None)
 
 
@@ -269,17 +269,17 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
                 shorten_line(name), "", shorten_line(str(error), 300), "run verify to see what is affected", False
             )
             continue
-        if not manifest.lost:
+        if not manifest.unsaved:
             continue
         now = here.get(name)
         both = _tokens(repo, entry) & _tokens(repo, now) if now is not None else ()
         stays = bool(session) and any(is_of_session(token, session) for token in both)
         # Of several losses inside one value the first says what kind of thing is missing.
-        lost = manifest.lost[0]
-        reason = summaries.mask_text(lost.reason)
-        losses = losses_of(decode_layout(manifest.layout))
+        lost = manifest.unsaved[0]
+        reason = previews.mask_text(lost.reason)
+        losses = failures_of(decode_layout(manifest.layout))
         lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
-        (lost,) = loss_text([lost], losses, partial(_remedy, repo, session))
+        (lost,) = describe_failures([lost], losses, partial(_remedy, repo, session))
         yield Cannot(
             shorten_line(name),
             shorten_line(lost.type),
@@ -289,7 +289,7 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
         )
 
 
-def _remedy(repo: Repository, session: str, loss: Loss, names: Collection[str]) -> str:
+def _remedy(repo: Repository, session: str, loss: SaveFailure, names: Collection[str]) -> str:
     return remedy_for(session, loss, partial(commits_of_cells, repo), names)
 
 

@@ -33,7 +33,7 @@ from agent_kernel.errors import (
 from agent_kernel.queries.listing import Colours, Listing, colours_of, lay_out, where_stopped
 from agent_kernel.queries.wording import Author, Ref, shorten_line
 from agent_kernel.repository import Commit, ObjectId, person
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Clarify
@@ -489,6 +489,6 @@ def failure(error: BaseException) -> dict[str, str]:
     known = isinstance(error, AgentKernelError)
     said = str(error) if known else f"it could not be read ({type(error).__name__})"
     # A message of several lines, as that of a merge conflict, is told in one.
-    told = summaries.clean(summaries.mask_text(" ".join(said.split())))
+    told = previews.clean(previews.mask_text(" ".join(said.split())))
     found: dict[str, str] = msgspec.to_builtins(Failure(codes[0] if codes else "failed", told))
     return found

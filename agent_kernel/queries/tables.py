@@ -36,8 +36,8 @@ from agent_kernel.queries.memory import (
 )
 from agent_kernel.queries.wording import PLAIN, Style, shorten_line, style_of, text_of
 from agent_kernel.repository import Entry
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.redaction import names_its_neighbours
+from agent_kernel.values import previews
+from agent_kernel.values.previews.redaction import names_its_neighbours
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -636,7 +636,7 @@ def _row(
         if any(names_its_neighbours(column.name, getattr(cell, side)) for column, cell in said):
             cells = [msgspec.structs.replace(cell, old=_hidden(cell.old), new=_hidden(cell.new)) for cell in cells]
     label = _label(after, now) or _label(before, was)
-    if summaries.names_a_secret(label):
+    if previews.names_a_secret(label):
         cells = [msgspec.structs.replace(cell, old=_hidden(cell.old), new=_hidden(cell.new)) for cell in cells]
     how: Mark = ""
     if before is not None and after is not None:
@@ -645,7 +645,7 @@ def _row(
 
 
 def _hidden(text: str | None) -> str | None:
-    return None if text is None else summaries.MASK
+    return None if text is None else previews.MASK
 
 
 def _label(frame: Frame | None, place: int) -> str:
@@ -660,9 +660,9 @@ def _column_cells(
 ) -> list[Cell]:
     """The cells of a column, written alike."""
     pairs = [(_value(before, column.name, was), _value(after, column.name, now)) for was, now in places]
-    if summaries.names_a_secret(column.name):
+    if previews.names_a_secret(column.name):
         return [
-            Cell(summaries.MASK if had else None, summaries.MASK if has else None, "") for (_, had), (_, has) in pairs
+            Cell(previews.MASK if had else None, previews.MASK if has else None, "") for (_, had), (_, has) in pairs
         ]
     style = style_of(value for pair in pairs for value, _ in pair)
     return [_cell(column, style, *old, *new) for old, new in pairs]
@@ -802,7 +802,7 @@ def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
 # -- tables and series that are not read, by the first rows that were noted when they were committed
 
 
-def summary_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableDiff | None:
+def summary_face(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
     """The first rows as they were noted, of tables that are not read."""
     sides = [side for side in (before, after) if side is not None and side.columns]
     if not sides or (before is not None and after is not None and len(sides) < 2):
@@ -820,7 +820,7 @@ def summary_face(before: summaries.Summary | None, after: summaries.Summary | No
     return TableDiff(columns, rows)
 
 
-def series_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableDiff | None:
+def series_face(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
     """The first values as they were noted, of a series that is not read."""
     sides = [side for side in (before, after) if side is not None]
     if not sides or not all(side.rows for side in sides):
@@ -837,7 +837,7 @@ def series_face(before: summaries.Summary | None, after: summaries.Summary | Non
     return TableDiff((Column("values", kinds[-1], "~" if kinds[0] != kinds[-1] else ""),), tuple(rows))
 
 
-def _read_noted(side: summaries.Summary | None) -> dict[str, tuple[str, list[str]]]:
+def _read_noted(side: previews.Preview | None) -> dict[str, tuple[str, list[str]]]:
     """By column: the dtype, and the first cells."""
     if side is None:
         return {}

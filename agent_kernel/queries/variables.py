@@ -45,10 +45,10 @@ from agent_kernel.queries.reader import OfVariable, One, QueryContext
 from agent_kernel.queries.tables import series_face, summary_face, table_face
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line
-from agent_kernel.repository import Commit, Entry, Face, ObjectId, Output
-from agent_kernel.values import summaries
+from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
+from agent_kernel.values import previews
+from agent_kernel.values.previews import Preview
 from agent_kernel.values.streams import Buffer, Call
-from agent_kernel.values.summaries import Summary
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell
@@ -135,9 +135,13 @@ def _show_output(found: ShownOutputs, output: Output, room: _Room) -> Shown:
         return _text("error", found.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), room, note)
     face = _best(output)
     if face is None:
-        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.faces)
+        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.representations)
         return Shown(
-            "gap", "", "", sum(one.size for one in output.faces), f"{told} cannot be shown here" if told else ""
+            "gap",
+            "",
+            "",
+            sum(one.size for one in output.representations),
+            f"{told} cannot be shown here" if told else "",
         )
     kind = _FACES[face.mime]
     if not face.is_kept:
@@ -161,20 +165,20 @@ def _text(kind: Kind, text: str, room: _Room, note: str) -> Shown:
     return Shown(kind, shown, "", size, note if whole else "the beginning of a longer text")
 
 
-def _best(output: Output) -> Face | None:
+def _best(output: Output) -> Representation | None:
     """The face that stands for the output: of those that were kept, if one was."""
-    known = [face for face in output.faces if face.mime in _FACES]
+    known = [face for face in output.representations if face.mime in _FACES]
     order = list(_FACES)
     return min(known, key=lambda face: (not face.is_kept, order.index(face.mime)), default=None)
 
 
 def _words(found: ShownOutputs, output: Output) -> str:
     """What the object says of itself in plain text, to stand for its picture."""
-    plain = next((face for face in output.faces if face.mime == "text/plain"), None)
+    plain = next((face for face in output.representations if face.mime == "text/plain"), None)
     return shorten_line(found.content(plain), 300) if plain is not None else ""
 
 
-def _uri(found: ShownOutputs, face: Face) -> str:
+def _uri(found: ShownOutputs, face: Representation) -> str:
     content = found.read(face)
     return "" if content is None else f"data:{face.mime};base64,{b64encode(content).decode()}"
 
@@ -194,7 +198,7 @@ def picture_of(context: QueryContext, commit: Commit) -> str | None:
     found = outputs_of(context.repo, commit)
     if found is None:
         return None
-    faces = (face for output in reversed(found.outputs.outputs) for face in output.faces)
+    faces = (face for output in reversed(found.outputs.outputs) for face in output.representations)
     kept = (face for face in faces if face.mime == "image/png" and face.is_kept and face.size <= PICTURE_BYTES)
     face = next(kept, None)
     return None if face is None else _uri(found, face)
@@ -402,7 +406,7 @@ class _Version(msgspec.Struct, frozen=True):
 
     at: ObjectId | None
     entry: Entry | None
-    summary: Summary | None
+    summary: Preview | None
     stored: Stored | None
 
 
@@ -461,7 +465,7 @@ def _version(context: QueryContext, at: ObjectId | None, name: str) -> _Version:
     if entry is None:
         return _Version(at, None, None, None)
     summary = summary_of(context.repo, entry)
-    hidden = summaries.names_a_secret(name) or summary is None
+    hidden = previews.names_a_secret(name) or summary is None
     try:
         held = None if hidden else read_stored(context.repo, entry)
     except _UNREADABLE:
@@ -474,9 +478,9 @@ def _face(context: QueryContext, old: _Version, new: _Version, name: str) -> tup
     known = [side.summary for side in (old, new) if side.summary is not None]
     if not known:
         return None, "It was not described when it was committed."
-    if summaries.names_a_secret(name):
+    if previews.names_a_secret(name):
         return None, "Its name says that it is a secret, so it is not shown."
-    if any(map(summaries.is_picture, known)):
+    if any(map(previews.is_picture, known)):
         return _pictures(context, old, new, name)
     if any(side.stored is not None and is_named_a_secret(side.stored) for side in (old, new)):
         return None, "Its own name says that it is a secret, so it is not shown."
@@ -496,7 +500,7 @@ def _differ(old: _Version, new: _Version) -> bool:
     return old.entry is not None and new.entry is not None and not old.entry.is_same_value(new.entry)
 
 
-def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
+def _read(old: _Version, new: _Version, known: list[Preview]) -> Iterator[tuple[ValueDiff, str]]:
     """Faces read from what is stored."""
     kinds = {summary.kind for summary in known}
     held = [side.stored for side in (old, new)]
@@ -514,13 +518,13 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
             face, note = table_face(*frames)
             # Where rows came or went all counts are others, which says nothing of a column.
             counts = (
-                summaries.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
+                previews.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
             )
             yield face, " ".join(filter(None, (note, *(f"{shorten_line(told)}." for told in counts))))
     if kinds == {"text"} and not any(summary.masked for summary in known):
         texts = ["" if one is None else one.value for one in held]
         if isinstance(texts[0], str) and isinstance(texts[1], str):
-            yield TextDiff(diff_lines(summaries.mask_text(texts[0]), summaries.mask_text(texts[1]))), ""
+            yield TextDiff(diff_lines(previews.mask_text(texts[0]), previews.mask_text(texts[1]))), ""
     if kinds == {"object"}:
         rows = attribute_rows(*held)
         if rows:
@@ -539,7 +543,7 @@ def _has_secret_rows(side: _Version) -> bool:
     return side.summary.masked or (frame is not None and may_name_a_secret(frame.labels))
 
 
-def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[ValueDiff, str]]:
+def _compare_noted(old: _Version, new: _Version, known: list[Preview]) -> Iterator[tuple[ValueDiff, str]]:
     """Compare what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
@@ -554,8 +558,8 @@ def _compare_noted(old: _Version, new: _Version, known: list[Summary]) -> Iterat
         sides = (old.stored, new.stored) if kinds == {"mapping"} else (None, None)
         rows, within = key_rows(old.summary, new.summary, *sides), _within_widgets(old.stored, new.stored)
         if rows or within:
-            total = max(map(summaries.count_of_columns, known))
-            noun = summaries.noun_of_columns(known[0])
+            total = max(map(previews.count_of_columns, known))
+            noun = previews.noun_of_columns(known[0])
             yield _pairs(rows, within, differ=_differ(old, new), total=total, noun=noun)
 
 

@@ -11,9 +11,9 @@ import msgspec
 from agent_kernel.commands.text import clean, cut
 from agent_kernel.repository import Commit
 from agent_kernel.session.labels import is_code, prompt, title
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.arrays import number_text
-from agent_kernel.values.summaries.model import MORE
+from agent_kernel.values import previews
+from agent_kernel.values.previews.arrays import number_text
+from agent_kernel.values.previews.model import MORE
 
 __all__ = [
     "PLAIN",
@@ -102,9 +102,9 @@ def text_of(value: object, style: Style = PLAIN) -> str:
     if isinstance(value, (int, float)):
         said = _number(value, style)
         return f"−{said[1:]}" if said.startswith("-") else said
-    if summaries.holds_a_secret(value):
-        return summaries.MASK
-    said = summaries.clean(value[: 4 * _ROOM])
+    if previews.holds_a_secret(value):
+        return previews.MASK
+    said = previews.clean(value[: 4 * _ROOM])
     return said if len(said) <= _ROOM else f"{said[: _ROOM - 1]}{MORE}"
 
 

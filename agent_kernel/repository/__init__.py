@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.blobs import Face as Face
     from agent_kernel.repository.blobs import Output as Output
     from agent_kernel.repository.blobs import Outputs as Outputs
     from agent_kernel.repository.blobs import Pieces as Pieces
+    from agent_kernel.repository.blobs import Representation as Representation
     from agent_kernel.repository.blobs import digest_pieces as digest_pieces
     from agent_kernel.repository.blobs import load_list as load_list
     from agent_kernel.repository.blobs import pieces_of as pieces_of
     from agent_kernel.repository.blobs import plan_cuts as plan_cuts
     from agent_kernel.repository.blobs import read_blob as read_blob
     from agent_kernel.repository.blobs import read_blob_into as read_blob_into
-    from agent_kernel.repository.blobs import read_face as read_face
     from agent_kernel.repository.blobs import read_outputs as read_outputs
+    from agent_kernel.repository.blobs import read_representation as read_representation
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.blobs import store_list as store_list
     from agent_kernel.repository.blobs import store_outputs as store_outputs
@@ -80,7 +80,6 @@ __all__ = [
     "Conflict",
     "Document",
     "Entry",
-    "Face",
     "ForgetReport",
     "GcReport",
     "Head",
@@ -97,6 +96,7 @@ __all__ = [
     "PruneReport",
     "ReflogEntry",
     "Repository",
+    "Representation",
     "Retention",
     "Stats",
     "Tree",
@@ -116,8 +116,8 @@ __all__ = [
     "plan_cuts",
     "read_blob",
     "read_blob_into",
-    "read_face",
     "read_outputs",
+    "read_representation",
     "short",
     "split_path",
     "store_blob",
@@ -129,7 +129,7 @@ __all__ = [
 _PACKAGE = "agent_kernel.repository"
 _MODULES: dict[str, tuple[str, ...]] = {
     "blobs": (
-        "Face",
+        "Representation",
         "Output",
         "Outputs",
         "Pieces",
@@ -139,7 +139,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "plan_cuts",
         "read_blob",
         "read_blob_into",
-        "read_face",
+        "read_representation",
         "read_outputs",
         "store_blob",
         "store_list",

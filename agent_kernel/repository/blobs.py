@@ -168,9 +168,9 @@ def _reusable(writer: Writer, known: Pieces | None) -> dict[bytes, ObjectId]:
         return {}
     if known.epoch == writer.epoch:  # nothing was deleted from the store since
         return dict(zip(known.digests, known.ids, strict=True))
-    there = writer.present([Kind.CHUNK + id for id in known.ids])
+    present = writer.present([Kind.CHUNK + id for id in known.ids])
     pairs = zip(known.digests, known.ids, strict=True)
-    return {digest: id for digest, id in pairs if Kind.CHUNK + id in there}
+    return {digest: id for digest, id in pairs if Kind.CHUNK + id in present}
 
 
 def chunks_of(objects: Objects, blob: Blob) -> Sequence[tuple[ObjectId, int]]:
@@ -323,7 +323,7 @@ def in_threads(
 #
 # Outputs are those that the front end got, with all their MIME types, so that they can be shown again as they were. Text
 # and JSON stand in the object itself; pictures, and bytes in general, are blobs, so that the same figure in ten commits
-# is stored once. What was left out for its size stays visible as a gap or as a face without content.
+# is stored once. What was left out for its size stays visible as a gap or as a representation without content.
 #
 # The text is untrusted: nothing here escapes, masks or renders it.
 
@@ -333,7 +333,7 @@ _OUTPUT_KEYS = {
     "kind": "k",
     "name": "n",
     "text": "t",
-    "faces": "f",
+    "representations": "f",
     "metadata": "m",
     "traceback": "b",
     "number": "x",
@@ -345,7 +345,7 @@ _OUTPUT_KEYS = {
 _OUTPUTS_KEYS = {"version": "v", "outputs": "o", "dropped_outputs": "n", "dropped_bytes": "z"}
 
 
-class Face(msgspec.Struct, frozen=True, array_like=True):
+class Representation(msgspec.Struct, frozen=True, array_like=True):
     """One MIME type of an output. With neither text nor blob it was left out for its size."""
 
     mime: str
@@ -365,7 +365,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     kind: str  # stream, display_data, execute_result, update_display_data, error; or gap: something was left out here
     name: str = ""  # stdout or stderr; of an error its type
     text: str = ""  # of a stream; of an error what it says
-    faces: tuple[Face, ...] = ()
+    representations: tuple[Representation, ...] = ()
     metadata: str = ""  # JSON
     traceback: tuple[str, ...] = ()
     number: int | None = None  # the prompt of a result
@@ -397,15 +397,18 @@ def _with_texts(output: Output, change: Callable[[str], str]) -> Output:
         output,
         name=change(output.name) if output.kind == "error" else output.name,
         text=change(output.text),
-        faces=tuple(face if face.text is None else _with_text(face, face.text, change) for face in output.faces),
+        representations=tuple(
+            representation if representation.text is None else _with_text(representation, representation.text, change)
+            for representation in output.representations
+        ),
         metadata=_in_json(output.metadata, change),
         traceback=tuple(map(change, output.traceback)),
     )
 
 
-def _with_text(face: Face, text: str, change: Callable[[str], str]) -> Face:
-    text = _in_json(text, change) if face.form == "json" else change(text)
-    return msgspec.structs.replace(face, text=text, size=len(text.encode("utf-8", "surrogatepass")))
+def _with_text(representation: Representation, text: str, change: Callable[[str], str]) -> Representation:
+    text = _in_json(text, change) if representation.form == "json" else change(text)
+    return msgspec.structs.replace(representation, text=text, size=len(text.encode("utf-8", "surrogatepass")))
 
 
 def _in_json(text: str, change: Callable[[str], str]) -> str:
@@ -436,11 +439,13 @@ def _in_value(value: object, change: Callable[[str], str]) -> object:
 def _without_bytes(output: Output, leaves_out: Callable[[bytes], bool]) -> Output:
     return msgspec.structs.replace(
         output,
-        faces=tuple(
-            msgspec.structs.replace(face, blob=None)
-            if face.blob is not None and face.blob.inline is not None and leaves_out(face.blob.inline)
-            else face
-            for face in output.faces
+        representations=tuple(
+            msgspec.structs.replace(representation, blob=None)
+            if representation.blob is not None
+            and representation.blob.inline is not None
+            and leaves_out(representation.blob.inline)
+            else representation
+            for representation in output.representations
         ),
     )
 
@@ -461,27 +466,34 @@ def decode_outputs(payload: bytes) -> Outputs:
 
 
 def blobs_of(outputs: Outputs) -> Iterator[Blob]:
-    return (face.blob for output in outputs.outputs for face in output.faces if face.blob is not None)
+    return (
+        representation.blob
+        for output in outputs.outputs
+        for representation in output.representations
+        if representation.blob is not None
+    )
 
 
 def store_outputs(writer: Writer, outputs: Outputs) -> ObjectId:
     """Store the outputs, whose blobs may still hold their bytes inline however long they are."""
     stored = tuple(
-        msgspec.structs.replace(output, faces=tuple(_store(writer, face) for face in output.faces))
-        if output.faces
+        msgspec.structs.replace(
+            output, representations=tuple(_store(writer, representation) for representation in output.representations)
+        )
+        if output.representations
         else output
         for output in outputs.outputs
     )
     return writer.add(Kind.OUTPUTS, encode(msgspec.structs.replace(outputs, outputs=stored)))
 
 
-def _store(writer: Writer, face: Face) -> Face:
-    content = face.blob.inline if face.blob is not None else None
+def _store(writer: Writer, representation: Representation) -> Representation:
+    content = representation.blob.inline if representation.blob is not None else None
     if content is None or len(content) <= INLINE:
-        return face
+        return representation
     cuts = plan_cuts(len(content))
     blob, _ = store_blob(writer, content, cuts, digest_pieces(content, cuts))
-    return msgspec.structs.replace(face, blob=blob)
+    return msgspec.structs.replace(representation, blob=blob)
 
 
 def read_outputs(objects: Objects, id: ObjectId) -> Outputs:
@@ -489,8 +501,8 @@ def read_outputs(objects: Objects, id: ObjectId) -> Outputs:
     return objects.load(Kind.OUTPUTS, id, decode_outputs)
 
 
-def read_face(objects: Objects, face: Face) -> bytes | None:
+def read_representation(objects: Objects, representation: Representation) -> bytes | None:
     """The whole content of one MIME type; None if it was left out."""
-    if face.text is not None:
-        return face.text.encode("utf-8", "surrogatepass")
-    return None if face.blob is None else bytes(read_blob(objects, face.blob))
+    if representation.text is not None:
+        return representation.text.encode("utf-8", "surrogatepass")
+    return None if representation.blob is None else bytes(read_blob(objects, representation.blob))

@@ -122,7 +122,7 @@ _MANIFEST_KEYS = {
     "slots": "n",
     "size": "z",
     "packages": "p",
-    "lost": "u",
+    "unsaved": "u",
 }
 
 
@@ -245,24 +245,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     slots: int = 1
     size: int = 0
     packages: dict[str, str] = {}
-    lost: tuple[Unsaved, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a tree holds for one name: a slot of a value, and a summary that can be shown without loading it."""
+    """What a tree holds for one name: a slot of a value, and a preview that can be shown without loading it."""
 
     value: bytes = b""  # the manifest itself where it is small
     manifest: ObjectId | None = None
     slot: int = 0
-    leader: str = ""  # the first name of those that share this value; "" or its own name if it is alone
-    summary: bytes = b""  # inline, or the id of a small object if it has an id's length
+    alias_group: str = ""  # the first name of those that share this value; "" or its own name if it is alone
+    preview: bytes = b""  # inline, or the id of a small object if it has an id's length
     own: bytes = b""  # of what the name's value is without those that share it; empty in entries of earlier releases
 
     def is_same_value(self, other: Entry | None) -> bool:
-        """Whether both stand for the same stored value. Summaries do not count: they may be improved later."""
+        """Whether both stand for the same stored value. Previews do not count: they may be improved later."""
         return other is not None and (
-            (self.value, self.manifest, self.slot, self.leader)
-            == (other.value, other.manifest, other.slot, other.leader)
+            (self.value, self.manifest, self.slot, self.alias_group)
+            == (other.value, other.manifest, other.slot, other.alias_group)
         )
 
 
@@ -302,6 +302,6 @@ def amend(payload: bytes, **fields: object) -> bytes:
     return ENCODER.encode({name: value for name, value in stored.items() if value != default.get(name, ...)})
 
 
-def summary_id(entry: Entry) -> ObjectId | None:
-    """The small object that holds this entry's summary, if it is not inline."""
-    return ObjectId(entry.summary) if len(entry.summary) == ID_SIZE else None
+def preview_id(entry: Entry) -> ObjectId | None:
+    """The small object that holds this entry's preview, if it is not inline."""
+    return ObjectId(entry.preview) if len(entry.preview) == ID_SIZE else None

@@ -71,7 +71,7 @@ class History:
                 marks[parent] = seen | mark
                 if (seen | mark) & _STALE:
                     waiting.discard(parent)
-                elif parent not in queue.done:
+                elif parent not in queue.visited:
                     waiting.add(parent)
             queue.push(commit.parents)
         return [id for id in found if not marks[id] & _STALE]
@@ -123,7 +123,7 @@ class _Queue:
         self._heap: list[tuple[int, ObjectId]] = []
         self._commits: dict[ObjectId, Commit] = {}
         self._met: set[ObjectId] = set()
-        self.done: set[ObjectId] = set()
+        self.visited: set[ObjectId] = set()
         self.push(starts)
 
     def __bool__(self) -> bool:
@@ -138,5 +138,5 @@ class _Queue:
 
     def pop(self) -> tuple[ObjectId, Commit]:
         _, id = heapq.heappop(self._heap)
-        self.done.add(id)
+        self.visited.add(id)
         return id, self._commits.pop(id)

@@ -69,10 +69,10 @@ class _Merge:
             _require_one_side(unit, choose_ours, choose_theirs)
             if not any(name in self._by_them for name in unit) or choose_ours.intersection(unit):
                 continue
-            changed_here = any(name in self._by_us for name in unit)
-            if changed_here and all(_is_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
+            changed_by_us = any(name in self._by_us for name in unit)
+            if changed_by_us and all(_is_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
                 continue
-            if not changed_here or choose_theirs.intersection(unit) or self._is_classes_of_theirs(unit):
+            if not changed_by_us or choose_theirs.intersection(unit) or self._is_classes_of_theirs(unit):
                 changes.update((name, self._theirs.get(name)) for name in unit)
             elif not all(name.startswith("\0") for name in unit):
                 conflicts.update(self._conflicts(unit))
@@ -108,8 +108,8 @@ class _Merge:
             groups: dict[object, str] = {}
             for name in names:
                 entry = tree.get(name)
-                if entry is not None and entry.leader:
-                    group = (entry.leader, entry.manifest, entry.value)
+                if entry is not None and entry.alias_group:
+                    group = (entry.alias_group, entry.manifest, entry.value)
                     self._units.join(name, groups.setdefault(group, name))
 
     def _find_contested(self) -> list[str]:
@@ -119,9 +119,9 @@ class _Merge:
 
     def _join_users_of_contested_classes(self) -> None:
         for contested in self._find_contested():
-            here, there = self._users(self._ours, contested), self._users(self._theirs, contested)
-            if here and there:
-                for name in here | there:
+            ours, theirs = self._users(self._ours, contested), self._users(self._theirs, contested)
+            if ours and theirs:
+                for name in ours | theirs:
                     self._units.join(name, contested)
 
     def _is_classes_of_theirs(self, unit: Iterable[str]) -> bool:
@@ -147,11 +147,13 @@ class _Merge:
 
     def _keep_classes(self, changes: dict[str, Entry | None]) -> None:
         """Do not delete, as they did, a class that a value of ours needs."""
-        going = [name for name, entry in changes.items() if entry is None and name.startswith("\0")]
-        if going:
-            kept = (self._ours.get(name) for name in self._by_us.keys() | self._by_them.keys() if name not in changes)
-            needed = self._find_needed(kept, self._ours.get)
-            for name in needed.intersection(going):
+        removed = [name for name, entry in changes.items() if entry is None and name.startswith("\0")]
+        if removed:
+            unchanged = (
+                self._ours.get(name) for name in self._by_us.keys() | self._by_them.keys() if name not in changes
+            )
+            needed = self._find_needed(unchanged, self._ours.get)
+            for name in needed.intersection(removed):
                 del changes[name]
 
     def _find_unused_classes(self, changes: Mapping[str, Entry | None]) -> set[str]:
@@ -164,7 +166,9 @@ class _Merge:
             freed = self._find_needed(map(self._ours.get, changes), self._ours.get) - changes.keys()
             brought = {name for name in changes if name.startswith("\0") and name not in self._ours}
             # What is saved together with a variable is that variable's too.
-            alone = {name for name in brought | freed if (entry := merged_entry(name)) is not None and not entry.leader}
+            alone = {
+                name for name in brought | freed if (entry := merged_entry(name)) is not None and not entry.alias_group
+            }
             alone -= self._find_needed((entry for name, entry in changes.items() if name not in alone), merged_entry)
             if alone & freed:
                 stay = (entry for name, entry in self._ours.items() if name not in alone and name not in changes)

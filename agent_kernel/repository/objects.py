@@ -412,7 +412,7 @@ class Objects:
     def _fetch(self, wanted: list[bytes], most_bases: int = _MOST_READ) -> dict[bytes, Fetched]:
         strictly = self._refuse is not None
         stored = self._store.get_many(wanted) if wanted else {}
-        bases = {key: there for key, body in stored.items() if (there := base_of(key, body)) is not None}
+        bases = {key: base_id for key, body in stored.items() if (base_id := base_of(key, body)) is not None}
         if bases and not most_bases:
             raise make_damaged_error(next(iter(bases)), "it is stored as a difference from too many others")
         below = self._fetch(list({base for base, _ in bases.values()}), most_bases - 1) if bases else {}
@@ -605,7 +605,7 @@ def _decode(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
 # it is not.
 
 BATCH_BYTES: Final = 8 << 20
-INLINE_SUMMARY: Final = 64
+INLINE_PREVIEW: Final = 64
 _KNOWN_KEYS: Final = 200_000
 _KEEP_PAYLOAD: Final = 64 << 10
 
@@ -676,11 +676,11 @@ class Writer:
             self._objects.supersede(kind, base[0])
         return id
 
-    def add_summary(self, summary: bytes) -> bytes:
-        """What to put into an entry for this summary: itself if it is short, else the id of a small object."""
-        if len(summary) <= INLINE_SUMMARY and len(summary) != len(address(b"")):
-            return summary
-        return self.add(Kind.SMALL, summary)
+    def add_preview(self, preview: bytes) -> bytes:
+        """What to put into an entry for this preview: itself if it is short, else the id of a small object."""
+        if len(preview) <= INLINE_PREVIEW and len(preview) != len(address(b"")):
+            return preview
+        return self.add(Kind.SMALL, preview)
 
     def add_pieces(self, pieces: Sequence[tuple[ObjectId, memoryview, bytes]]) -> None:
         """Store chunks, given as (id, bytes, xxh3-128 of them), without copying what does not compress.
@@ -688,8 +688,8 @@ class Writer:
         The bytes must not change until `flush` or the publishing of the commit.
         """
         keys = [Kind.CHUNK + id for id, _, _ in pieces]
-        there = self.present(keys)
-        missing = [key not in there and key not in self._pending for key in keys]
+        present = self.present(keys)
+        missing = [key not in present and key not in self._pending for key in keys]
         absent = dict(chosen(zip(keys, pieces, strict=True), missing))
         for key, parts in zip(absent, wrap_pieces(list(absent.values())), strict=True):
             self._queue(key, parts)
@@ -703,8 +703,8 @@ class Writer:
         """
         # Only of shorter ones, so that nothing is ever stored as a part of itself.
         shorter = {Kind.CHUNK + id: (id, piece) for id, piece in pieces if len(piece) < len(whole[1])}
-        there = self.present(list(shorter)) - self._pending.keys()
-        for key in there:
+        present = self.present(list(shorter)) - self._pending.keys()
+        for key in present:
             header, body = wrap(*shorter[key], base=Base(*whole, 0))
             if is_based(header):
                 self._within[key] = b"".join((header, body))
@@ -716,13 +716,13 @@ class Writer:
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of the keys that are in the store, as far as can be told without reading them."""
         known = self._presence.keys
-        there = {key for key in keys if key in known}
+        present = {key for key in keys if key in known}
         look: Callable[[Iterable[bytes]], set[bytes]] | None = getattr(self._store, "present", None)
-        if look is not None and len(there) < len(keys):
+        if look is not None and len(present) < len(keys):
             found = look([key for key in keys if key not in known])
             self._presence.note(found)
-            there |= found
-        return there
+            present |= found
+        return present
 
     def flush(self) -> None:
         """Store what was collected, in a transaction before the one that publishes."""
@@ -744,17 +744,17 @@ class Writer:
         self._note(self._pending)
         self._pending, self._pending_bytes, self._within = {}, 0, {}
 
-    def put_back(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
+    def requeue(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
         """Queue again what a collection took, go on in its epoch, and return the keys that nobody holds any more."""
         self.epoch = epoch
-        lost: list[bytes] = []
+        unknown: list[bytes] = []
         for key in missing:
             payload = self._payloads.get(key)
             if payload is None:
-                lost.append(key)
+                unknown.append(key)
             else:
                 self._queue(key, wrap(ObjectId(key[1:]), payload, version=version_of(kind_of(key))))
-        return lost
+        return unknown
 
     def _queue(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:
         size = len(parts[0]) + len(parts[1])

@@ -95,7 +95,7 @@ class LogRecord(msgspec.Struct, frozen=True, array_like=True):
     commit: ObjectId
     message: str = ""
     session: str = ""
-    left: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
+    moved_from: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
@@ -174,9 +174,9 @@ class Move:
         """Set a key when the move is made, or delete it."""
         self.new[key] = None if value is None else encode_record(value)
 
-    def log(self, name: str, commit: ObjectId, message: str, session: str, left: str = "") -> None:
+    def log(self, name: str, commit: ObjectId, message: str, session: str, moved_from: str = "") -> None:
         """Add a line to a reflog; call it when all values this move changes have been read."""
-        self.set(log_key(name, self.stamp), LogRecord(commit, message, session, left))
+        self.set(log_key(name, self.stamp), LogRecord(commit, message, session, moved_from))
 
     def stamp_format(self) -> None:
         """Note the format of what this move makes reachable, so that an earlier release leaves the store alone.
@@ -297,11 +297,11 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
 
     def is_alive(self, store: object = None) -> bool:
         """Whether the process may still be running. `store`: where it said so; without it, less can be told."""
-        here = self.host == socket.gethostname()
+        is_same_host = self.host == socket.gethostname()
         liveness = store if isinstance(store, SupportsLiveness) else None
         if self.boot != boot_id():
-            return not here and not (liveness is not None and liveness.is_on_this_machine)
-        if self.counts_as_here():
+            return not is_same_host and not (liveness is not None and liveness.is_on_this_machine)
+        if self.is_visible_here():
             return start_of(self.pid) == self.started != ""
         return not (self.pids and liveness is not None and liveness.is_held(self.number) is False)
 
@@ -312,9 +312,9 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
         return int.from_bytes(address(text.encode())[:8], "big") >> 2
 
     def is_this_process(self) -> bool:
-        return self.pid == os.getpid() and self.counts_as_here() and self.started == start_of(self.pid)
+        return self.pid == os.getpid() and self.is_visible_here() and self.started == start_of(self.pid)
 
-    def counts_as_here(self) -> bool:
+    def is_visible_here(self) -> bool:
         """Whether its process number is one of those that can be seen from here. The name of a machine may change."""
         if not self.pids:
             return self.host == socket.gethostname()
@@ -392,7 +392,7 @@ class Leases:
             lease = move.get(_key(branch), _Lease)
             if lease is None:
                 return None
-            if lease.holder.counts_as_here() and lease.holder.is_alive(self._store):
+            if lease.holder.is_visible_here() and lease.holder.is_alive(self._store):
                 raise BranchInUseError(branch, str(lease.holder))
             move.set(_key(branch), None)
             return lease.holder
@@ -410,7 +410,7 @@ def refuse_leased(move: Move, branch: str) -> None:
 def _remedy(branch: str, holder: Holder) -> str:
     plain = "end that one first, or work on another branch"
     return (
-        plain if holder.counts_as_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
+        plain if holder.is_visible_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
     )
 
 
@@ -644,7 +644,7 @@ class Refs:
                 raise RefNotFoundError("HEAD" if commit is None else hex_of(commit), self.list_refs())
             set_head(move, session, head.branch, commit)
             if commit is not None:
-                move.log(head_log(session), commit, message, session, _place_left(move, before, head.branch))
+                move.log(head_log(session), commit, message, session, _moved_from(move, before, head.branch))
 
         self.pointers.change(build)
 
@@ -744,9 +744,9 @@ class Refs:
             if ref is None:
                 raise RefNotFoundError(name, self.list_refs())
             refuse_leased(move, name)
-            lost = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
-            if lost:
-                raise UnmergedBranchError(name, len(lost))
+            unreachable = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
+            if unreachable:
+                raise UnmergedBranchError(name, len(unreachable))
             move.enroll()
             move.set(branch_key(name), None)
             for key in self.pointers.keys(log_prefix(name)):
@@ -762,10 +762,10 @@ class Refs:
 
         def build(move: Move) -> None:
             ref = move.get(branch_key(old), Ref)
-            there = move.get(branch_key(new), Ref)
+            existing = move.get(branch_key(new), Ref)
             if ref is None:
                 raise RefNotFoundError(old, self.list_refs())
-            if there is not None and not force:
+            if existing is not None and not force:
                 raise RefExistsError(new)
             refuse_leased(move, new)
             move.enroll()
@@ -789,7 +789,7 @@ class Refs:
         """The moves of a branch, or of `HEAD:<session>`, newest first."""
         lines = self.pointers.all(log_prefix(name), LogRecord, limit)
         return [
-            ReflogEntry(line.commit, stamp_of_log(key), line.message, line.session, line.left)
+            ReflogEntry(line.commit, stamp_of_log(key), line.message, line.session, line.moved_from)
             for key, line in lines.items()
         ]
 
@@ -812,21 +812,21 @@ class Refs:
 def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | None) -> None:
     """Within a move, put a session's HEAD somewhere, and note it as where the store was used last."""
     commit = commit if branch is None else None
-    here, last = head_key(session), move.get(HEADS, HeadRecord)
-    if move.get(here, HeadRecord) is None or last is None:
+    key, last = head_key(session), move.get(HEADS, HeadRecord)
+    if move.get(key, HeadRecord) is None or last is None:
         move.enroll()
     if session.startswith(ASIDE):
-        move.set(here, HeadRecord(move.stamp, branch, commit))
+        move.set(key, HeadRecord(move.stamp, branch, commit))
         return
-    if here == HEADS:
+    if key == HEADS:
         move.set(HEADS, HeadRecord(move.stamp, branch, commit))
         return
     if last is None or (last.branch, last.commit, last.session) != (branch, commit, session):
         move.set(HEADS, HeadRecord(move.stamp, branch, commit, session))
-    move.set(here, HeadRecord(move.stamp, branch, commit))
+    move.set(key, HeadRecord(move.stamp, branch, commit))
 
 
-def _place_left(move: Move, before: HeadRecord | None, branch: str | None) -> str:
+def _moved_from(move: Move, before: HeadRecord | None, branch: str | None) -> str:
     before = before or move.get(HEADS, HeadRecord)
     if before is None or (before.branch == branch and branch is not None):
         return ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import BranchMovedError, DamagedObjectError, NotAStoreError, StoreUnavailableError
-from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, ObjectId, decode_manifest, encode, summary_id
+from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, ObjectId, decode_manifest, encode, preview_id
 from agent_kernel.repository.naming import Naming
 from agent_kernel.repository.objects import Presence, Writer
 from agent_kernel.repository.refs import (
@@ -114,10 +114,10 @@ class Repository(Naming):
             return decode_manifest(entry.value)
         return self.objects.load(Kind.MANIFEST, entry.manifest, decode_manifest)
 
-    def read_summary(self, entry: Entry) -> bytes:
-        """The encoded summary of an entry, wherever it is."""
-        id = summary_id(entry)
-        return entry.summary if id is None else self.objects.get(Kind.SMALL, id)
+    def read_preview(self, entry: Entry) -> bytes:
+        """The encoded preview of an entry, wherever it is."""
+        id = preview_id(entry)
+        return entry.preview if id is None else self.objects.get(Kind.SMALL, id)
 
     # History
 
@@ -456,10 +456,10 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     from agent_kernel.repository.upkeep import missing_for
 
     repo.objects.forget_cached()
-    writer.put_back(epoch, ())
+    writer.requeue(epoch, ())
     writer.flush()
     while missing := missing_for(repo.objects, repo.store, id, commit):
-        if writer.put_back(epoch, missing):
+        if writer.requeue(epoch, missing):
             reason = "what this commit builds on was collected as garbage meanwhile; commit again"
             raise StoreUnavailableError(repo.store.url, reason)
         writer.flush()

@@ -70,8 +70,8 @@ def branch_meant(repo: Naming, text: str, session: str = "") -> str | None:
         return repo.head(session).branch
     match = _LEFT.fullmatch(text)
     if match is not None:
-        left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
-        text = left[int(match["ago"]) - 1] if int(match["ago"]) <= len(left) else ""
+        earlier = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
+        text = earlier[int(match["ago"]) - 1] if int(match["ago"]) <= len(earlier) else ""
     return text if text in repo.branches() else None
 
 
@@ -89,14 +89,16 @@ def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
 def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
     own, other = _cells_of(repo, number, session)
     if own is None:
-        said = f"No commit has the number [{number}]."
+        problem = f"No commit has the number [{number}]."
         if other is not None:
-            said = f"No commit has the number [{number}] since the restart. Before it, [{number}] was {short(other)}."
+            problem = (
+                f"No commit has the number [{number}] since the restart. Before it, [{number}] was {short(other)}."
+            )
             if not _goes_on_from(repo, session, other):
-                said = (
+                problem = (
                     f"No commit of this kernel has the number [{number}]. In another one, [{number}] is {short(other)}."
                 )
-        raise RefNotFoundError(text, repo.refs.list_refs(), said=said)
+        raise RefNotFoundError(text, repo.refs.list_refs(), said=problem)
     return own
 
 
@@ -159,10 +161,10 @@ def _from_reflog(repo: Naming, text: str, base: str, ago: int, session: str) -> 
     if ago < 0:
         if base not in ("", "HEAD", "@"):
             raise _unknown(repo, text)
-        left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
-        if len(left) < -ago:
-            raise _unknown(repo, text, f"HEAD {_was_moved(len(left))}")
-        before = left[-ago - 1]
+        earlier = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
+        if len(earlier) < -ago:
+            raise _unknown(repo, text, f"HEAD {_was_moved(len(earlier))}")
+        before = earlier[-ago - 1]
         if _ref(repo, before) is None and _by_digits(repo, before) is None:
             raise _unknown(repo, text, f"{before}, which HEAD left, is gone")
         return _base(repo, text, before, session)

@@ -38,8 +38,8 @@ from agent_kernel.repository.commits import (
     decode_entry,
     decode_manifest,
     hex_of,
+    preview_id,
     short,
-    summary_id,
 )
 from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
@@ -148,8 +148,8 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
         place = result.places.get(line.commit)
         if place is None or line.commit in result.dropped:
             move.set(key, None)
-        elif (place, said := plan.logs(line.message)) != (line.commit, line.message):
-            move.set(key, LogRecord(place, said, line.session, line.left))
+        elif (place, message := plan.logs(line.message)) != (line.commit, line.message):
+            move.set(key, LogRecord(place, message, line.session, line.moved_from))
     for name, value in plan.settings.items():
         set_in(move, name, value)
     result.events_changed = change_events(repo, move, result.places, plan.event)
@@ -195,10 +195,10 @@ def _rewritten(
     )
     if plan.renews and parents[:1] != commit.parents[:1]:
         changed = _changes(repo, parents[0] if parents else None, tree)
-    said = dict(plan.says(commit))
-    said["message"] = _message(commit, str(said.get("message", commit.message)), result)
-    told = cast("tuple[Unsaved, ...]", said.pop("unsaved", commit.unsaved))
-    unsaved = tuple(unsaved for unsaved in told if unsaved.name not in plan.drops)
+    texts = dict(plan.says(commit))
+    texts["message"] = _message(commit, str(texts.get("message", commit.message)), result)
+    unsaved_before = cast("tuple[Unsaved, ...]", texts.pop("unsaved", commit.unsaved))
+    unsaved = tuple(unsaved for unsaved in unsaved_before if unsaved.name not in plan.drops)
     restores = None if commit.restores is None else result.places.get(commit.restores)
     chat = None if commit.chat is None else result.places.get(commit.chat) or NO_CHAT
     if chat is None and commit.restores is not None and restores is None:
@@ -210,7 +210,7 @@ def _rewritten(
         "unsaved": unsaved,
         "restores": restores,
         "chat": chat,
-        **said,
+        **texts,
     }
     if all(getattr(commit, name) == value for name, value in fields.items()):
         return id
@@ -232,7 +232,7 @@ def _changes(repo: Repository, parent: ObjectId | None, tree: Tree) -> tuple[Cha
             continue
         how = "-" if new is None else "+" if old is None else "~"
         manifest = None if new is None else repo.read_manifest(new)
-        # Names that are saved together share the bytes; what each has of them only a summary could say.
+        # Names that are saved together share the bytes; what each has of them only a preview could say.
         found.append(Change(name, how, 0 if manifest is None else manifest.size // manifest.slots))
     return tuple(found)
 
@@ -295,7 +295,7 @@ class Traces:
     missing: set[str] = field(default_factory=set[str])  # no commit holds them, or says that they could not be saved
     spoken_of: dict[str, set[ObjectId]] = field(default_factory=dict[str, "set[ObjectId]"])  # by name: code that does
     shared: set[str] = field(default_factory=set[str])
-    shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
+    outputs: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
     code: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
     noted: frozenset[str] = frozenset()  # names that events of agents' runs speak of
@@ -322,15 +322,15 @@ def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | N
     words = {name: re.compile(rf"\b{re.escape(name)}\b") for name in names}
     for id, commit in repo.history.walk(tips(repo)):
         tree = repo.tree(commit.tree)
-        told = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
-        found.missing -= {name for name in found.missing if name in tree or name in told}
-        found.shared |= {other for name in names for other in _find_sharing(tree, name)} - set(names)
+        named = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
+        found.missing -= {name for name in found.missing if name in tree or name in named}
+        found.shared |= {other for name in names for other in _find_aliases(tree, name)} - set(names)
         if commit.cell is not None:
-            said = [name for name, word in words.items() if word.search(commit.cell.source)]
-            for name in said:
+            mentioned = [name for name, word in words.items() if word.search(commit.cell.source)]
+            for name in mentioned:
                 found.spoken_of[name].add(id)
-            if commit.cell.outputs is not None and (said or not told.isdisjoint(names)):
-                found.shown.add(commit.cell.outputs)
+            if commit.cell.outputs is not None and (mentioned or not named.isdisjoint(names)):
+                found.outputs.add(commit.cell.outputs)
         if redaction is not None:
             code, values = redaction.holders(tree)
             found.code |= code - set(names)
@@ -376,7 +376,7 @@ def forget(
         is_collected=result.is_collected,
         shared_with=tuple(sorted(traces.shared)),
         mentioned_in=tuple(sorted(result.moved.get(id, id) for id in stay)),
-        outputs_dropped=len(traces.shown),
+        outputs_dropped=len(traces.outputs),
         redacted=redaction is not None,
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),
@@ -410,7 +410,7 @@ def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces,
         fields = {} if redaction is None else redaction.fields(commit)
         cell = fields.get("cell", commit.cell)
         # A cell that made the variable, or looked at it, may have shown what it held.
-        if isinstance(cell, Cell) and cell.outputs in traces.shown:
+        if isinstance(cell, Cell) and cell.outputs in traces.outputs:
             fields["cell"] = msgspec.structs.replace(cell, outputs=None)
         return fields
 
@@ -429,12 +429,12 @@ def _names(entries: set[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in entries if not name.startswith("\0")))
 
 
-def _find_sharing(tree: Tree, name: str) -> set[str]:
+def _find_aliases(tree: Tree, name: str) -> set[str]:
     entry = tree.get(name)
-    if entry is None or not entry.leader:
+    if entry is None or not entry.alias_group:
         return set()
-    value = (entry.leader, entry.manifest, entry.value)
-    return {other for other, it in tree.items() if other != name and (it.leader, it.manifest, it.value) == value}
+    value = (entry.alias_group, entry.manifest, entry.value)
+    return {other for other, it in tree.items() if other != name and (it.alias_group, it.manifest, it.value) == value}
 
 
 def _erase(repo: Repository) -> bool:
@@ -456,7 +456,7 @@ def _erase(repo: Repository) -> bool:
 
 
 class Mask(Protocol):
-    """How code is masked; `values.summaries` has two ways."""
+    """How code is masked; `values.previews` has two ways."""
 
     def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
         """The source without the literals that belong to the names, and these."""
@@ -491,12 +491,12 @@ class Redaction:
         self._names = frozenset(names)
         self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self._names)))})\b")
         self._mask = mask
-        given: set[str] = set()
+        literals: set[str] = set()
         sources = (commit.cell.source for commit in commits if commit.cell is not None)
         for source in chain(sources, noted):
             if self.speaks(source):
-                given |= mask(source, self._names)[1]
-        self.literals = sorted(given - {MASK}, key=len, reverse=True)
+                literals |= mask(source, self._names)[1]
+        self.literals = sorted(literals - {MASK}, key=len, reverse=True)
         self._needles = [literal.encode() for literal in self.literals if len(literal) >= _TELLING]
         self.is_telling = cache(self._is_telling)
         self._tells = cache(self._tells_of)
@@ -529,9 +529,12 @@ class Redaction:
             found["document"] = self._document(commit.document)
         if commit.cell is not None:
             outputs = commit.cell.outputs
-            kept = None if self.speaks(commit.cell.source) or self._in_outputs(outputs) else outputs
+            safe_outputs = None if self.speaks(commit.cell.source) or self._in_outputs(outputs) else outputs
             found["cell"] = msgspec.structs.replace(
-                commit.cell, source=self.code(commit.cell.source), error=self.text(commit.cell.error), outputs=kept
+                commit.cell,
+                source=self.code(commit.cell.source),
+                error=self.text(commit.cell.error),
+                outputs=safe_outputs,
             )
         return found
 
@@ -554,9 +557,9 @@ class Redaction:
         entry = decode_entry(row)
         manifest = self._manifest(entry)
         if manifest is None:
-            return False, self._in_summary(entry), ()
+            return False, self._in_preview(entry), ()
         in_code = any(self.is_telling(Kind.DEFINITION + id) for id in manifest.definitions)
-        in_value = self._in_summary(entry) or any(self._in_blob(blob) for blob in manifest.blobs)
+        in_value = self._in_preview(entry) or any(self._in_blob(blob) for blob in manifest.blobs)
         return in_code, in_value, manifest.classes
 
     def _manifest(self, entry: Entry) -> Manifest | None:
@@ -604,9 +607,9 @@ class Redaction:
     def _gives_away(self, text: bytes) -> bool:
         return self._holds(text) or self.speaks(text.decode("utf-8", "replace"))
 
-    def _in_summary(self, entry: Entry) -> bool:
-        id = summary_id(entry)
-        return self.is_telling(Kind.SMALL + id) if id is not None else self._holds(entry.summary)
+    def _in_preview(self, entry: Entry) -> bool:
+        id = preview_id(entry)
+        return self.is_telling(Kind.SMALL + id) if id is not None else self._holds(entry.preview)
 
     def _in_blob(self, blob: Blob) -> bool:
         if blob.inline is not None:
@@ -666,18 +669,18 @@ def prune(repo: Repository, policy: Retention, dry_run: bool = False) -> PruneRe
     """See `Repository.prune`."""
     reasons = _reasons(repo, policy)
     counts = Counter(reasons.values())
-    told = {reason: counts[reason] for reason in REASONS if counts[reason]}
+    reason_counts = {reason: counts[reason] for reason in REASONS if counts[reason]}
     if dry_run:
         total = sum(1 for _ in repo.history.walk(tips(repo)))
-        return PruneReport(len(reasons), total - len(reasons), told)
+        return PruneReport(len(reasons), total - len(reasons), reason_counts)
     # What is committed while this goes on is new, and stays.
     known = {id for id, _ in repo.history.walk(tips(repo))}
     result = rewrite(repo, Plan(keeps=lambda id, commit: id in reasons or id not in known, renews=True))
-    kept = len(result.places) - len(result.dropped)
+    kept_count = len(result.places) - len(result.dropped)
     return PruneReport(
-        kept,
+        kept_count,
         len(result.dropped),
-        told,
+        reason_counts,
         result.moved,
         result.objects_deleted,
         result.bytes_freed,

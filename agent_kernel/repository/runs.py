@@ -169,11 +169,11 @@ class Forgetting:
 
     def speaks_of(self) -> frozenset[str]:
         """Those of the variables that any event speaks of."""
-        said: set[str] = set()
+        mentioned: set[str] = set()
         for _, _, event in events_of(self._repo):
             for text in event.fields.values() if event is not None else ():
-                said.update(self._word.findall(text) if isinstance(text, str) else ())
-        return frozenset(said & self._names)
+                mentioned.update(self._word.findall(text) if isinstance(text, str) else ())
+        return frozenset(mentioned & self._names)
 
     def _steps_that_tell(self) -> frozenset[tuple[str, int]]:
         """The steps that changed one of the variables, or whose code speaks of one."""
@@ -219,7 +219,7 @@ class Forgetting:
             if name in fields:
                 fields[name] = [one for one in fields[name] if self._names.isdisjoint(one[:2])]
         if isinstance(fields.get("inputs"), dict):
-            fields["inputs"] = {name: told for name, told in fields["inputs"].items() if name not in self._names}
+            fields["inputs"] = {name: text for name, text in fields["inputs"].items() if name not in self._names}
         for name in (*_SHOWN, *_TASK):
             if isinstance(fields.get(name), str):
                 fields[name] = self._line.sub("", fields[name])
@@ -237,7 +237,7 @@ class Forgetting:
             if name in fields:
                 fields[name] = [[*one[:-1], found.sub(GONE, str(one[-1]))] for one in fields[name]]
         if isinstance(fields.get("inputs"), dict):
-            fields["inputs"] = {name: found.sub(GONE, told) for name, told in fields["inputs"].items()}
+            fields["inputs"] = {name: found.sub(GONE, input_text) for name, input_text in fields["inputs"].items()}
         if fields.get("parts"):
             fields["parts"] = [[one[0], *(found.sub(GONE, text) for text in one[1:])] for one in fields["parts"]]
         if fields.get("effects"):
@@ -248,8 +248,8 @@ class Forgetting:
     def _unhold(self, fields: Fields) -> None:
         """Let nobody take on any more what a step did on a fork: what it gave back and showed stands in it."""
         if fields.get("held"):
-            told = "what it did as it was tried is forgotten: approving runs the code again"
-            fields.update(held=b"", branch="", told=told)
+            note = "what it did as it was tried is forgotten: approving runs the code again"
+            fields.update(held=b"", branch="", told=note)
 
     def _mask(self, fields: Fields, redaction: Redaction) -> None:
         for name in _CODE:
@@ -274,13 +274,13 @@ class Forgetting:
             fields["parts"] = ()
 
 
-def match_values(told: Iterable[str]) -> re.Pattern[str]:
+def match_values(texts: Iterable[str]) -> re.Pattern[str]:
     """What finds values in text, by what was said of them: `str 'abcdefg'`, `int 1234567`, `list of 2 int, [1, 2]`.
 
     Of what was cut short the rest of the line is found with it. Too little to be told from something else is left alone.
     """
     found: dict[str, None] = {}
-    for line in told:
+    for line in texts:
         text = _TEXT.fullmatch(line)
         number = _NUMBER.fullmatch(line)
         if text is not None:

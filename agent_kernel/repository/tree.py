@@ -207,9 +207,9 @@ class TreeEditor:
         fresh_counts: list[int] = []
         done = used = 0
         for start, end, first, last in parts:
-            there, used = used, used + end - start
-            part = Run(children[there:used], run.at_end and end == len(names))
-            made = self._rewrite(level - 1, part, below[there:used], first, last)
+            begin, used = used, used + end - start
+            part = Run(children[begin:used], run.at_end and end == len(names))
+            made = self._rewrite(level - 1, part, below[begin:used], first, last)
             fresh_names += [*names[done:start], *(ref.name for ref in made)]
             fresh_ids += [ids[done * ID_SIZE : start * ID_SIZE], *(ref.id for ref in made)]
             fresh_counts += [*counts[done:start], *(ref.size for ref in made)]
@@ -283,8 +283,8 @@ class TreeEditor:
 
 def _by_ends(nodes: Iterable[tuple[Ref, Node]]) -> dict[str, tuple[Ref, Node]]:
     """Nodes by their first names and by their last ones: names may be new at either end."""
-    there = list(nodes)
-    return {one.names[-1]: (ref, one) for ref, one in there} | {one.names[0]: (ref, one) for ref, one in there}
+    pairs = list(nodes)
+    return {one.names[-1]: (ref, one) for ref, one in pairs} | {one.names[0]: (ref, one) for ref, one in pairs}
 
 
 def _same_cuts(nodes: Sequence[Node]) -> list[tuple[int, int]]:
@@ -380,15 +380,19 @@ class Tree:
             return []
         mine, theirs = self._nodes([self.id]), self._nodes([other.id])
         while level := max(level_of(mine[0]) if mine else 0, level_of(theirs[0]) if theirs else 0):
-            here = _children(mine) if mine and level_of(mine[0]) == level else None
-            there = _children(theirs) if theirs and level_of(theirs[0]) == level else None
+            our_children = _children(mine) if mine and level_of(mine[0]) == level else None
+            their_children = _children(theirs) if theirs and level_of(theirs[0]) == level else None
             # A node that both hold covers the same names in both: leave it out. Where one tree is higher, only that
             # one goes down, and what is equal shows on the next level.
-            shared = set(here).intersection(there) if here is not None and there is not None else set[ObjectId]()
-            if here is not None:
-                mine = self._nodes([id for id in here if id not in shared])
-            if there is not None:
-                theirs = self._nodes([id for id in there if id not in shared])
+            shared = (
+                set(our_children).intersection(their_children)
+                if our_children is not None and their_children is not None
+                else set[ObjectId]()
+            )
+            if our_children is not None:
+                mine = self._nodes([id for id in our_children if id not in shared])
+            if their_children is not None:
+                theirs = self._nodes([id for id in their_children if id not in shared])
         old, new = _all_rows(mine), _all_rows(theirs)
         return [
             (name, old.get(name), new.get(name))

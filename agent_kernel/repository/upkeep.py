@@ -27,7 +27,7 @@ from agent_kernel.repository.commits import (
     hex_of,
     id_of,
     kind_of,
-    summary_id,
+    preview_id,
 )
 from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, wrap
 from agent_kernel.repository.refs import (
@@ -114,9 +114,9 @@ def of_row(row: bytes) -> Iterator[bytes]:
         yield Kind.MANIFEST + entry.manifest
     if entry.value:
         yield from of_manifest(decode_manifest(entry.value))
-    summary = summary_id(entry)
-    if summary is not None:
-        yield Kind.SMALL + summary
+    preview = preview_id(entry)
+    if preview is not None:
+        yield Kind.SMALL + preview
 
 
 def _of_node(payload: bytes) -> Iterator[bytes]:
@@ -203,8 +203,8 @@ def missing_for(objects: Objects, store: Store, id: ObjectId, commit: Commit) ->
     ends = [key for key in reach.seen if kind_of(key) not in STRUCTURAL]
     ends += [Kind.COMMIT + each for each in (id, *commit.parents)]
     look = getattr(store, "present", None)
-    there: set[bytes] = look(ends) if look is not None else set(store.get_many(ends))
-    return missing + [key for key in ends if key not in there]
+    present: set[bytes] = look(ends) if look is not None else set(store.get_many(ends))
+    return missing + [key for key in ends if key not in present]
 
 
 def commit_keys(ids: Iterable[ObjectId | None]) -> list[bytes]:
@@ -328,7 +328,7 @@ class Sweeper:
         """Tree nodes and chunks stored as differences from what is about to go, to be stored whole."""
         keys = [key for base in doomed & self.reach.bases.keys() for key in self.reach.bases[base] if key not in doomed]
         found = self._repo.objects.fetch(keys)
-        return {key: b"".join(wrap(id_of(key), there.payload)) for key, there in found.items()}
+        return {key: b"".join(wrap(id_of(key), stored.payload)) for key, stored in found.items()}
 
 
 def _view(store: Store, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
@@ -526,11 +526,11 @@ class Verifier:
             return []
 
     def _check_leaves(self, keys: list[bytes]) -> None:
-        there: set[bytes] = set()
+        present: set[bytes] = set()
         based: list[bytes] = []
 
         def visit(key: bytes, view: memoryview) -> None:
-            there.add(key)
+            present.add(key)
             try:
                 if kind_of(key) == Kind.CHUNK and base_of(key, view) is not None:
                     based.append(key)  # part of a longer one
@@ -548,7 +548,7 @@ class Verifier:
         for key, found in self._fetch(based).items():
             self._follow(key, found)
         for key in keys:
-            if key not in there:
+            if key not in present:
                 self._faults[key] = "it is missing"
 
     def _problems(self) -> list[Problem]:
@@ -655,5 +655,5 @@ def measure(repo: Repository, head: ObjectId | None) -> Stats:
 
 def _value_bytes(repo: Repository, entries: Iterable[Entry]) -> int:
     # Names that share a value count once; names that are alone count each, even where equal values share bytes.
-    values = {(entry.leader or index, entry.manifest, entry.value): entry for index, entry in enumerate(entries)}
+    values = {(entry.alias_group or index, entry.manifest, entry.value): entry for index, entry in enumerate(entries)}
     return sum(repo.read_manifest(entry).size for entry in values.values() if entry.value or entry.manifest)

@@ -24,7 +24,7 @@ from agent_kernel.reproduction.comparison import (
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +165,7 @@ class _Assessment:
         return sorted({name for tree in trees for name in tree.names() if not name.startswith("\0")})
 
     def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
-        told = CellReport(cell.position, cell.number, summaries.mask_code(cell.source)[0])
+        told = CellReport(cell.position, cell.number, previews.mask_code(cell.source)[0])
         if cell.skipped:
             self._skipped |= dict.fromkeys(read_code(cell.source).bound, cell.position)
             return replace(told, note=f"not run: {cell.skipped}", is_run=False)
@@ -176,7 +176,7 @@ class _Assessment:
             return replace(told, note=f"not run: {self._again.ended}", is_run=False)
         failure = self._failure(cell, ran)
         if failure is not None:
-            failure = replace(failure, text=summaries.mask_text(failure.text, summaries.mask_code(cell.source)[1]))
+            failure = replace(failure, text=previews.mask_text(failure.text, previews.mask_code(cell.source)[1]))
         if cell.commit is None and self._first is None:
             self._causes |= dict.fromkeys(
                 names_set(Code(cell.source).tree), (Cause("code", f"cell {cell.position} is new"),)
@@ -249,7 +249,7 @@ class _Assessment:
             return VariableReport(name, verdict, (), cell.position)
         found: tuple[Cause, ...] = ()
         if verdict.outcome != "not comparable":
-            if summaries.MASK in cell.source:
+            if previews.MASK in cell.source:
                 found = _MASKED
             elif failed:
                 found = (Cause("follows", f"cell {cell.position} failed"),)
@@ -291,7 +291,7 @@ class _Assessment:
     def _causes_of_outputs(self, cell: LineCell, verdict: Verdict, causes: CellCauses) -> tuple[Cause, ...]:
         if verdict.outcome != "different":
             return ()
-        if summaries.MASK in cell.source:
+        if previews.MASK in cell.source:
             return _MASKED
         return _EDITED if cell.is_edited else causes.of_outputs or self._without_evidence(cell, causes)
 

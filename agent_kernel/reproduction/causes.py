@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_kernel.reproduction.code import TIMED, Code, names_set, reads, statements, targets
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.reproduction.line import LineCell
@@ -476,7 +476,7 @@ def _cause_of_magic(magic: str) -> Cause | None:
     if TIMED.match(magic):
         return Cause("clock", f"shows how long it took: {magic.split(maxsplit=1)[0]}")
     if magic.startswith(("!", "%%bash", "%%sh", "%%script", "%system", "%sx")) or "!" in magic.partition("=")[2][:2]:
-        return Cause("process", f"shows what a command of the shell says: {summaries.mask_text(magic)[:40]}")
+        return Cause("process", f"shows what a command of the shell says: {previews.mask_text(magic)[:40]}")
     return None
 
 

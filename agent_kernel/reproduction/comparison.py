@@ -28,12 +28,12 @@ from agent_kernel.commands.diff import details_of
 from agent_kernel.commands.text import clean, clean_lines, cut
 from agent_kernel.errors import StoreError
 from agent_kernel.queries import row_lines
-from agent_kernel.repository import read_blob, read_face, read_outputs
+from agent_kernel.repository import read_blob, read_outputs, read_representation
 from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.storage.memory import OverlayStore
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class StateComparison:
         """Of equal values say where names share an object in one run only: the next change in place tells them apart."""
         trees = self.recorded.repo.tree_at(pair[0]), self.fresh.repo.tree_at(pair[1])
         equal = [name for name, one in verdicts.items() if one.outcome in ("same", "equal within tolerance")]
-        if not any((entry := tree.get(name)) is not None and entry.leader for tree in trees for name in equal):
+        if not any((entry := tree.get(name)) is not None and entry.alias_group for tree in trees for name in equal):
             return
         both = {name for name in trees[0].names() if name in trees[1] and not name.startswith("\0")}
         sides = [_sharing(tree, both) for tree in trees]
@@ -351,8 +351,8 @@ def _sharing(tree: Tree, names: Iterable[str]) -> dict[str, dict[str, bool]]:
     groups: dict[str, dict[str, int]] = {}
     for name in names:
         entry = tree.get(name)
-        if entry is not None and entry.leader:
-            groups.setdefault(entry.leader, {})[name] = entry.slot
+        if entry is not None and entry.alias_group:
+            groups.setdefault(entry.alias_group, {})[name] = entry.slot
     return {
         name: {other: theirs == slot for other, theirs in group.items() if other != name}
         for group in groups.values()
@@ -523,8 +523,8 @@ def shown_by(repo: Repository, commit: Commit) -> list[Shown] | None:
             shown.append(Shown("gap"))
         else:
             forms: dict[str, str | bytes] = {}
-            for face in output.faces:
-                content = read_face(repo.objects, face)
+            for face in output.representations:
+                content = read_representation(repo.objects, face)
                 if content is not None:
                     forms[face.mime] = content if face.form == "bytes" else content.decode("utf-8", "replace")
             shown.append(Shown("display", forms))
@@ -628,8 +628,8 @@ def compare_outputs(old: Sequence[Shown], new: Sequence[Shown], tolerance: Toler
             outcome, said = _compare_one(was, now, tolerance)
             outcomes.append(outcome)
             lines += said
-    _, hidden = summaries.mask_code(source)
-    masked = [summaries.mask_text(clean_lines(line), hidden) for line in lines]
+    _, hidden = previews.mask_code(source)
+    masked = [previews.mask_text(clean_lines(line), hidden) for line in lines]
     return Verdict(worst(outcomes), _few(masked))
 
 

@@ -24,7 +24,7 @@ from agent_kernel.cells.module_state import StateLine
 from agent_kernel.reproduction.causes import Tracer
 from agent_kernel.reproduction.code import Code, imports, statements, targets
 from agent_kernel.reproduction.line import Brought, Line, LineCell
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
@@ -329,8 +329,8 @@ class _Selector:
             groups: dict[str, set[str]] = {}
             assert self.repo is not None
             for name, one in self.repo.tree_at(commit).items() if commit is not None else ():
-                if one.leader and not name.startswith("\0"):
-                    groups.setdefault(one.leader, set()).add(name)
+                if one.alias_group and not name.startswith("\0"):
+                    groups.setdefault(one.alias_group, set()).add(name)
             for group in groups.values():
                 joined = group.union(*(found.get(name, set()) for name in group))
                 found |= dict.fromkeys(joined, joined)
@@ -382,9 +382,9 @@ class _Selector:
 
 def _kinds_at(repo: Repository, commit: ObjectId) -> Iterator[tuple[str, str]]:
     for name, entry in repo.tree_at(commit).items():
-        stored = repo.read_summary(entry)
+        stored = repo.read_preview(entry)
         try:
-            yield name, summaries.decode(stored).kind if stored else ""
+            yield name, previews.decode(stored).kind if stored else ""
         except msgspec.MsgspecError:  # somebody else's store may hold anything
             yield name, ""
 

@@ -42,8 +42,8 @@ class Bindings:
         self._rows = Rows({})
         self._noted = b""  # the rows at the last note
         self._names: list[str] = []  # by row; that of a row where a name was deleted does not count
-        self._bound: dict[str, int] = {}
-        self._held: dict[str, object] = {}
+        self._ids: dict[str, int] = {}
+        self._values: dict[str, object] = {}
         self._watched: dict[str, weakref.ref[object]] = {}
         self._dead: set[str] = set()
         self._is_whole = False  # the names that were versioned at the last note are those that are bound
@@ -81,12 +81,12 @@ class Bindings:
         if not self._is_whole or not self._look_at(rows, namespace):
             return self._drop_old(self._compare_all(namespace))
         self._look = rows
-        bound = self._bound
-        new = frozenset(name for name, found in self._looked.items() if found and name not in bound)
-        rebound = {name for name, found in self._looked.items() if found and bound.get(name, found) != found}
-        removed = frozenset(name for name, found in self._looked.items() if not found and name in bound)
+        ids = self._ids
+        new = frozenset(name for name, found in self._looked.items() if found and name not in ids)
+        rebound = {name for name, found in self._looked.items() if found and ids.get(name, found) != found}
+        removed = frozenset(name for name, found in self._looked.items() if not found and name in ids)
         # The dead are emptied name by name as they are saved again.
-        return self._drop_old(Rebound(new, frozenset(rebound | ((self._dead & bound.keys()) - removed)), removed))
+        return self._drop_old(Rebound(new, frozenset(rebound | ((self._dead & ids.keys()) - removed)), removed))
 
     def _read(self, namespace: dict[str, object]) -> bytes:
         if self._rows.namespace is not namespace:
@@ -95,9 +95,9 @@ class Bindings:
 
     def _drop_old(self, found: Rebound) -> Rebound:
         """Let go of what the names were bound to, so that a cache that shared it with them shares it no more."""
-        if self._held:
+        if self._values:
             for name in (*found.rebound, *found.removed):
-                if self._held.pop(name, self) is not self:
+                if self._values.pop(name, self) is not self:
                     self._dead.add(name)  # its address may be another object's by now
         return found
 
@@ -125,11 +125,11 @@ class Bindings:
 
     def _compare_all(self, namespace: dict[str, object]) -> Rebound:
         current = self.names(namespace)
-        bound = self._bound
-        new = frozenset(name for name in current if name not in bound)
-        rebound = {name for name in current if name in bound and bound[name] != id(namespace.get(name))}
-        removed = frozenset(bound.keys() - set(current))
-        return Rebound(new, frozenset(rebound | ((self._dead & bound.keys()) - removed)), removed)
+        ids = self._ids
+        new = frozenset(name for name in current if name not in ids)
+        rebound = {name for name in current if name in ids and ids[name] != id(namespace.get(name))}
+        removed = frozenset(ids.keys() - set(current))
+        return Rebound(new, frozenset(rebound | ((self._dead & ids.keys()) - removed)), removed)
 
     def note(self, namespace: dict[str, object], *, as_looked: bool = False) -> None:
         """Remember the rows of the whole namespace, so that the next look can be one comparison.
@@ -140,7 +140,7 @@ class Bindings:
         look, self._look = self._look, None
         if as_looked and look is not None:
             self._names += self._behind
-            self._is_whole = all(self._bound.get(name, 0) == found for name, found in self._looked.items())
+            self._is_whole = all(self._ids.get(name, 0) == found for name, found in self._looked.items())
             self._noted = look
             return
         self._noted = self._read(namespace)
@@ -148,33 +148,33 @@ class Bindings:
         names = _pair_names(places[::2].tolist(), reversed(tuple(namespace)))
         self._names = names or []
         now = {name: found for name, found in zip(self._names, places[1::2].tolist(), strict=False) if found}
-        self._is_whole = names is not None and self._bound == {
+        self._is_whole = names is not None and self._ids == {
             name: found for name, found in now.items() if self.is_versioned(name)
         }
 
     def is_settled(self, name: str) -> bool:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
-        held = self._held.get(name, self)
-        if type(held) is tuple:
-            return all(map(ATOM_IDS.__contains__, map(id, map(type, held))))  # pyright: ignore[reportUnknownArgumentType]
-        return id(type(held)) in ATOM_IDS
+        value = self._values.get(name, self)
+        if type(value) is tuple:
+            return all(map(ATOM_IDS.__contains__, map(id, map(type, value))))  # pyright: ignore[reportUnknownArgumentType]
+        return id(type(value)) in ATOM_IDS
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""
-        if self._look is not None and self._looked.get(name, self._bound.get(name)) != id(value):
+        if self._look is not None and self._looked.get(name, self._ids.get(name)) != id(value):
             self._look = None  # it moved after the look
         watch = self._watched.get(name)
         # Nothing watches None: a watch that gives it has lost what it watched.
         watched = watch() if watch is not None else None
-        if (name in self._held and self._held[name] is value) or (watched is not None and watched is value):
+        if (name in self._values and self._values[name] is value) or (watched is not None and watched is value):
             return
-        if name in self._bound:
+        if name in self._ids:
             self._let_go(name)
-        self._bound[name] = id(value)
+        self._ids[name] = id(value)
         if id(type(value)) in BUILTIN_IDS:
             self.containers[name] = None
         if small or (id(type(value)) in ATOM_IDS and _size(value) <= HELD_BYTES):
-            self._held[name] = value
+            self._values[name] = value
             return
         if _is_array(value):  # numpy refuses to resize an array that is watched
             return
@@ -185,17 +185,17 @@ class Bindings:
 
     def miss(self, name: str) -> None:
         """Let the next look find that the name was deleted, unless it is bound by then."""
-        self._bound.setdefault(name, 0)
+        self._ids.setdefault(name, 0)
 
     def unbind(self, name: str) -> None:
-        if self._look is not None and name in self._bound and self._looked.get(name) != 0:
+        if self._look is not None and name in self._ids and self._looked.get(name) != 0:
             self._look = None  # it is still there
         self._let_go(name)
 
     def _let_go(self, name: str) -> None:
-        self._bound.pop(name, None)
+        self._ids.pop(name, None)
         self.containers.pop(name, None)
-        self._held.pop(name, None)
+        self._values.pop(name, None)
         self._watched.pop(name, None)
         self._dead.discard(name)
 

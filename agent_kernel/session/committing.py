@@ -99,7 +99,7 @@ class Running(msgspec.Struct):
     depth: int = 1
     run: str = ""
     step: int | None = None
-    done: int = 0  # operations before it
+    operations_before: int = 0  # operations before it
 
 
 logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class RecordCommits(msgspec.Struct, frozen=True):
     """
 
     before: Position
-    done: int
+    operations_before: int
     others: frozenset[ObjectId]
     first: ObjectId
     last: ObjectId
@@ -155,7 +155,7 @@ class Committing:
         self.workspace.living.session = self.id
         # Where cells run, a commit of records between them stays; else the program's next commit takes its place.
         self.runs_cells = False
-        self._apart: RecordCommits | None = None
+        self._record_commits: RecordCommits | None = None
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
         self._thread = threading.get_ident()
@@ -178,11 +178,11 @@ class Committing:
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.
-        self._carried_now, self._absent = not_loaded.NOTHING, not_loaded.NOTHING_CARRIED
-        self._carried = frozenset(self._tree.names())
-        self._carried_at: dict[ObjectId, not_loaded.Carried] = {}
+        self._not_loaded_names, self._absent = not_loaded.NOTHING, not_loaded.ALL_LOADED
+        self._not_loaded = frozenset(self._tree.names())
+        self._not_loaded_at: dict[ObjectId, not_loaded.NotLoaded] = {}
         self._bound_at = self.head
-        self._restarted = any(name not in namespace for name in not_loaded.variables(self._carried))
+        self._restarted = any(name not in namespace for name in not_loaded.variables(self._not_loaded))
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
@@ -202,13 +202,13 @@ class Committing:
         return Position(self.branch, self.head, self._absent)
 
     @property
-    def _carried(self) -> frozenset[str]:
-        return self._carried_now
+    def _not_loaded(self) -> frozenset[str]:
+        return self._not_loaded_names
 
-    @_carried.setter
-    def _carried(self, names: frozenset[str]) -> None:
-        self._absent = self._absent.then(names, self._carried_now)
-        self._carried_now = names
+    @_not_loaded.setter
+    def _not_loaded(self, names: frozenset[str]) -> None:
+        self._absent = self._absent.then(names, self._not_loaded_names)
+        self._not_loaded_names = names
 
     def _is_skipped(self, name: str) -> bool:
         return (
@@ -224,12 +224,12 @@ class Committing:
 
     def tell_page(self, page: NotebookSnapshot) -> None:
         """Keep these cells with the commits, as a front end has them open, until the file is saved after this."""
-        self._recorder.told = page
+        self._recorder.open_document = page
 
     @property
     def has_page(self) -> bool:
         """Whether the cells of a notebook are kept with the commits."""
-        return self._recorder.notebook is not None or self._recorder.told is not None
+        return self._recorder.notebook is not None or self._recorder.open_document is not None
 
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""
@@ -250,7 +250,7 @@ class Committing:
             names=len(self.workspace.bindings.names(self.namespace)),
             unverified=tuple(unverified),
             changed=changed,
-            lost=self.workspace.losses(),
+            lost=self.workspace.describe_unsaved(),
             ignored=tuple(sorted(self.ignoring)),
             store_url=self.repo.store.url,
             store_bytes=size().disk_bytes if size is not None else 0,
@@ -261,7 +261,7 @@ class Committing:
         """Variables that the branch holds and memory does not, because a restart took them and nobody brought them back."""
         return [
             name
-            for name in not_loaded.variables(self._carried)
+            for name in not_loaded.variables(self._not_loaded)
             if name not in self.namespace and name not in self.ignoring
         ]
 
@@ -284,16 +284,16 @@ class Committing:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
         self._tree = self.repo.tree_at(self.head)
-        self._carried = frozenset(name for name in self._carried if name in self._tree)
-        self._carried_at.clear()
+        self._not_loaded = frozenset(name for name in self._not_loaded if name in self._tree)
+        self._not_loaded_at.clear()
         self._operations = Operations(
             begun=f"{verb} has rewritten what was done before; rollback REF goes to what is left"
         )
 
     def _compare_with_head(self) -> tuple[str, ...]:
         """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
-        uncommitted = self.workspace.compare_with(self._tree, self._carried)
-        self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
+        uncommitted = self.workspace.compare_with(self._tree, self._not_loaded)
+        self._not_loaded = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
         return tuple(uncommitted)
 
     @property
@@ -322,16 +322,16 @@ class Committing:
             return
         try:
             before, done = self._position, len(self._operations.done)
-            apart = self._apart if self._ends_apart() else None
+            record_commits = self._record_commits if self._ends_with_record_commits() else None
             with uninterrupted():
                 draft = self._own_draft(message or "records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
+                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
             if self.head is not None and not self.runs_cells and draft.undoable:
                 now = len(self._operations.done)
-                self._apart = (
+                self._record_commits = (
                     RecordCommits(before, done, self._other_tips(), self.head, self.head, now)
-                    if apart is None
-                    else msgspec.structs.replace(apart, last=self.head, operations=now)
+                    if record_commits is None
+                    else msgspec.structs.replace(record_commits, last=self.head, operations=now)
                 )
         finally:
             self._publishing.release()
@@ -345,18 +345,24 @@ class Committing:
         if self._has_pending():
             with uninterrupted():
                 draft = self._own_draft("records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._carried)
+                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
 
     def keep_record_commits(self) -> None:
         """Somebody refers to HEAD: let commits of records alone stay as they are."""
-        self._apart = None
+        self._record_commits = None
 
-    def _ends_apart(self) -> bool:
+    def _ends_with_record_commits(self) -> bool:
         """Whether what was done last were commits of records alone, which no other branch and no tag holds."""
-        apart = self._apart
-        if apart is None or self.head != apart.last or len(self._operations.done) != apart.operations:
+        record_commits = self._record_commits
+        if (
+            record_commits is None
+            or self.head != record_commits.last
+            or len(self._operations.done) != record_commits.operations
+        ):
             return False
-        return not any(self.repo.is_ancestor(apart.first, tip) for tip in self._other_tips() - apart.others)
+        return not any(
+            self.repo.is_ancestor(record_commits.first, tip) for tip in self._other_tips() - record_commits.others
+        )
 
     def _other_tips(self) -> frozenset[ObjectId]:
         branches = (id for name, id in self.repo.branches().items() if name != self.branch)
@@ -413,18 +419,18 @@ class Committing:
         if self._cell is not None:  # a cell run by a cell is part of it
             self._cell.depth += 1
             return None
-        found = None if self._begun else self._commit_what_was_there()
+        found = None if self._begun else self._commit_existing_variables()
         outside: frozenset[str] = frozenset()
         if self.workspace.tracking.groups:
             rebound = self.workspace.bindings.find_changes(self.namespace)
             outside = rebound.new | rebound.rebound | rebound.removed
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
-        self._cell.done = len(self._operations.done)
+        self._cell.operations_before = len(self._operations.done)
         self.workspace.begin()
         return found
 
-    def _commit_what_was_there(self) -> Report | None:
+    def _commit_existing_variables(self) -> Report | None:
         report: Report | None = None
         if self.workspace.bindings.names(self.namespace):
             draft = Draft(kind="commit", author=self.author, message="what was there before", undoable=False)
@@ -443,10 +449,12 @@ class Committing:
         running = self._cell
         report = self._end_cell(error, outputs)
         if running is not None and not running.depth and not running.run:
-            mine = self._operations.done[running.done :]
+            mine = self._operations.done[running.operations_before :]
             if any(one.run or one.took for one in mine):
                 # Also where nothing is left for the cell's own commit to change: the operation goes by that, not by a step.
-                self._join("", running.done, self._position if report is not None and report.commit else None)
+                self._join(
+                    "", running.operations_before, self._position if report is not None and report.commit else None
+                )
         return report
 
     def _end_cell(self, error: BaseException | None, outputs: Outputs | None) -> Report | None:
@@ -509,9 +517,9 @@ class Committing:
         writer = self.repo.writer()
         self._follow_rewriting(writer)
         touched = self.workspace.find_touched(source, everything=everything)
-        checked = self.workspace.overdue(touched) if rolling and not touched.everything else []
+        checked = self.workspace.choose_for_verification(touched) if rolling and not touched.everything else []
         asked = everything if holds_back is None else not holds_back
-        wider = touched.with_checked(checked, asked=asked)
+        wider = touched.with_checked(checked, stores_large=asked)
         try:
             staged = self.workspace.stage(wider, writer)
         except AgentKernelError:
@@ -551,36 +559,36 @@ class Committing:
     def _keep_cell(self, writer: Writer, touched: Touched, draft: Draft, error: Exception, began: float) -> Report:
         """Saving the variables of a cell failed: commit the cell without them, and leave them to the next commit."""
         logger.debug("the variables of a cell were not saved", exc_info=error)
-        draft.unsaved = self.workspace.put_off(touched, error)
+        draft.unsaved = self.workspace.postpone(touched, error)
         if self.branch is None:  # nothing starts a branch that has nothing to hold
             return Report(None, None, None, unsaved=draft.unsaved, seconds=time.perf_counter() - began)
         with uninterrupted():
-            return self._record(writer, self._tree, draft, began, self._carried)
+            return self._record(writer, self._tree, draft, began, self._not_loaded)
 
     def _publish(self, writer: Writer, staged: Staged, draft: Draft, began: float, *, looks: bool) -> Report:
-        carried = self._carried
+        absent_names = self._not_loaded
         entries: dict[str, Entry | None] = dict(staged.entries)
-        if carried:
-            entries, carried = not_loaded.tree_edits(
-                self.repo, self._tree, carried, staged.entries, self.ignoring.select(carried)
+        if absent_names:
+            entries, absent_names = not_loaded.tree_edits(
+                self.repo, self._tree, absent_names, staged.entries, self.ignoring.select(absent_names)
             )
         # Before the tree is edited: its nodes are at hand until then.
-        draft.changed = not_loaded.compare_not_loaded(self._tree, self._carried, entries, staged.changes)
+        draft.changed = not_loaded.compare_not_loaded(self._tree, self._not_loaded, entries, staged.changes)
         tree = self._tree.edit(writer, entries) if entries else self._tree
         unloaded = [one for one in self.workspace.describe_load_failures() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
             if not looks or tree.id != self._tree.id or self._has_pending() or self._takes_in(draft):
-                report = self._record(writer, tree, draft, began, carried)
+                report = self._record(writer, tree, draft, began, absent_names)
             else:  # what is new in memory is what the branch holds
-                self._carried = carried
+                self._not_loaded = absent_names
                 report = Report(None, None, self.branch, seconds=time.perf_counter() - began)
             self.workspace.accept(staged)
         self._begun = True
         return report
 
     def _record(
-        self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = not_loaded.NOTHING
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str] = not_loaded.NOTHING
     ) -> Report:
         """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads.
 
@@ -588,9 +596,11 @@ class Committing:
             carried: what of the tree is not in memory.
         """
         with self._publishing:
-            return self._record_alone(writer, tree, draft, began, carried)
+            return self._record_alone(writer, tree, draft, began, absent_names)
 
-    def _record_alone(self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str]) -> Report:
+    def _record_alone(
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str]
+    ) -> Report:
         before = self._position
         target, note = self._branch_to_write()
         if self._restarted:
@@ -598,12 +608,12 @@ class Committing:
         if draft.cell is None:
             draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
-        apart = self._apart if self._takes_in(draft) else None
-        if apart is not None:
-            before = apart.before
+        record_commits = self._record_commits if self._takes_in(draft) else None
+        if record_commits is not None:
+            before = record_commits.before
             draft.instead = () if before.commit is None else (before.commit,)
-        records = self._has_pending() or apart is not None
-        changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents) or records
+        records = self._has_pending() or record_commits is not None
+        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents) or records
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:
@@ -611,12 +621,12 @@ class Committing:
                 raise
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
-        self.branch, self.head, self._tree, self._carried = target, made, tree, carried
+        self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names
         self._restarted = False
-        if apart is not None:
-            self._operations.done = self._operations.done[: apart.done]
-        if carried:
-            self._carried_at[made] = self._absent
+        if record_commits is not None:
+            self._operations.done = self._operations.done[: record_commits.operations_before]
+        if absent_names:
+            self._not_loaded_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
         if changes and draft.kind == "commit" and not (draft.changed or draft.run or draft.other_parents or records):
             self._operations.prolong(before, self._position)  # no more than who shares what was found out
@@ -636,7 +646,7 @@ class Committing:
 
     def _takes_in(self, draft: Draft) -> bool:
         """Whether a commit takes the place of those of records alone that lie before it: with the variables they are one."""
-        return draft.takes_in and self._ends_apart()
+        return draft.takes_in and self._ends_with_record_commits()
 
     def _branch_to_write(self) -> tuple[str, str]:
         if self.branch is not None:
@@ -814,19 +824,21 @@ class Committing:
             whole = Operation(begun, after or mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]
 
-    def _find_start(self, run: str, here: Position) -> Position:
+    def _find_start(self, run: str, position: Position) -> Position:
         """Where a run began that this session goes on with: its steps of before a restart go back with the others."""
-        at = here.commit
+        at = position.commit
         try:
             while at is not None and (commit := self.repo.commit_at(at)).run == run:
                 at = next(iter(commit.parents), None)
-            if at == here.commit:
-                return here
+            if at == position.commit:
+                return position
             names = self.repo.tree_at(at)
         except DamagedObjectError:  # pruned
-            return here
-        was = here.carried
-        return Position(here.branch, at, here.absent.then(frozenset(name for name in was if name in names), was))
+            return position
+        was = position.not_in_memory
+        return Position(
+            position.branch, at, position.absent.then(frozenset(name for name in was if name in names), was)
+        )
 
 
 def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:

@@ -38,9 +38,9 @@ from agent_kernel.session.tracking import Tracking
 from agent_kernel.values import class_entry
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
+from agent_kernel.values.previews.reading import bases_of, module_dict, module_name
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import bases_of, module_dict, module_name
-from agent_kernel.values.surface import Held, find_held, is_of_library, names_of_class
+from agent_kernel.values.surface import Holdings, find_holdings, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words that may be a way to names that the source does not show: then it is compiled, which tells a use from a mention.
@@ -357,7 +357,7 @@ class Closure:
         if group is not None:
             used |= group.globals_used
             used.update(class_entry(uid) for uid in group.classes)
-            used.update(self._find_holders(group.held))
+            used.update(self._find_holders(group.held_ids))
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
             if group.holders:
@@ -370,9 +370,9 @@ class Closure:
         elif group is None and issubclass(type(value), type):
             used |= names_of_class(cast("type", value))
         elif issubclass(type(value), ModuleType):
-            held = find_in_module(cast("ModuleType", value), self.namespace)
-            used |= held.names
-            used.update(self._find_holders(held.ids))
+            holdings = find_in_module(cast("ModuleType", value), self.namespace)
+            used |= holdings.names
+            used.update(self._find_holders(holdings.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
         used.update(self._homes_of(value))
         if _loads_pickles(value):
@@ -406,8 +406,8 @@ class Closure:
         module = sys.modules.get(named.partition(".")[0]) if isinstance(named, str) else None
         if module is None or module.__dict__ is self.namespace:
             return set()
-        held = find_in_module(module, self.namespace)
-        return held.names.union(self._find_holders(held.ids))
+        holdings = find_in_module(module, self.namespace)
+        return holdings.names.union(self._find_holders(holdings.ids))
 
     def _definitions(self) -> Iterable[str]:
         """The functions and classes of the notebook."""
@@ -468,10 +468,10 @@ def find_handed_over(
         within = _find_names_within(statement)
         if within:
             defined.update(dict.fromkeys(_find_targets(statement), within))
-        here = named & holders
-        if here:
+        named_holders = named & holders
+        if named_holders:
             used = within | _find_names_used(statement, named, defined, namespace)
-            for holder in here:
+            for holder in named_holders:
                 found.setdefault(holder, set()).update(used - {holder})
     return found
 
@@ -504,8 +504,8 @@ def _find_names_used(
             used.add(name)
     for call in ast.walk(statement):  # `x.append` as an argument
         if isinstance(call, ast.Call):
-            given = (*call.args, *(keyword.value for keyword in call.keywords))
-            used |= {root for part in given if isinstance(part, ast.Attribute) and (root := _root(part))}
+            arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+            used |= {root for part in arguments if isinstance(part, ast.Attribute) and (root := _root(part))}
     return used
 
 
@@ -537,7 +537,7 @@ def _names_of_frames(frame: FrameType | None, namespace: Mapping[str, object]) -
 _ONE_NAME = re.compile(r"\s*([^\W\d]\w*)\s*")
 
 
-def find_shown_name(source: str) -> str:
+def find_displayed_name(source: str) -> str:
     """The name that is all there is of a cell: such a cell shows a value, and does nothing else."""
     found = _ONE_NAME.fullmatch(source)
     return found[1] if found is not None else ""
@@ -559,13 +559,13 @@ def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object])
     return False
 
 
-def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Held:
+def find_used(callbacks: Iterable[object], namespace: dict[str, object]) -> Holdings:
     """Find what callbacks may use that something outside calls, such as event handlers."""
-    found = Held()
+    found = Holdings()
     for callback in callbacks:
-        held = find_held((callback,), namespace)
-        found.names |= held.names
-        found.ids |= held.ids
+        holdings = find_holdings((callback,), namespace)
+        found.names |= holdings.names
+        found.ids |= holdings.ids
     return found
 
 
@@ -591,11 +591,11 @@ _SIGNALS = sorted(map(int, signal.valid_signals()))
 def find_log_targets() -> set[int]:
     """Find the ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
     logging: Any = sys.modules.get("logging")
-    held: list[object] = []
+    targets: list[object] = []
     for reference in logging._handlerList if logging is not None else ():
         handler: object = reference()
-        held += vars(handler).values() if handler is not None else ()
-    return set(ids_of(held))
+        targets += vars(handler).values() if handler is not None else ()
+    return set(ids_of(targets))
 
 
 def _parts_of_logging() -> Iterator[object]:
@@ -677,12 +677,12 @@ def _is_own_module(name: str) -> bool:
     return name not in ("__main__", "builtins") and name in sys.modules and not is_library(name)
 
 
-def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
+def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Holdings:
     """What of the notebook was put into a library's module: into its variables, its short containers, or its C state."""
     if module.__dict__ is namespace or module is builtins:
-        return Held({ANY_NAME})
+        return Holdings({ANY_NAME})
     values: list[Any] = list(module.__dict__.values())  # numpy has six hundred, so each step is one in C
-    found = Held()
+    found = Holdings()
     containers: list[Any] = list(compress(values, map(BUILTIN_IDS.__contains__, ids_of(map(type, values)))))
     for container in containers:
         if len(container) <= _MOST_IN_MODULE and container is not builtins.__dict__:
@@ -694,6 +694,6 @@ def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
     found.names.update(name for function in own for name in names_used(function.__code__))
     below = gc.get_referents(module)
     if len(below) > 1:  # more than its dict
-        state = find_held(below, namespace)
-        found = Held(found.names | state.names, found.ids | state.ids)
+        state = find_holdings(below, namespace)
+        found = Holdings(found.names | state.names, found.ids | state.ids)
     return found

@@ -23,10 +23,10 @@ from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
+from agent_kernel.values.previews.reading import derives_from
 from agent_kernel.values.quiet import unwarned
-from agent_kernel.values.references import HELD, is_named
-from agent_kernel.values.summaries.reading import derives_from
-from agent_kernel.values.surface import Held, loss_of
+from agent_kernel.values.references import MODULE_OBJECTS, is_named
+from agent_kernel.values.surface import Holdings, save_failure_of
 
 if TYPE_CHECKING:
     from agent_kernel.session.serialization import Staged
@@ -103,7 +103,7 @@ class Monitor:
                 return tool
         return None
 
-    def ran(self, code: CodeType, frame: FrameType) -> None:
+    def note_frame(self, code: CodeType, frame: FrameType) -> None:
         """A frame begins to run."""
         if frame.f_globals is self._namespace and frame.f_code is code:
             self._switched_off.append(code)
@@ -120,7 +120,7 @@ def _callback(monitor: Monitor, disable: object) -> Callable[[CodeType, int], ob
     def note_start(code: CodeType, _: int) -> object:
         alive = found()
         if alive is not None:
-            alive.ran(code, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
+            alive.note_frame(code, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
         return disable
 
     return note_start
@@ -158,13 +158,15 @@ class Touched(msgspec.Struct, frozen=True):
     rebound: Rebound
     everything: bool
     full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
-    asked: bool = False  # so do values of gigabytes that are new
+    stores_large: bool = False  # so do values of gigabytes that are new
     grouped: frozenset[str] = frozenset()  # of the names: those that are only saved together with what code names
 
-    def with_checked(self, names: Iterable[str], *, asked: bool) -> Touched:
+    def with_checked(self, names: Iterable[str], *, stores_large: bool) -> Touched:
         """The same, and these names, which are looked at though no code names them."""
         more = frozenset(names)
-        return msgspec.structs.replace(self, names=self.names | more, asked=asked, grouped=self.grouped - more)
+        return msgspec.structs.replace(
+            self, names=self.names | more, stores_large=stores_large, grouped=self.grouped - more
+        )
 
 
 def _commits_of_cells(
@@ -175,7 +177,7 @@ def _commits_of_cells(
     return commits_of_cells(repo, session, numbers, names)
 
 
-class Watching:
+class Detector:
     """The part of a workspace that looks at the namespace and never alters it."""
 
     def __init__(
@@ -199,8 +201,8 @@ class Watching:
         self.is_only_described: Callable[[object], bool] = lambda _: False
         self._figures: object = None
         self.monitor = Monitor(namespace)
-        self._beside = Held()
-        self.ran_between = False  # whether code ran that was no cell's, since the last commit looked
+        self._callback_uses = Holdings()
+        self.code_ran_between = False  # whether code ran that was no cell's, since the last commit looked
         self._source, self._words = "", set[str]()
         self._owed: frozenset[str] = frozenset()  # what cells touched whose commits failed
         references.begin()
@@ -209,7 +211,7 @@ class Watching:
         self._looked_at = time.monotonic()
         self._dearest_s = 0.0
         self._counted = 0
-        self._held: dict[str, None] = {}
+        self._shared_containers: dict[str, None] = {}
         self._awaited: list[object] = []  # replaced objects at whose death something would be called
 
     def find_running_threads(self) -> list[str]:
@@ -221,18 +223,24 @@ class Watching:
             if dependencies.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
         ]
 
-    def is_lost(self, name: str) -> bool:
-        return loss_of(self.namespace.get(name)) is not None
+    def has_placeholder(self, name: str) -> bool:
+        return save_failure_of(self.namespace.get(name)) is not None
 
-    def losses(self) -> tuple[Unsaved, ...]:
+    def describe_unsaved(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        never = (lost for group in self.tracking for lost in self.living.describe_losses(group.lost, group.losses))
+        never = (
+            unsaved
+            for group in self.tracking
+            for unsaved in self.living.describe_failures(group.unsaved, group.save_failures)
+        )
         return (*never, *self.describe_load_failures())
 
     def describe_load_failures(self) -> tuple[Unsaved, ...]:
         """Describe what is stored of the present state and could not be loaded."""
-        groups = [group.unloaded for group in self.tracking.unloaded if group.unloaded is not None]
-        return tuple(told for _, told in sorted((name, told) for group in groups for name, told in group.told.items()))
+        groups = [group.placeholders for group in self.tracking.without_values if group.placeholders is not None]
+        return tuple(
+            report for _, report in sorted((name, told) for group in groups for name, told in group.reports.items())
+        )
 
     def find_touched(self, source: str, *, everything: bool = False) -> Touched:
         """Find what a cell with this source may have changed."""
@@ -244,14 +252,14 @@ class Watching:
             closure.everything = everything
             closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(uses.words - self._only_shown(source) - self._not_used(source, uses.words))
-            beside = self._find_changed_beside(uses)
-            closure.add_code_names(beside.names)
-            found = chain(self._owed, rebound.rebound, self._find_holders(beside.ids))
+            closure.add(uses.words - self._find_displayed_only(source) - self._not_used(source, uses.words))
+            others = self._find_changed_by_others(uses)
+            closure.add_code_names(others.names)
+            found = chain(self._owed, rebound.rebound, self._find_holders(others.ids))
             closure.add(chain(found, *(group.members for group in self.tracking.stale)))
-            if self.ran_between:
+            if self.code_ran_between:
                 closure.add(name for group in self.tracking for name in group.members if group.holders)
-            self.ran_between = False
+            self.code_ran_between = False
         names: Iterable[str] = closure.touched
         if closure.everything:
             groups = self.tracking.groups
@@ -260,15 +268,15 @@ class Watching:
         grouped = frozenset[str]() if closure.everything else closure.grouped
         return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
 
-    def _find_changed_beside(self, uses: dependencies.Uses) -> Held:
+    def _find_changed_by_others(self, uses: dependencies.Uses) -> Holdings:
         """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
         called = self._find_used_by_magics(uses.magics)
-        shown = map(id, self.outputs()) if dependencies.mentions_outputs(uses.words) else ()
+        displayed = map(id, self.outputs()) if dependencies.mentions_outputs(uses.words) else ()
         running = dependencies.find_running_names(self.namespace)
-        return Held(
-            {*self.monitor.names, *running, *self._beside.names, *called.names},
+        return Holdings(
+            {*self.monitor.names, *running, *self._callback_uses.names, *called.names},
             {
-                *(*self.monitor.ids, *self._beside.ids, *called.ids, *shown),
+                *(*self.monitor.ids, *self._callback_uses.ids, *called.ids, *displayed),
                 *(*self._find_changed_figures(), *dependencies.find_log_targets()),
             },
         )
@@ -287,11 +295,11 @@ class Watching:
     def begin(self) -> None:
         """A cell begins."""
         self._figures = library_state.watch_figures()
-        self._beside = self._find_callbacks()
-        self._beside.names |= dependencies.find_running_names(self.namespace)
+        self._callback_uses = self._find_callbacks()
+        self._callback_uses.names |= dependencies.find_running_names(self.namespace)
         self.monitor.start()
 
-    def _find_callbacks(self) -> Held:
+    def _find_callbacks(self) -> Holdings:
         """What handlers and tasks may use that run in the middle of any cell: those that are there as it begins.
 
         Some are gone when it ends; and of those that it makes itself, its own code tells.
@@ -300,14 +308,14 @@ class Watching:
         own = [hook for hook in hooks if dependencies.calls_notebook(hook, self.namespace)]
         return dependencies.find_used(own, self.namespace)
 
-    def _find_used_by_magics(self, magics: Iterable[str]) -> Held:
+    def _find_used_by_magics(self, magics: Iterable[str]) -> Holdings:
         """What magics may use that are not IPython's own."""
-        found = Held()
+        found = Holdings()
         for function in filter(None, map(self.syntax.magic, magics)):
             if dependencies.calls_notebook(function, self.namespace):
-                held = dependencies.find_used([function], self.namespace)
-                found.names |= held.names
-                found.ids |= held.ids
+                used = dependencies.find_used([function], self.namespace)
+                found.names |= used.names
+                found.ids |= used.ids
             else:
                 found.names |= dependencies.marks_of(function)
         return found
@@ -317,11 +325,11 @@ class Watching:
         found = library_state.find_changed_figures(self._figures)
         return library_state.open_figures() if found is None else found
 
-    def _only_shown(self, source: str) -> set[str]:
+    def _find_displayed_only(self, source: str) -> set[str]:
         """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""
-        name = dependencies.find_shown_name(source)
+        name = dependencies.find_displayed_name(source)
         group = self.tracking.groups.get(name)
-        if group is None or group.globals_used or group.classes or group.losses:
+        if group is None or group.globals_used or group.classes or group.save_failures:
             return set()
         return {name} if self.is_only_described(self.namespace.get(name)) else set()
 
@@ -336,7 +344,7 @@ class Watching:
             for name in words & groups.keys()
             if groups[name].cost_s > _WORTH_IT_S
             and groups[name].size > _SMALL_BYTES
-            and id(self.namespace.get(name)) not in HELD
+            and id(self.namespace.get(name)) not in MODULE_OBJECTS
         }
         return dependencies.not_used(source, dear, self.namespace) if dear else dear
 
@@ -349,7 +357,7 @@ class Watching:
 
         with unwarned(), noted_interrupts() as self.living.arrived:
             return self._stage(
-                Staging(self.namespace, self.tracking, self.living, writer, touched.full, touched.asked), touched
+                Staging(self.namespace, self.tracking, self.living, writer, touched.full, touched.stores_large), touched
             )
 
     def _stage(self, staging: Staging, touched: Touched) -> Staged:
@@ -360,7 +368,7 @@ class Watching:
         done = {*rebound.new, *rebound.rebound, *filter(self._is_saved, touched.names)}
         staging.leave_out(rebound.removed)
         follow = staging.add(sorted(done), moved, touched.grouped)
-        done -= staging.left_alone
+        done -= staging.skipped
         while follow:
             closure = dependencies.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
@@ -370,7 +378,7 @@ class Watching:
             more = set(filter(self._is_saved, reached)) - done
             grouped = frozenset[str]() if closure.everything else closure.grouped
             follow = staging.add(sorted(more), moved, grouped) - (done | more | follow)
-            done = (done | more | follow) - staging.left_alone
+            done = (done | more | follow) - staging.skipped
         return staging.finish(rebound.removed)
 
     def _adopt_reruns(self, moved: frozenset[str]) -> None:
@@ -387,7 +395,7 @@ class Watching:
     def _is_saved(self, name: str) -> bool:
         return name in self.tracking.groups or self.bindings.is_versioned(name)
 
-    def put_off(self, touched: Touched, error: Exception) -> tuple[Unsaved, ...]:
+    def postpone(self, touched: Touched, error: Exception) -> tuple[Unsaved, ...]:
         """Staging failed: the next commit looks at all of this again. Returns what to say of it.
 
         Bindings are not noted, so those that moved have moved for the next commit too.
@@ -432,7 +440,9 @@ class Watching:
             self._bind(group)
         self.bindings.note(self.namespace, as_looked=True)
         holding = self.tracking.holding_parts
-        self.living.let_go_of_pins((loss.token for group in holding for loss in group.losses), self.namespace)
+        self.living.let_go_of_pins(
+            (failure.token for group in holding for failure in group.save_failures), self.namespace
+        )
         self._note_handed()
 
     def _note_handed(self) -> None:
@@ -455,15 +465,15 @@ class Watching:
         for name in group.members:
             value = self.namespace.get(name, self)
             if not name.startswith(CLASS_PREFIX) and value is not self:
-                plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.losses
+                plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.save_failures
                 small = plain and group.size <= HELD_BYTES and not group.reach.memory
                 self.bindings.bind(name, value, small=small)
-        if group.unloaded is not None or all(map(self.bindings.is_settled, group.members)):
+        if group.placeholders is not None or all(map(self.bindings.is_settled, group.members)):
             self.tracking.settle(group)
 
     # -- rolling verification
 
-    def overdue(self, touched: Touched) -> list[str]:
+    def choose_for_verification(self, touched: Touched) -> list[str]:
         """Names to look at although nothing points to them, as many as fit into the time that was saved up.
 
         Those that someone else holds come first, then those not looked at for longest. A large value waits until enough
@@ -474,23 +484,23 @@ class Watching:
         self._credit_s = min(self._credit_s + earned, max(_MOST_CREDIT_S, self._dearest_s))
         self._looked_at = now
         chosen: list[str] = []
-        left = self._credit_s
+        remaining_s = self._credit_s
         self._dearest_s = 0.0
         for group in self._order_checks():
             cost = max(group.cost_s, LEAST_COST_S)
             self._dearest_s = max(self._dearest_s, cost)
-            if cost > left:
+            if cost > remaining_s:
                 # It waits until enough was saved; younger ones may use half of what each cell adds.
-                left = min(left, earned / 2)
-                if left < LEAST_COST_S:
+                remaining_s = min(remaining_s, earned / 2)
+                if remaining_s < LEAST_COST_S:
                     break
-            elif touched.names.isdisjoint(group.members) or self._may_be_left_alone(group, touched.grouped):
-                left -= cost
+            elif touched.names.isdisjoint(group.members) or self._may_be_skipped(group, touched.grouped):
+                remaining_s -= cost
                 self._credit_s -= cost
                 chosen.extend(group.members)
         return chosen
 
-    def _may_be_left_alone(self, group: Group, grouped: frozenset[str]) -> bool:
+    def _may_be_skipped(self, group: Group, grouped: frozenset[str]) -> bool:
         """Whether code names of the group only what leads to data, so that the rest may not be looked at."""
         return all(name in grouped or group.data.get(name) for name in group.members)
 
@@ -506,14 +516,16 @@ class Watching:
         self._counted = 0 if self._counted + len(some) >= len(containers) else self._counted + len(some)
         counts = map(sys.getrefcount, map(namespace.get, some))
         found: Iterable[str] = compress(some, map(_EXPLAINED_REFERENCES.__lt__, counts))
-        if self._held:
+        if self._shared_containers:
             looked_at = set(some)
-            found = chain((name for name in self._held if name in containers and name not in looked_at), found)
-        self._held = dict.fromkeys(found)
-        if not self._held:
+            found = chain(
+                (name for name in self._shared_containers if name in containers and name not in looked_at), found
+            )
+        self._shared_containers = dict.fromkeys(found)
+        if not self._shared_containers:
             return []
-        shown = {id(value) for value in self.outputs()}
-        return [name for name in self._held if id(namespace.get(name)) not in shown]
+        displayed = {id(value) for value in self.outputs()}
+        return [name for name in self._shared_containers if id(namespace.get(name)) not in displayed]
 
     def unwritable(self) -> tuple[Unsaved, ...]:
         """Variables whose names no store can hold."""

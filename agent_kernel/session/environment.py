@@ -88,10 +88,10 @@ def _folders(path: list[str]) -> list[str]:
     own = {library, f"{library}{os.sep}lib-dynload", archive, "", os.curdir}
     folders = [entry for entry in dict.fromkeys(path) if type(entry) is str and entry not in own]
     try:
-        here = str(Path.cwd())
+        working_folder = str(Path.cwd())
     except OSError:  # the directory was removed
-        here = ""
-    return [folder for folder in folders if folder != here]
+        working_folder = ""
+    return [folder for folder in folders if folder != working_folder]
 
 
 def import_folders(path: Sequence[str]) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import library_state
 from agent_kernel.storage import Store, SupportsSize
-from agent_kernel.values import CLASS_PREFIX, summaries
-from agent_kernel.values.summaries import size_text
+from agent_kernel.values import CLASS_PREFIX, previews
+from agent_kernel.values.previews import size_text
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
@@ -81,7 +81,7 @@ class Recorder:
         self.pending: Pending | None = None  # records that the next commit changes
         self._forgotten: Forgotten | None = None
         self.notebook: Path | None = None  # the file, if there is one
-        self.told: NotebookSnapshot | None = None  # its page, as a front end told it last
+        self.open_document: NotebookSnapshot | None = None  # its page, as a front end told it last
 
     def masks(self, names: frozenset[str], namespace: Mapping[str, object]) -> None:
         """Keep no more of these variables than that code speaks of them."""
@@ -97,13 +97,13 @@ class Recorder:
     ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
         draft = self._mask(draft)
-        said = draft.message or draft.kind
+        message = draft.message or draft.kind
         id = self.repo.publish(
             writer,
             self._commit(writer, tree, draft, head),
             head=head,
             session=self.session_id,
-            message=said.strip().partition("\n")[0][:80],
+            message=message.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
         )
         if self.pending is not None:
@@ -144,8 +144,8 @@ class Recorder:
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
             random=draft.random or writer.add(Kind.SMALL, library_state.capture()),
-            cwd=(here := _cwd()),
-            folders=self._import_folders(here),
+            cwd=(cwd := _cwd()),
+            folders=self._import_folders(cwd),
             session=self.session_id,
             run=draft.run,
             step=draft.step,
@@ -179,22 +179,22 @@ class Recorder:
             self._environment = EnvironmentWatch()
         return writer.add(Kind.SMALL, self._environment.payload())
 
-    def _import_folders(self, here: str) -> tuple[str, ...]:
-        if self._path != (sys.path, here):
+    def _import_folders(self, cwd: str) -> tuple[str, ...]:
+        if self._path != (sys.path, cwd):
             from agent_kernel.session.environment import import_folders
 
-            self._path = list(sys.path), here
-            self._folders = tuple(folder for folder in import_folders(sys.path) if folder != here)
+            self._path = list(sys.path), cwd
+            self._folders = tuple(folder for folder in import_folders(sys.path) if folder != cwd)
         return self._folders
 
     def _document(self, writer: Writer, head: Head) -> Document | None:
-        if self.notebook is None and self.told is None:
+        if self.notebook is None and self.open_document is None:
             return None
         if self._page is None:
             from agent_kernel.session.notebooks import NotebookWatch
 
             self._page = NotebookWatch()
-        page = self._page.snapshot(self.notebook, self.told, self._forgotten)
+        page = self._page.snapshot(self.notebook, self.open_document, self._forgotten)
         before = None if head.commit is None else self.repo.commit_at(head.commit).document
         return None if page is None else self._page.store(writer, page, before)
 
@@ -219,10 +219,10 @@ class LooseRecorder(Recorder):
 
 def _cwd() -> str:
     try:
-        here = os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
+        cwd = os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
     except OSError:  # the directory was removed
         return ""
-    return here if here.isascii() else here.encode(errors="backslashreplace").decode()  # its bytes may be no text
+    return cwd if cwd.isascii() else cwd.encode(errors="backslashreplace").decode()  # its bytes may be no text
 
 
 def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
@@ -258,7 +258,7 @@ def _find_regrouped(repo: Repository, rows: Sequence[tuple[str, Entry | None, En
     for name, *entries in rows:
         for members, entry in zip(groups, entries, strict=True):
             if entry is not None:
-                members.setdefault((entry.leader, entry.manifest) if entry.leader else name, set()).add(name)
+                members.setdefault((entry.alias_group, entry.manifest) if entry.alias_group else name, set()).add(name)
     earlier, later = ({name: names for names in members.values() for name in names} for members in groups)
     found = {name for name in same if earlier[name] != later[name] or not later[name] <= same}
     rest = (row for row in rows if row[0] in same - found)
@@ -291,15 +291,15 @@ def _find_users(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[st
 
 
 def size_of(repo: Repository, entry: Entry) -> int:
-    """Bytes of a name's value. Of several that are saved together what its summary says, or else an equal share."""
+    """Bytes of a name's value. Of several that are saved together what its preview says, or else an equal share."""
     try:
         manifest = repo.read_manifest(entry)
-        stored = repo.read_summary(entry) if entry.leader else b""
+        stored = repo.read_preview(entry) if entry.alias_group else b""
     except (DamagedObjectError, NewerFormatError):  # the state is loaded without it
         return 0
-    if not entry.leader:
+    if not entry.alias_group:
         return manifest.size
-    known = summaries.decode(stored).size_bytes if stored else 0
+    known = previews.decode(stored).size_bytes if stored else 0
     return min(known, manifest.size) or manifest.size // manifest.slots
 
 
@@ -343,7 +343,7 @@ class Growth:
     """Remembers what was said, so that it is said once."""
 
     def __init__(self) -> None:
-        self._said_at = 0
+        self._reported_bytes = 0
         self._look_at = 0.0
         self._unlooked = 0
 
@@ -360,13 +360,13 @@ class Growth:
             used = store.size().disk_bytes
         except StoreUnavailableError:  # the commit that follows says so better
             return ""
-        if used < max(2 * self._said_at, 1):
+        if used < max(2 * self._reported_bytes, 1):
             return ""
         path = store.url.removeprefix("lmdb://")
         free = shutil.disk_usage(path).free if Path(path).exists() else 0
         if used < FIRST_BYTES and not (free and used > SHARE_OF_FREE_DISK * free):
             return ""
-        self._said_at = used
+        self._reported_bytes = used
         return f"the history takes {size_text(used)}, and {size_text(free)} are free; see %agent stats and %agent prune"
 
 
@@ -400,7 +400,7 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
             repo.create_branch(name, commit)
         note = f"branch {branch} is in use by {busy.holder}; this session works on {name}"
         branch = name
-    note = note or (_describe_branch_beside(repo, branch) if own is None else "")
+    note = note or (_describe_original_branch(repo, branch) if own is None else "")
     repo.move_head(session, Head(branch, commit), "session: start")
     return branch, commit, note
 
@@ -412,7 +412,7 @@ def _own(repo: Repository, session: str) -> Head | None:
     return None if head is None or (head.commit is None and repo.branches()) else head
 
 
-def _describe_branch_beside(repo: Repository, branch: str) -> str:
+def _describe_original_branch(repo: Repository, branch: str) -> str:
     """What to tell of a branch that went on, and is free, since this one was forked off it for a second session; "": nothing."""
     tips = repo.branches()
     stem, _, last = branch.rpartition("-")

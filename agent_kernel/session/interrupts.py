@@ -46,10 +46,10 @@ class _Senders:
         self.blocks = max(0, self.blocks - 1)
 
     def is_code(self) -> bool:
-        here = threading.current_thread()
-        if not self.blocks or here.name.startswith("agent-kernel"):
+        thread = threading.current_thread()
+        if not self.blocks or thread.name.startswith("agent-kernel"):
             return False
-        return here is threading.main_thread() or here not in self.before
+        return thread is threading.main_thread() or thread not in self.before
 
     def take(self) -> bool:
         is_sent, self.is_sent = self.is_sent or self.is_passing, False

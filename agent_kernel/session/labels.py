@@ -11,14 +11,15 @@ import re
 import msgspec
 
 from agent_kernel.repository import ASIDE, OF_KERNEL, Commit, ObjectId, short
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.model import clean, cut
+from agent_kernel.values import previews
+from agent_kernel.values.previews.model import clean, cut
 
 __all__ = [
     "Kernels",
     "about",
     "commit_in_message",
     "commit_in_undo",
+    "describe_kind",
     "error_kind",
     "is_code",
     "label",
@@ -27,7 +28,6 @@ __all__ = [
     "session_of",
     "subject",
     "title",
-    "what_ran",
     "without_code",
 ]
 
@@ -42,11 +42,11 @@ def mask_commit(commit: Commit) -> Commit:
     """Mask what looks like a secret in a commit's code, its error and its message, as every interface shows it."""
     cell, hidden = commit.cell, frozenset[str]()
     if cell is not None:
-        source, hidden = summaries.mask_code(cell.source)
-        cell = msgspec.structs.replace(cell, source=source, error=summaries.mask_text(cell.error, hidden))
-    message = summaries.mask_text(commit.message, hidden)
+        source, hidden = previews.mask_code(cell.source)
+        cell = msgspec.structs.replace(cell, source=source, error=previews.mask_text(cell.error, hidden))
+    message = previews.mask_text(commit.message, hidden)
     unsaved = tuple(
-        msgspec.structs.replace(one, reason=summaries.mask_text(one.reason, hidden)) for one in commit.unsaved
+        msgspec.structs.replace(one, reason=previews.mask_text(one.reason, hidden)) for one in commit.unsaved
     )
     return msgspec.structs.replace(commit, cell=cell, message=message, unsaved=unsaved)
 
@@ -79,8 +79,8 @@ def about(message: str, source: str) -> tuple[str, bool]:
 def title(commit: Commit) -> str:
     """What the commit is about, in one line; never empty."""
     commit = mask_commit(commit)
-    said = subject(commit.message, commit.cell.source if commit.cell else "")
-    return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
+    text = subject(commit.message, commit.cell.source if commit.cell else "")
+    return text or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
 
 
 def prompt(commit: Commit) -> str:
@@ -90,16 +90,16 @@ def prompt(commit: Commit) -> str:
 
 def label(found: ObjectId, commit: Commit, *, longest: int = 0) -> str:
     """The commit in a sentence: `3f2a91c4 [7] convert to euros`. `longest`: characters of its title; 0: all."""
-    said = title(commit)
-    if longest and len(said) > longest:
-        said = f"{said[: longest - 1]}…"
-    return " ".join(part for part in (short(found), prompt(commit), said) if part)
+    text = title(commit)
+    if longest and len(text) > longest:
+        text = f"{text[: longest - 1]}…"
+    return " ".join(part for part in (short(found), prompt(commit), text) if part)
 
 
 def commit_in_message(found: ObjectId, commit: Commit, rev: str = "") -> str:
     """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
-    said = label(found, commit, longest=_LONGEST)
-    return f"{rev}: {said}" if rev and not said.startswith(rev) else said
+    text = label(found, commit, longest=_LONGEST)
+    return f"{rev}: {text}" if rev and not text.startswith(rev) else text
 
 
 class Kernels:
@@ -135,21 +135,21 @@ def commit_in_undo(found: ObjectId, commit: Commit) -> str:
     """The commit inside the message of an undo: `3f2a91c4 [7] x = 1`, and of another move `3f2a91c4 (roll back to HEAD~2)`."""
     if commit.cell is not None:
         return commit_in_message(found, commit)
-    said = title(commit)
+    text = title(commit)
     if commit.kind not in _WRITTEN:
-        said = said.partition(": ")[0]  # behind it stands what the move went to, in as many words again
-    return f"{short(found)} ({cut(said, _LONGEST)})"
+        text = text.partition(": ")[0]  # behind it stands what the move went to, in as many words again
+    return f"{short(found)} ({cut(text, _LONGEST)})"
 
 
-def what_ran(commit: Commit) -> str:
+def describe_kind(commit: Commit) -> str:
     """What kind of thing it was, or what somebody wrote about it; never code."""
     message = mask_commit(commit).message.strip()
     if message and commit.kind in _WRITTEN:
         return cut(clean(message.splitlines()[0]), _MESSAGE)
     if commit.cell is not None:
         return f"cell of {cut(clean(commit.author.name), _NAME)}" if commit.author.kind == "agent" else "cell"
-    said = {"root": "the beginning", "commit": "what no cell had committed yet"}
-    return said.get(commit.kind, cut(clean(commit.kind), _NAME))
+    names = {"root": "the beginning", "commit": "what no cell had committed yet"}
+    return names.get(commit.kind, cut(clean(commit.kind), _NAME))
 
 
 def error_kind(commit: Commit) -> str:
@@ -166,4 +166,4 @@ def without_code(commit: Commit) -> Commit:
     if cell is not None:
         error = error_kind(commit) if cell.error else ""
         cell = msgspec.structs.replace(cell, source="", error=error, outputs=None)
-    return msgspec.structs.replace(commit, message=what_ran(commit), cell=cell)
+    return msgspec.structs.replace(commit, message=describe_kind(commit), cell=cell)

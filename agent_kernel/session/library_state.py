@@ -43,7 +43,7 @@ class RandomState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def capture() -> bytes:
     """The stored bytes of the generators' state, some 5 kB."""
-    state = _python_seen(), _numpy_state(), _torch_state()
+    state = _python_state(), _numpy_state(), _torch_state()
     if state != _captured.state:  # most cells leave it as it is: to compare it takes a third of the time
         (version, words, gauss), (_, numpy, torch) = random.getstate(), state
         payload = msgspec.msgpack.encode(RandomState(version, array.array("I", words).tobytes(), gauss, numpy, torch))
@@ -51,7 +51,7 @@ def capture() -> bytes:
     return _captured.payload
 
 
-def _python_seen() -> object:
+def _python_state() -> object:
     """What tells whether Python's generator is as it was: its numbers as they lie in memory, or else its state.
 
     To ask for the state makes an object of each of 625 numbers.
@@ -78,9 +78,9 @@ def _knows_numbers() -> bool:
     some = random.Random(7)
     for _ in range(2):
         some.random()
-        kept = string_at(id(some) + object.__basicsize__, _NUMBERS_BYTES)
+        numbers = string_at(id(some) + object.__basicsize__, _NUMBERS_BYTES)
         *words, place = some.getstate()[1]
-        if kept != array.array("I", [place, *words]).tobytes():
+        if numbers != array.array("I", [place, *words]).tobytes():
             return False
     return True
 
@@ -190,7 +190,7 @@ class _Watch:
     """What pyplot was asked for since one cell began. Cells of several sessions may run at once, or one in another."""
 
     def __init__(self) -> None:
-        self.asked_for: set[int] = set()
+        self.requested: set[int] = set()
 
 
 class _WatchedFigures(OrderedDict[object, Any]):
@@ -206,7 +206,7 @@ class _WatchedFigures(OrderedDict[object, Any]):
     def note(self, manager: Any) -> Any:
         figure = id(getattr(getattr(manager, "canvas", None), "figure", None))
         for watch in self.watches:
-            watch.asked_for.add(figure)
+            watch.requested.add(figure)
         return manager
 
     def __getitem__(self, key: object) -> Any:
@@ -301,7 +301,7 @@ def find_changed_figures(watch: object) -> set[int] | None:
     figures = getattr(_registry(), "figs", None)
     if type(figures) is not _WatchedFigures or not isinstance(watch, _Watch) or watch not in figures.watches:
         return None
-    return watch.asked_for.copy()
+    return watch.requested.copy()
 
 
 def _activates(registry: Any, manager: object) -> Callable[[object], None]:

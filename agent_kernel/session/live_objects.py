@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from agent_kernel.values.surface import Lost, loss_of
+from agent_kernel.values.surface import Placeholder, save_failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from agent_kernel.repository import Unsaved
     from agent_kernel.values.classes import ClassRegistry
-    from agent_kernel.values.dump import Loss
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.dump import SaveFailure
+    from agent_kernel.values.surface import Holdings
 
 
 class FindCells(Protocol):
@@ -44,19 +44,19 @@ def is_of_session(token: str, session: str) -> bool:
     return token.rpartition("-")[0].endswith(f"-{session}")
 
 
-def remedy_for(session: str, loss: Loss, commits: FindCells, names: Collection[str] = ()) -> str:
+def remedy_for(session: str, failure: SaveFailure, commits: FindCells, names: Collection[str] = ()) -> str:
     """How to have an object again, as this session says it. Numbers of another session's cells are other cells here.
 
     Args:
         commits: finds the commits of some cells of a session.
         names: variables that lead to the object. The cells that gave it these names have to run again, too.
     """
-    numbers = cells_of(loss.remedy)
-    is_own = is_of_session(loss.token, session)
+    numbers = cells_of(failure.remedy)
+    is_own = is_of_session(failure.token, session)
     if not numbers or (is_own and not names):
-        return loss.remedy
-    found = commits(loss.token.rpartition("-")[0].partition("-")[2], numbers, names)
-    return _with_cells(loss.remedy, {*numbers, *found}) if is_own else remedy_by_commits(loss.remedy, found)
+        return failure.remedy
+    found = commits(failure.token.rpartition("-")[0].partition("-")[2], numbers, names)
+    return _with_cells(failure.remedy, {*numbers, *found}) if is_own else remedy_by_commits(failure.remedy, found)
 
 
 def _with_cells(remedy: str, numbers: Collection[int]) -> str:
@@ -91,8 +91,10 @@ def _numbers(cell: str) -> list[int]:
     return [int(number) for number in re.findall(r"\[(\d+)\]", cell)]
 
 
-def loss_text(
-    lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss, Collection[str]], str]
+def describe_failures(
+    unsaved: Iterable[Unsaved],
+    failures: Iterable[SaveFailure],
+    remedy_of: Callable[[SaveFailure, Collection[str]], str],
 ) -> list[Unsaved]:
     """What to say of what could not be saved, with the remedies that hold now.
 
@@ -100,17 +102,17 @@ def loss_text(
         losses: the same, with their tokens.
         remedy_of: the remedy of one, for those who use it under these names.
     """
-    known = {(loss.type, loss.reason, loss.remedy): loss for loss in losses}
+    known = {(loss.type, loss.reason, loss.remedy): loss for loss in failures}
     found: list[Unsaved] = []
-    for one in lost:
-        loss = known.get((one.type, one.reason, one.remedy))
+    for one in unsaved:
+        failure = known.get((one.type, one.reason, one.remedy))
         found.append(
-            one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss, one.name.split(", ")))
+            one if failure is None else msgspec.structs.replace(one, remedy=remedy_of(failure, one.name.split(", ")))
         )
     return found
 
 
-def _nowhere(session: str, numbers: Collection[int], names: Collection[str] = ()) -> Mapping[int, str]:
+def _find_no_cells(session: str, numbers: Collection[int], names: Collection[str] = ()) -> Mapping[int, str]:
     return {}
 
 
@@ -123,35 +125,35 @@ class Living:
         commits: finds the commits of some cells of a session.
     """
 
-    def __init__(self, commits: FindCells = _nowhere) -> None:
+    def __init__(self, commits: FindCells = _find_no_cells) -> None:
         self._commits = commits
         self.session = ""
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
-        self._tokens: dict[int, tuple[_Hold, str]] = {}
-        self._objects: dict[str, _Hold] = {}
+        self._tokens: dict[int, tuple[_Reference, str]] = {}
+        self._objects: dict[str, _Reference] = {}
         self._origins: dict[str, tuple[str, ...]] = {}  # the cells to run again, in order
         self._makers: dict[str, str] = {}  # by variable, the cell that assigned it
         self._dumped: Collection[str] = ()  # the variables that are dumped now
-        self._made: set[str] = set()
+        self._remade: set[str] = set()
         self.interrupted: set[str] = set()  # names whose saving was interrupted the last time
         self.arrived: list[int] | None = None  # a Ctrl-C each, since a commit looks at values; None: it cannot be told
         self._pins: dict[int, str] = {}  # tokens of what can be saved, by id
-        self._pinned: dict[str, tuple[int, _Hold]] = {}
-        self._placeholders: weakref.WeakValueDictionary[str, Lost] = weakref.WeakValueDictionary()
+        self._pinned: dict[str, tuple[int, _Reference]] = {}
+        self._placeholders: weakref.WeakValueDictionary[str, Placeholder] = weakref.WeakValueDictionary()
 
     def rest(self) -> None:
         """The session has closed: keep nothing alive. What lives on by itself is known again if another one goes on."""
         for token, hold in tuple(self._objects.items()):
-            held = _not_held(hold)
-            if held is None:
+            weak = _weaken(hold)
+            if weak is None:
                 del self._objects[token]
             else:
-                self._objects[token] = held
-        self._tokens = {id: (held, token) for id, (hold, token) in self._tokens.items() if (held := _not_held(hold))}
+                self._objects[token] = weak
+        self._tokens = {id: (weak, token) for id, (hold, token) in self._tokens.items() if (weak := _weaken(hold))}
         for token, (_, hold) in tuple(self._pinned.items()):
-            if isinstance(hold, _Held):
+            if isinstance(hold, _StrongReference):
                 self._unpin(token)
-        self._dumped, self._commits = (), _nowhere
+        self._dumped, self._commits = (), _find_no_cells
 
     def go_on(self, commits: FindCells) -> None:
         """Another session goes on with the namespace, under the id that the tokens hold. `commits`: as it finds them."""
@@ -167,8 +169,8 @@ class Living:
     def uid_of(self, kind: type) -> str:
         return self.classes.uid_of(kind)
 
-    def loss_of(self, value: object) -> Loss | None:
-        return loss_of(value)
+    def save_failure_of(self, value: object) -> SaveFailure | None:
+        return save_failure_of(value)
 
     def token_of(self, value: object) -> str:
         """The object's token; a new one at first sight."""
@@ -194,9 +196,9 @@ class Living:
         return tuple(dict.fromkeys(one for one in (first, self.cell) if one))
 
     def _name(self, token: str, value: object) -> None:
-        held = _weakly(value)
-        self._tokens[id(value)] = held, token
-        self._objects[token] = held
+        reference = _reference_to(value)
+        self._tokens[id(value)] = reference, token
+        self._objects[token] = reference
 
     def remedy_of(self, token: str) -> str:
         cells = self._origins.get(token, ())
@@ -213,29 +215,29 @@ class Living:
         if alive is None:
             alive = make()
             self._name(token, alive)
-            self._made.add(token)
+            self._remade.add(token)
         return alive
 
     def has_lived(self, uid: str) -> bool:
         """Whether a class of this id was made in this process."""
         return self.classes.has_lived(uid)
 
-    def placeholder(self, token: str, loss: Loss) -> Lost:
+    def placeholder(self, token: str, failure: SaveFailure) -> Placeholder:
         """What stands for an object that is gone: one for all that held it."""
         found = self._placeholders.get(token)
         if found is None:
-            found = self._placeholders[token] = Lost(loss, remedy=weakref.WeakMethod(self.remedy_now))
+            found = self._placeholders[token] = Placeholder(failure, remedy=weakref.WeakMethod(self.remedy_now))
         return found
 
-    def remedy_now(self, loss: Loss, names: Collection[str] = ()) -> str:
+    def remedy_now(self, failure: SaveFailure, names: Collection[str] = ()) -> str:
         """How to have the object again under these names. See `remedy_for`."""
-        if is_of_session(loss.token, self.session):
-            return self._with_makers(loss.remedy, names)
-        return remedy_for(self.session, loss, self._commits, names)
+        if is_of_session(failure.token, self.session):
+            return self._with_makers(failure.remedy, names)
+        return remedy_for(self.session, failure, self._commits, names)
 
-    def describe_losses(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
+    def describe_failures(self, unsaved: Iterable[Unsaved], failures: Iterable[SaveFailure]) -> list[Unsaved]:
         """Describe what could not be saved, with the remedies that hold now."""
-        return loss_text(lost, losses, self.remedy_now)
+        return describe_failures(unsaved, failures, self.remedy_now)
 
     def _with_makers(self, remedy: str, names: Collection[str]) -> str:
         """The remedy with the later cells that gave an object its names: what made the object gives it no second name."""
@@ -246,7 +248,7 @@ class Living:
         later = {number for maker in makers for number in _numbers(maker) if number > max(numbers)}
         return _with_cells(remedy, {*numbers, *later}) if later else remedy
 
-    def is_gone(self, token: str) -> bool:
+    def has_placeholder(self, token: str) -> bool:
         """Whether something that lives holds a placeholder for the object."""
         return token in self._placeholders
 
@@ -264,7 +266,7 @@ class Living:
         self._unpin(token)
         self._unpin(self._pins.get(id(value), ""))
         self._pins[id(value)] = token
-        self._pinned[token] = id(value), _weakly(value)
+        self._pinned[token] = id(value), _reference_to(value)
 
     def _unpin(self, token: str) -> None:
         if token in self._pinned:
@@ -282,70 +284,72 @@ class Living:
         """
         if not self._pins:
             return
-        kept = {token for token, hold in self._objects.items() if isinstance(hold, _Held)}.union(tokens)
-        held = self.find_held(kept, namespace)
-        for item in self._pins.keys() - held.ids:
+        tokens_alive = {token for token, hold in self._objects.items() if isinstance(hold, _StrongReference)}.union(
+            tokens
+        )
+        holdings = self.find_holdings(tokens_alive, namespace)
+        for item in self._pins.keys() - holdings.ids:
             token = self._pins[item]
-            if not (held.memory and held.meets(_as_held(self.find_pinned(token)))):
+            if not (holdings.memory and holdings.meets(_holdings_of(self.find_pinned(token)))):
                 self._unpin(token)
 
-    def find_held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
+    def find_holdings(self, tokens: Iterable[str], namespace: dict[str, object]) -> Holdings:
         """Find what the objects of these tokens have hold of, as far as they are alive."""
-        from agent_kernel.values.surface import Held, find_held
+        from agent_kernel.values.surface import Holdings, find_holdings
 
-        found = Held()
+        found = Holdings()
         for value in map(self.live_object, tokens):
             if value is not None:
-                found.update(find_held(value, namespace))
+                found.update(find_holdings(value, namespace))
         return found
 
     def has_stayed(self, token: str) -> bool:
         """Whether the very object is still there, and nothing else in its place."""
-        return token not in self._made and self.live_object(token) is not None
+        return token not in self._remade and self.live_object(token) is not None
 
     def hold(self, token: str) -> None:
         """Keep the object alive until the session closes."""
         alive = self.live_object(token)
         if alive is not None:
-            self._objects[token] = _Held(alive)
+            self._objects[token] = _StrongReference(alive)
 
 
-class _Held:
+class _StrongReference:
     """A strong hold on what else is held weakly."""
 
     def __init__(self, value: object) -> None:
         self.value = value
 
 
-_Hold = weakref.ref[object] | _Held
+_Reference = weakref.ref[object] | _StrongReference
 
 
-def _as_held(value: object) -> Held:
+def _holdings_of(value: object) -> Holdings:
     """The object itself, as what lies in another one."""
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.surface import Holdings
 
-    found = Held()
+    found = Holdings()
     if value is not None:
         found.add(value)
     return found
 
 
-def _weakly(value: object) -> _Hold:
+def _reference_to(value: object) -> _Reference:
     try:
         return weakref.ref(value)
     except TypeError:
-        return _Held(value)
+        return _StrongReference(value)
 
 
-def _not_held(held: _Hold) -> _Hold | None:
+def _weaken(reference: _Reference) -> _Reference | None:
     """The same hold, without keeping the object alive; None where that cannot be."""
-    if not isinstance(held, _Held):
-        return held
-    weak = _weakly(held.value)
-    return None if isinstance(weak, _Held) else weak
+    if not isinstance(reference, _StrongReference):
+        return reference
+    weak = _reference_to(reference.value)
+    return None if isinstance(weak, _StrongReference) else weak
 
 
-def _target(held: _Hold | None) -> object | None:
-    if held is None:
+def _target(reference: _Reference | None) -> object | None:
+    if reference is None:
         return None
-    return held.value if isinstance(held, _Held) else held()
+    return reference.value if isinstance(reference, _StrongReference) else reference()

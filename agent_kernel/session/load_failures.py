@@ -20,19 +20,19 @@ from agent_kernel.session.environment import import_folders
 from agent_kernel.session.labels import title
 from agent_kernel.session.live_objects import cells_of
 from agent_kernel.session.saving import version_now
-from agent_kernel.session.tracking import Group, Unloaded
-from agent_kernel.values import CLASS_PREFIX, summaries
+from agent_kernel.session.tracking import Group, Placeholders
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.aliases import Reach
-from agent_kernel.values.dump import Loss
-from agent_kernel.values.summaries.model import cut
-from agent_kernel.values.surface import Lost
+from agent_kernel.values.dump import SaveFailure
+from agent_kernel.values.previews.model import cut
+from agent_kernel.values.surface import Placeholder
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
 _TITLE = 60  # characters of what a cell is called
 _FURTHEST = 10_000  # commits to look through for the cell that made a value
 
 
-class Failed(msgspec.Struct, frozen=True):
+class LoadFailure(msgspec.Struct, frozen=True):
     """A group that could not be loaded. `class_id`: for the sake of this class; `manifest`: None if it is not readable."""
 
     members: tuple[str, ...]
@@ -53,30 +53,30 @@ class Failed(msgspec.Struct, frozen=True):
         packages = self.manifest.packages if self.manifest is not None else {}
         others = [_other(package, saved) for package, saved in sorted(packages.items())]
         differ = "; ".join(filter(None, others))
-        said = of_class + error_line(self.error) + (f" (saved with {differ})" if differ else "")
+        text = of_class + error_line(self.error) + (f" (saved with {differ})" if differ else "")
         if not self.folder:
-            return said
+            return text
         if not Path(self.folder).is_dir():
-            return f"{said}; it came from the folder {self.folder}, which is not there now"
-        return f"{said}; it came from a folder that is not in sys.path: run sys.path.insert(0, {self.folder!r}) and check out again"
+            return f"{text}; it came from the folder {self.folder}, which is not there now"
+        return f"{text}; it came from a folder that is not in sys.path: run sys.path.insert(0, {self.folder!r}) and check out again"
 
 
-def with_folder(repo: Repository, failed: Failed, sources: Sequence[ObjectId]) -> Failed:
+def with_folder(repo: Repository, failed: LoadFailure, sources: Sequence[ObjectId]) -> LoadFailure:
     """Say of a module that is not found which folder it came from, as far as the history knows: nothing is imported."""
     name = failed.error.name if isinstance(failed.error, ModuleNotFoundError) else None
     package = (name or "").partition(".")[0]
     if not package:
         return failed
-    here = set(import_folders(sys.path))
-    gone: str = ""
+    import_path = set(import_folders(sys.path))
+    missing: str = ""
     for folder in dict.fromkeys(folder for source in sources for folder in _folders(repo, source)):
-        if folder in here:
+        if folder in import_path:
             continue
         if not Path(folder).is_dir():
-            gone = gone or folder
+            missing = missing or folder
         elif any(_is_module(entry.name, package) for entry in Path(folder).iterdir()):
             return msgspec.structs.replace(failed, folder=folder)
-    return msgspec.structs.replace(failed, folder=gone)
+    return msgspec.structs.replace(failed, folder=missing)
 
 
 def _is_module(file: str, package: str) -> bool:
@@ -115,7 +115,7 @@ def _other(package: str, saved: str) -> str:
     return f"{package} {saved}" + ("" if is_there else ", which is not installed")
 
 
-def load_error(failed: Iterable[Failed], way: str = "") -> LoadError:
+def load_error(failed: Iterable[LoadFailure], way: str = "") -> LoadError:
     """The error that names what could not be loaded, each with its reason."""
     by_reason: dict[str, list[str]] = {}
     causes: list[BaseException] = []
@@ -133,8 +133,8 @@ def load_error(failed: Iterable[Failed], way: str = "") -> LoadError:
 # -- placeholders
 
 
-def stand_in(
-    repo: Repository, failed: Sequence[Failed], sources: Sequence[ObjectId], classes: frozenset[str]
+def make_placeholders(
+    repo: Repository, failed: Sequence[LoadFailure], sources: Sequence[ObjectId], classes: frozenset[str]
 ) -> list[Group]:
     """What to remember of groups that could not be loaded, with a placeholder for each of their names.
 
@@ -146,22 +146,22 @@ def stand_in(
     return [_group(repo, one, cells, classes) for one in failed]
 
 
-def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: frozenset[str]) -> Group:
+def _group(repo: Repository, failed: LoadFailure, cells: dict[str, str], classes: frozenset[str]) -> Group:
     reason = failed.reason()
-    unloaded = Unloaded({}, {})
+    placeholders = Placeholders({}, {})
     for name in failed.names:
         kind = _type(repo, failed.entries[name])
         made = f"; {cells[name]} made it" if name in cells else ""
         remedy = f"it stays in the store: when the cause is gone, %agent checkout loads it{made}"
-        own = Loss("", kind, reason, remedy)
-        copied = Loss(
+        own = SaveFailure("", kind, reason, remedy)
+        copied = SaveFailure(
             f"unloaded-{secrets.token_hex(6)}",
             kind,
             f"it is a copy of what stood for {name}, which could not be loaded: {reason}",
             f"copy {name} again where it is loaded",
         )
-        unloaded.placeholders[name] = Lost(copied, name, own)
-        unloaded.told[name] = Unsaved(name, kind, reason, remedy, stored=True)
+        placeholders.by_name[name] = Placeholder(copied, name, own)
+        placeholders.reports[name] = Unsaved(name, kind, reason, remedy, stored=True)
     needs = failed.manifest.classes if failed.manifest is not None else ()
     return Group(
         members=failed.members,
@@ -172,15 +172,15 @@ def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: fro
         reach=Reach(),
         globals_used=frozenset(),
         classes=frozenset(needed.removeprefix(CLASS_PREFIX) for needed in needs) if failed.manifest else classes,
-        losses=(),
+        save_failures=(),
         size=failed.manifest.size if failed.manifest is not None else 0,
-        unloaded=unloaded,
+        placeholders=placeholders,
     )
 
 
 def _type(repo: Repository, entry: Entry) -> str:
     try:
-        return summaries.decode(repo.read_summary(entry)).type
+        return previews.decode(repo.read_preview(entry)).type
     except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError):
         return ""
 
@@ -209,7 +209,7 @@ def commits_of_cells(
             cells bound it; these are found, too.
     """
     found: dict[int, str] = {}
-    wanted, left = set(numbers), set(names)
+    wanted, remaining = set(numbers), set(names)
     with contextlib.suppress(AgentKernelError):
         tips = dict.fromkeys(
             (*repo.branches().values(), *repo.tags().values(), *(head.commit for head in repo.heads().values()))
@@ -217,12 +217,12 @@ def commits_of_cells(
         for id, commit in repo.log([tip for tip in tips if tip is not None], limit=_FURTHEST):
             if commit.session != session:
                 continue
-            for one in commit.unsaved if left else ():
-                told_of = left.intersection(one.name.split(", "))
-                cells = set(cells_of(one.remedy)) if told_of else set[int]()
-                if told_of and cells.issuperset(numbers):
+            for one in commit.unsaved if remaining else ():
+                named = remaining.intersection(one.name.split(", "))
+                cells = set(cells_of(one.remedy)) if named else set[int]()
+                if named and cells.issuperset(numbers):
                     wanted |= cells
-                    left -= told_of
+                    remaining -= named
             number = commit.cell.number if commit.cell is not None else None
             if number is not None and number in wanted and number not in found:
                 found[number] = _label(id, commit)
@@ -251,12 +251,12 @@ def _walk_back(repo: Repository, start: ObjectId, names: set[str], found: dict[s
         names = names - changed
         if not changed:
             continue
-        elsewhere = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
+        sources = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
         if commit.cell is not None:
             number = f" [{commit.cell.number}]" if commit.cell.number is not None else ""
             found |= dict.fromkeys(changed, f"the cell{number} of {short(id)}")
-        elif elsewhere:
-            _walk_back(repo, elsewhere[0], changed, found)
+        elif sources:
+            _walk_back(repo, sources[0], changed, found)
         else:
             found |= dict.fromkeys(changed, f"commit {short(id)}")
         if not names:

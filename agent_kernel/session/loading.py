@@ -27,7 +27,7 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import saving, trust
 from agent_kernel.session.live_objects import Living
-from agent_kernel.session.load_failures import Failed
+from agent_kernel.session.load_failures import LoadFailure
 from agent_kernel.session.not_loaded import class_groups, find_needed_classes
 from agent_kernel.session.serialization import Components, roots_of
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
@@ -35,12 +35,12 @@ from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.dump import MemoryUse
-from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, losses_of
+from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, failures_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.streams import Failure, StoredGroup
-from agent_kernel.values.summaries.reading import module_name
 
 # -- plan another state: load only the names whose values differ, and those whose class does
 #
@@ -55,7 +55,7 @@ class Plan(msgspec.Struct):
     removed: set[str] = msgspec.field(default_factory=set[str])
     reusable: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     manifests: dict[str, Manifest] = msgspec.field(default_factory=dict[str, Manifest])
-    kept: dict[str, Entry] = msgspec.field(
+    unchanged: dict[str, Entry] = msgspec.field(
         default_factory=dict[str, Entry]
     )  # live, and left behind by what they shared with
     # By address what was read there: until it is in place nothing else can write to it, but code of its own group.
@@ -67,15 +67,15 @@ class Plan(msgspec.Struct):
         """The members of each group to load in the order of their slots, with their entries."""
         return _group(self.entries)
 
-    def groups_there(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+    def groups_after(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
         """The groups to remember anew once the state is there: those that were loaded, and what is left of others."""
-        return _group({**self.entries, **self.kept})
+        return _group({**self.entries, **self.unchanged})
 
 
 def _group(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
     groups: dict[tuple[str, ObjectId | None], list[str]] = {}
     for name, entry in entries.items():
-        key = (entry.leader, entry.manifest) if entry.leader else (name, None)
+        key = (entry.alias_group, entry.manifest) if entry.alias_group else (name, None)
         groups.setdefault(key, []).append(name)
     for names in groups.values():
         ordered = tuple(sorted(names, key=lambda name: entries[name].slot))
@@ -97,8 +97,8 @@ def plan(
     `absent` are names of the tree that are not in memory, `stay` those of the target that are not to be.
     """
     made = Plan()
-    sharing = _Sharing(target)
-    wanted = None if names is None else _with_partners(sharing, names)
+    alias_groups = _AliasGroups(target)
+    wanted = None if names is None else _with_partners(alias_groups, names)
     for name, old, new in tree.diff(target):
         if wanted is not None and name not in wanted and not name.startswith(CLASS_PREFIX):
             continue
@@ -109,16 +109,16 @@ def plan(
             continue
         elif not new.is_same_value(old) or name not in tracking.groups:
             made.entries[name] = new
-    _add_unloaded(made, tracking, target, stay, wanted)
+    _add_load_failures(made, tracking, target, stay, wanted)
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
-        _add_made_of_others(repo, made, tree, target, wanted)
-    _add_torn(made, sharing, stay)
+        _add_instances_of_altered_classes(repo, made, tree, target, wanted)
+    _add_torn(made, alias_groups, stay)
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
-    _add_needs(repo, made, tracking, living, sharing, whole=wanted is None)
+    _add_needs(repo, made, tracking, living, alias_groups, whole=wanted is None)
     if wanted is None:
-        made.kept = _find_rest_of_groups(made, tracking, target)
+        made.unchanged = _find_rest_of_groups(made, tracking, target)
     return made
 
 
@@ -130,7 +130,7 @@ def _find_rest_of_groups(made: Plan, tracking: Tracking, target: Tree) -> dict[s
     return {name: entry for name in rest if (entry := target.get(name)) is not None}
 
 
-class _Sharing:
+class _AliasGroups:
     """Which names of a tree share a value. The tree is read through once, however many names ask; not at all if none does."""
 
     def __init__(self, tree: Tree) -> None:
@@ -139,37 +139,39 @@ class _Sharing:
 
     def members(self, entry: Entry) -> Sequence[str]:
         """All names that share this value; none if it is one name's alone."""
-        if not entry.leader:
+        if not entry.alias_group:
             return ()
         if self._members is None:
             self._members = {}
             for name, found in self.tree.items():
-                if found.leader:
+                if found.alias_group:
                     self._members.setdefault(_value(found), []).append(name)
         return self._members.get(_value(entry), ())
 
 
-def _with_partners(sharing: _Sharing, names: Iterable[str]) -> set[str]:
+def _with_partners(alias_groups: _AliasGroups, names: Iterable[str]) -> set[str]:
     """The names, and those that share objects with them: they come together."""
     wanted = set(names)
-    entries = [entry for name in wanted if (entry := sharing.tree.get(name)) is not None]
-    return wanted.union(*map(sharing.members, entries))
+    entries = [entry for name in wanted if (entry := alias_groups.tree.get(name)) is not None]
+    return wanted.union(*map(alias_groups.members, entries))
 
 
 def _value(entry: Entry) -> tuple[str, ObjectId | None]:
-    # The leader alone does not tell: names that left a group may be in another one of the same first name.
-    return entry.leader, entry.manifest
+    # The name of the group alone does not tell: names that left it may be in another one of the same first name.
+    return entry.alias_group, entry.manifest
 
 
-def _add_torn(made: Plan, sharing: _Sharing, stay: frozenset[str]) -> None:
+def _add_torn(made: Plan, alias_groups: _AliasGroups, stay: frozenset[str]) -> None:
     """What is to stay out of memory comes after all if there it shares objects with what does not, however equal that is."""
     for name in stay:
-        entry = sharing.tree.get(name)
-        if entry is not None and entry.leader and not stay.issuperset(sharing.members(entry)):
+        entry = alias_groups.tree.get(name)
+        if entry is not None and entry.alias_group and not stay.issuperset(alias_groups.members(entry)):
             made.entries[name] = entry
 
 
-def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]) -> None:
+def _add_instances_of_altered_classes(
+    repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]
+) -> None:
     """What is the same but for its class, which was altered in place."""
     altered = {name for name, old, new in tree.diff(target) if name.startswith(CLASS_PREFIX) and old and new}
     grouped = class_groups(target) if altered else {}
@@ -187,30 +189,32 @@ def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: Iterabl
             made.entries[name] = entry
 
 
-def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, stay: frozenset[str], wanted: set[str] | None) -> None:
+def _add_load_failures(
+    made: Plan, tracking: Tracking, target: Tree, stay: frozenset[str], wanted: set[str] | None
+) -> None:
     """What could not be loaded before may be by now."""
-    for group in tracking.unloaded:
+    for group in tracking.without_values:
         for name in group.members:
             entry = target.get(name)
-            shown = not name.startswith(CLASS_PREFIX) and name not in stay
-            if entry is not None and shown and (wanted is None or name in wanted):
+            is_wanted = not name.startswith(CLASS_PREFIX) and name not in stay
+            if entry is not None and is_wanted and (wanted is None or name in wanted):
                 made.entries[name] = entry
 
 
 def _add_needs(
-    repo: Repository, made: Plan, tracking: Tracking, living: Living, sharing: _Sharing, *, whole: bool
+    repo: Repository, made: Plan, tracking: Tracking, living: Living, alias_groups: _AliasGroups, *, whole: bool
 ) -> None:
     """Close the plan over classes: those that loading needs, and of a whole state everything made of one that is made anew."""
-    target = sharing.tree
+    target = alias_groups.tree
     todo = list(made.entries)
     closed: set[tuple[str, ObjectId | None]] = set()  # values all of whose names are in the plan
     anew: set[str] = set()
     while todo:
         name = todo.pop()
         own = made.entries[name]
-        if own.leader and _value(own) not in closed:
+        if own.alias_group and _value(own) not in closed:
             closed.add(_value(own))
-            todo += _take(made, target, sharing.members(own))
+            todo += _take(made, target, alias_groups.members(own))
         if name.startswith(CLASS_PREFIX):
             anew.add(name)
             using = tracking.users_of(name.removeprefix(CLASS_PREFIX)) if whole else ()
@@ -272,7 +276,7 @@ class Built(msgspec.Struct):
 
     values: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
-    failed: list[Failed] = msgspec.field(default_factory=list["Failed"])
+    failed: list[LoadFailure] = msgspec.field(default_factory=list["LoadFailure"])
     contents: list[tuple[object, Any]] = msgspec.field(default_factory=list["tuple[object, Any]"])
     registers: list[object] = msgspec.field(default_factory=list[object])
     pinned: dict[str, object] = msgspec.field(default_factory=dict[str, object])
@@ -310,17 +314,19 @@ def build(
         is_plain = plain or not trust.is_trusted(repo)
         groups = [read_group(repo, plan, members, entries, at_hand, is_plain=is_plain) for members, entries in planned]
         loaded = loader.load(groups)
-    built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
+    built = Built(classes=loader.new_classes, contents=loader.contents, registers=loader.registers)
     built.set_back, built.pinned = loader.held_ids, loader.pinned_anew
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)
             continue
         built.values |= found.rest
-        lost = tuple(name for name in members if name not in found.rest)
-        kept = {name: entries[name] for name in lost}
-        built.failed.append(Failed(lost, kept, found.error, found.class_id, plan.manifests.get(members[0])))
-        for name in lost:
+        failed_names = tuple(name for name in members if name not in found.rest)
+        failed_entries = {name: entries[name] for name in failed_names}
+        built.failed.append(
+            LoadFailure(failed_names, failed_entries, found.error, found.class_id, plan.manifests.get(members[0]))
+        )
+        for name in failed_names:
             del plan.entries[name]
     return built
 
@@ -344,7 +350,7 @@ def _reuse_living_classes(repo: Repository, living: Living, namespace: dict[str,
             del found[name]
     for name, kind in found.items():
         plan.reusable[name.removeprefix(CLASS_PREFIX)] = kind
-        plan.kept[name] = plan.entries.pop(name)
+        plan.unchanged[name] = plan.entries.pop(name)
 
 
 def _is_as_stored(
@@ -352,7 +358,7 @@ def _is_as_stored(
 ) -> bool:
     """Whether the class would be saved as it is stored."""
     entry, manifest = plan.entries[name], plan.manifests.get(name)
-    if manifest is None or entry.leader or decode_layout(manifest.layout).losses:
+    if manifest is None or entry.alias_group or decode_layout(manifest.layout).losses:
         return False
     try:
         dumped = dump_group({name: kind}, living, namespace)
@@ -398,7 +404,7 @@ def memory_of(
     at_hand: dict[ObjectId, AtHand] = {}
     holders: list[object] = []
     for group in live:
-        if group.unloaded is not None or group.stale or not _is_mostly_memory(repo, group):
+        if group.placeholders is not None or group.stale or not _is_mostly_memory(repo, group):
             continue
         try:
             members = {name: _member(living, namespace, name) for name in group.members}
@@ -516,7 +522,7 @@ def unread(members: tuple[str, ...], entries: Mapping[str, Entry], manifest: Man
         reach=Reach(),
         globals_used=NO_NAMES,
         classes=_classes_needed(manifest) if manifest is not None else NO_NAMES,
-        losses=(),
+        save_failures=(),
         size=0,
         stale=True,
     )
@@ -554,9 +560,9 @@ def baseline(
     group = saving.make_group(compared, values, dict(entries), pieces, own, roots)
     # A library may make another class as it loads the value: what is stored goes on to need the one it was saved with.
     group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
-    known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
-    group.losses = tuple(known.values()) or group.losses
-    group.lost = manifest.lost or saving.describe_unsaved(compared.dumped, members)
+    known = {failure.token: failure for failure in failures_of(decode_layout(manifest.layout))}
+    group.save_failures = tuple(known.values()) or group.save_failures
+    group.unsaved = manifest.unsaved or saving.describe_unsaved(compared.dumped, members)
     return group
 
 

@@ -23,7 +23,7 @@ from agent_kernel.repository import Commit, Conflict, Entry, ObjectId, Tree, Wri
 from agent_kernel.session import saving
 from agent_kernel.session.snapshot import Repository, Snapshot
 from agent_kernel.session.workspace import Workspace
-from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, previews
 from agent_kernel.values.groups import dump_group
 
 # -- where a merge starts from, also after one that was undone
@@ -41,18 +41,18 @@ class Start(msgspec.Struct, frozen=True):
     fast_forward: bool = False
 
 
-def start(repo: Repository, here: ObjectId, other: ObjectId) -> Start:
+def start(repo: Repository, head: ObjectId, other: ObjectId) -> Start:
     """How to merge `other` into `here`."""
-    base = repo.merge_base(here, other)
+    base = repo.merge_base(head, other)
     if base is None:
         return Start(None)
-    undone_here = None if base == here else _before_it_was_undone(repo, here, base, by_merge=False)
-    if undone_here is not None:
-        return Start(repo.merge_base(undone_here, other))
-    undone_there = None if base == other else _before_it_was_undone(repo, other, base, by_merge=True)
-    if undone_there is not None:
-        return Start(repo.merge_base(undone_there, here))
-    return Start(base, up_to_date=base == other, fast_forward=base == here)
+    undone_by_us = None if base == head else _before_it_was_undone(repo, head, base, by_merge=False)
+    if undone_by_us is not None:
+        return Start(repo.merge_base(undone_by_us, other))
+    undone_by_them = None if base == other else _before_it_was_undone(repo, other, base, by_merge=True)
+    if undone_by_them is not None:
+        return Start(repo.merge_base(undone_by_them, head))
+    return Start(base, up_to_date=base == other, fast_forward=base == head)
 
 
 def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by_merge: bool) -> ObjectId | None:
@@ -146,13 +146,13 @@ def describe_clashes(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, s
 
 
 def _key(key: object) -> str:
-    return summaries.summarize(key).text or summaries.line(summaries.summarize(key))
+    return previews.make_preview(key).text or previews.line(previews.make_preview(key))
 
 
 def _line(key: object, value: object) -> str:
     if value is _GONE:
         return "removed"
-    return summaries.line(summaries.summarize(value, key if type(key) is str else ""))
+    return previews.line(previews.make_preview(value, key if type(key) is str else ""))
 
 
 def _fingerprints(workspace: Workspace, side: dict[object, object]) -> dict[object, bytes]:
@@ -210,7 +210,7 @@ class PartialMerge(msgspec.Struct, frozen=True):
     )
 
 
-def settle(
+def settle_conflicts(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
@@ -223,14 +223,14 @@ def settle(
     Raises:
         LoadError: a value that is needed cannot be loaded, and the choices are not `partial`.
     """
-    settled = PartialMerge()
+    partial = PartialMerge()
     snapshots = [_snapshot(repo, workspace, commit) for commit in sides]
     mine = repo.tree_at(sides.ours)
     for name, conflict in conflicts.items():
         entries = (conflict.base, conflict.ours, conflict.theirs)
         chosen = name in choices.ours or name in choices.theirs
         dicts = all(entry is None or _is_dict(repo, entry) for entry in entries)
-        shared = any(entry is not None and entry.leader for entry in entries)
+        shared = any(entry is not None and entry.alias_group for entry in entries)
         if shared or conflict.ours is None or conflict.theirs is None:
             continue
         if not dicts and (chosen or not choices.resolvers):
@@ -246,11 +246,11 @@ def settle(
             raise
         made = NotImplemented if chosen else _resolve(choices.resolvers, was, ours, theirs)
         if made is NotImplemented and dicts:
-            made = _by_key(workspace, settled, name, (was, ours, theirs), choices)
+            made = _by_key(workspace, partial, name, (was, ours, theirs), choices)
         entry = None if made is NotImplemented else _store(writer, workspace, mine, name, made)
         if entry is not None:
-            settled.entries[name] = entry
-    return settled
+            partial.entries[name] = entry
+    return partial
 
 
 def _snapshot(repo: Repository, workspace: Workspace, commit: ObjectId | None) -> Snapshot | None:
@@ -267,7 +267,7 @@ def _snapshot(repo: Repository, workspace: Workspace, commit: ObjectId | None) -
 
 
 def _is_dict(repo: Repository, entry: Entry) -> bool:
-    return summaries.decode(repo.read_summary(entry)).type == "dict"
+    return previews.decode(repo.read_preview(entry)).type == "dict"
 
 
 def _resolve(resolvers: Mapping[type, Resolver], base: object, ours: object, theirs: object) -> object:
@@ -282,7 +282,7 @@ def _resolve(resolvers: Mapping[type, Resolver], base: object, ours: object, the
 
 
 def _by_key(
-    workspace: Workspace, settled: PartialMerge, name: str, values: tuple[object, object, object], choices: Choices
+    workspace: Workspace, partial: PartialMerge, name: str, values: tuple[object, object, object], choices: Choices
 ) -> object:
     prefer: Preference = "ours" if name in choices.ours else "theirs" if name in choices.theirs else ""
     was, ours, theirs = values
@@ -290,7 +290,7 @@ def _by_key(
     if made is None:
         return NotImplemented
     if made.clashes:
-        settled.clashes[name] = describe_clashes(name, made.clashes)
+        partial.clashes[name] = describe_clashes(name, made.clashes)
         return NotImplemented
     return made.merged
 
@@ -315,7 +315,7 @@ def merge(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
-    here: ObjectId | None,
+    head: ObjectId | None,
     other: ObjectId,
     rev: str,
     choices: Choices,
@@ -325,16 +325,16 @@ def merge(
     Raises:
         UnrelatedHistoriesError, MergeConflictError, MergeChoiceError, NameNotFoundError, LoadError: nothing was changed.
     """
-    if here is None:
+    if head is None:
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    begin = start(repo, here, other)
+    begin = start(repo, head, other)
     if begin.base is None:
         raise UnrelatedHistoriesError("HEAD", rev)
     if begin.up_to_date:
         return Outcome(None, f"already up to date with {rev}")
     if begin.fast_forward and choices.fast_forward and not (choices.ours or choices.theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    sides = Sides(choices.since or begin.base, here, other)
+    sides = Sides(choices.since or begin.base, head, other)
     return Outcome(_three_way(repo, writer, workspace, sides, rev, choices))
 
 
@@ -342,7 +342,7 @@ def pick(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
-    here: ObjectId | None,
+    head: ObjectId | None,
     picked: ObjectId,
     rev: str,
     choices: Choices,
@@ -356,9 +356,9 @@ def pick(
     parents = repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(rev, len(parents))
-    sides = Sides(parents[0] if parents else None, here, picked)
+    sides = Sides(parents[0] if parents else None, head, picked)
     tree = _three_way(repo, writer, workspace, sides, rev, choices)
-    if tree == repo.tree_at(here):
+    if tree == repo.tree_at(head):
         return Outcome(None, f"nothing to cherry-pick: the changes of {rev} are here already")
     return Outcome(tree)
 
@@ -369,14 +369,14 @@ def _three_way(
     base, mine, theirs = trees = (repo.tree_at(sides.base), repo.tree_at(sides.ours), repo.tree_at(sides.theirs))
     plain = repo.merge_trees(*trees)
     _check_choices(choices, plain.conflicts, mine, rev)
-    settled = settle(repo, writer, workspace, sides, plain.conflicts, choices)
+    partial = settle_conflicts(repo, writer, workspace, sides, plain.conflicts, choices)
     # Of a dict, a choice settles the keys that clash; of anything else, the whole value.
-    done = settled.entries.keys()
+    done = partial.entries.keys()
     merged = repo.merge_trees(base, mine, theirs, choose_ours=choices.ours - done, choose_theirs=choices.theirs - done)
-    left = {name: found for name, found in merged.conflicts.items() if name not in done}
-    if left:
-        raise conflict_of(repo, left, settled.clashes)
-    changes: dict[str, Entry | None] = {**merged.changes, **settled.entries}
+    remaining = {name: found for name, found in merged.conflicts.items() if name not in done}
+    if remaining:
+        raise conflict_of(repo, remaining, partial.clashes)
+    changes: dict[str, Entry | None] = {**merged.changes, **partial.entries}
     return mine.edit(writer, changes) if changes else mine
 
 
@@ -403,11 +403,11 @@ def conflict_of(
 
 def describe_conflict(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
     """Describe a conflict as an error lists it: the name, and what either side has."""
-    return name, _summary(repo, conflict.ours), _summary(repo, conflict.theirs)
+    return name, _preview(repo, conflict.ours), _preview(repo, conflict.theirs)
 
 
-def _summary(repo: Repository, entry: Entry | None) -> str:
-    stored = repo.read_summary(entry) if entry is not None else b""
+def _preview(repo: Repository, entry: Entry | None) -> str:
+    stored = repo.read_preview(entry) if entry is not None else b""
     if not stored:
         return "removed" if entry is None else "not described"
-    return summaries.line(summaries.decode(stored))
+    return previews.line(previews.decode(stored))

@@ -1,7 +1,7 @@
 """Variables that the branch holds and memory does not: what a restarted kernel has not brought back.
 
-Such names are *carried*: every commit keeps their entries as they are, until the person binds the name anew, brings it
-back, or leaves it behind. The functions here say what else of a tree has to change when one of them stops being carried:
+Every commit keeps the entries of such names as they are, until the person binds the name anew, loads it, or leaves it
+behind. The functions here say what else of a tree changes with one of them:
 names that shared a value with it, and notebook classes that only it needed.
 """
 
@@ -21,77 +21,77 @@ NOTHING: frozenset[str] = frozenset()
 ClassGroups: TypeAlias = dict[tuple[str, "ObjectId | None"], list[str]]
 
 
-class Carried:
-    """What a branch carried at one moment of a session.
+class NotLoaded:
+    """What a branch held and memory did not, at one moment of a session.
 
     A session remembers one of these at each commit. So one keeps only how it differs from the one before it, and equal
     ones are the same object.
     """
 
-    __slots__ = ("_before", "_came", "_gone")
+    __slots__ = ("_added", "_before", "_removed")
 
     def __init__(
-        self, names: frozenset[str] = NOTHING, before: Carried | None = None, gone: frozenset[str] = NOTHING
+        self, names: frozenset[str] = NOTHING, before: NotLoaded | None = None, removed: frozenset[str] = NOTHING
     ) -> None:
-        self._before, self._came, self._gone = before, names, gone
+        self._before, self._added, self._removed = before, names, removed
 
     def names(self) -> frozenset[str]:
-        """The carried names."""
-        moments: list[Carried] = []
-        moment: Carried | None = self
+        """The names that are not loaded."""
+        moments: list[NotLoaded] = []
+        moment: NotLoaded | None = self
         while moment is not None:
             moments.append(moment)
             moment = moment._before
         found: set[str] = set()
         for moment in reversed(moments):
-            found -= moment._gone
-            found |= moment._came
+            found -= moment._removed
+            found |= moment._added
         return frozenset(found)
 
-    def then(self, names: frozenset[str], was: frozenset[str] | None = None) -> Carried:
+    def then(self, names: frozenset[str], was: frozenset[str] | None = None) -> NotLoaded:
         """The moment after this one, with these names. `was`: what `names` gives now, if that is known."""
         was = self.names() if was is None else was
         if names is was or names == was:
             return self
-        came, gone = names - was, was - names
-        return Carried(came, self, gone) if len(came) + len(gone) < len(names) else Carried(names)
+        added, removed = names - was, was - names
+        return NotLoaded(added, self, removed) if len(added) + len(removed) < len(names) else NotLoaded(names)
 
 
-NOTHING_CARRIED = Carried()
+ALL_LOADED = NotLoaded()
 
 
-def variables(carried: Iterable[str]) -> list[str]:
-    """The carried names that a person would list."""
-    return sorted(name for name in carried if not name.startswith("\0"))
+def variables(names: Iterable[str]) -> list[str]:
+    """Those of the names that a person would list."""
+    return sorted(name for name in names if not name.startswith("\0"))
 
 
 def tree_edits(
     repo: Repository,
     tree: Tree,
-    carried: frozenset[str],
+    not_loaded: frozenset[str],
     staged: Mapping[str, Entry | None],
     ignored: Iterable[str],
 ) -> tuple[dict[str, Entry | None], frozenset[str]]:
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
     dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
-    kept = find_needed_classes(repo, tree, carried - staged.keys()).intersection(dropped) if dropped else NOTHING
-    for name in kept:  # nothing in memory needs this class, but what is carried does
+    needed = find_needed_classes(repo, tree, not_loaded - staged.keys()).intersection(dropped) if dropped else NOTHING
+    for name in needed:  # nothing in memory needs this class, but what is not loaded does
         del entries[name]
     entries |= dict.fromkeys(ignored)
-    entries |= further_edits(repo, tree, carried, entries)
-    gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
-    if carried.isdisjoint(gone) and carried.issuperset(kept):
-        return entries, carried  # the same object: nothing has to find out again that it is equal
-    return entries, (carried - gone) | kept
+    entries |= further_edits(repo, tree, not_loaded, entries)
+    replaced = {name for name, entry in entries.items() if entry is None} | staged.keys()
+    if not_loaded.isdisjoint(replaced) and not_loaded.issuperset(needed):
+        return entries, not_loaded  # the same object: nothing has to find out again that it is equal
+    return entries, (not_loaded - replaced) | needed
 
 
 def compare_not_loaded(
-    tree: Tree, carried: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
+    tree: Tree, not_loaded: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
 ) -> tuple[Change, ...]:
-    """The changes, with names that were carried compared with what the branch holds of them."""
+    """The changes, with names that were not loaded compared with what the branch holds of them."""
     found = dict(changes)
-    for name in carried.intersection(entries):
+    for name in not_loaded.intersection(entries):
         entry, before = entries[name], tree.get(name)
         if name not in found and entry is None and not name.startswith("\0"):
             found[name] = Change(name, "-", 0)
@@ -103,36 +103,36 @@ def compare_not_loaded(
 
 
 def further_edits(
-    repo: Repository, tree: Tree, carried: frozenset[str], replaced: Collection[str]
+    repo: Repository, tree: Tree, not_loaded: frozenset[str], replaced: Collection[str]
 ) -> dict[str, Entry | None]:
-    """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was carried."""
-    gone = carried.intersection(replaced)
-    if not gone:
+    """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was not loaded."""
+    removed = not_loaded.intersection(replaced)
+    if not removed:
         return {}
-    rest = carried - gone
-    edits: dict[str, Entry | None] = dict(_regroup(tree, gone, rest))
-    classes = find_needed_classes(repo, tree, gone) & rest
+    rest = not_loaded - removed
+    edits: dict[str, Entry | None] = dict(_regroup(tree, removed, rest))
+    classes = find_needed_classes(repo, tree, removed) & rest
     if classes:
         edits |= dict.fromkeys(classes - find_needed_classes(repo, tree, rest))
     return edits
 
 
-def _regroup(tree: Tree, gone: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+def _regroup(tree: Tree, removed: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
     """Entries of what shared a value with a name that is gone.
 
-    A leader is always one of its own group: a name that comes to mean something else cannot be taken for one of them.
+    An alias group is named after one of its own members: a name that comes to mean something else cannot be taken for one of them.
     """
-    entries = (tree.get(name) for name in gone)
-    torn = {(entry.leader, entry.manifest) for entry in entries if entry is not None and entry.leader}
+    entries = (tree.get(name) for name in removed)
+    torn = {(entry.alias_group, entry.manifest) for entry in entries if entry is not None and entry.alias_group}
     if not torn:
         return {}
     groups: dict[object, dict[str, Entry]] = {}
     for name in rest:
         entry = tree.get(name)
-        if entry is not None and (entry.leader, entry.manifest) in torn:
-            groups.setdefault((entry.leader, entry.manifest), {})[name] = entry
+        if entry is not None and (entry.alias_group, entry.manifest) in torn:
+            groups.setdefault((entry.alias_group, entry.manifest), {})[name] = entry
     return {
-        name: msgspec.structs.replace(entry, leader=min(members) if len(members) > 1 else "")
+        name: msgspec.structs.replace(entry, alias_group=min(members) if len(members) > 1 else "")
         for members in groups.values()
         for name, entry in members.items()
     }
@@ -142,8 +142,8 @@ def class_groups(tree: Tree) -> ClassGroups:
     """The class entries of each value that several names share: all are read."""
     grouped: ClassGroups = {}
     for name, of_class in tree.items(CLASS_PREFIX):
-        if of_class.leader:
-            grouped.setdefault((of_class.leader, of_class.manifest), []).append(name)
+        if of_class.alias_group:
+            grouped.setdefault((of_class.alias_group, of_class.manifest), []).append(name)
     return grouped
 
 
@@ -162,7 +162,7 @@ def find_needed_classes(
     while todo:
         entry = tree.get(todo.pop())
         if entry is not None:
-            partners = grouped.get((entry.leader, entry.manifest), []) if entry.leader else []
+            partners = grouped.get((entry.alias_group, entry.manifest), []) if entry.alias_group else []
             try:
                 classes = repo.read_manifest(entry).classes
             except (DamagedObjectError, NewerFormatError):
@@ -176,7 +176,7 @@ def find_needed_classes(
 def live_changes(
     repo: Repository, old: Tree, new: Tree, before: Collection[str], after: Collection[str]
 ) -> tuple[Change, ...]:
-    """What a move changes among the live variables, given what is carried before and after it."""
+    """What a move changes among the live variables, given what is not loaded before and after it."""
     changed = {change.name for change in changes_between(repo, old, new)}
     found: list[Change] = []
     for name in sorted(changed.union(variables(set(before).symmetric_difference(after)))):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
-from agent_kernel.values import summaries
-from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, faces
+from agent_kernel.values import previews
+from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, spellings
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell, Objects, Outputs, Writer
@@ -108,7 +108,7 @@ class NotebookWatch:
         self._epoch: bytes | None = None  # of garbage collection, when the page was stored
 
     def snapshot(
-        self, path: Path | None, told: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
+        self, path: Path | None, open_document: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
     ) -> NotebookSnapshot | None:
         """The page; None where nobody told of the page, and the file is not there or cannot be read.
 
@@ -117,10 +117,10 @@ class NotebookWatch:
             forgotten: what no page may say.
         """
         found = _stat(path)
-        if told is not None and (found is None or found.st_mtime_ns <= told.saved_ns):
-            if self._seen != (told, forgotten):
-                self._seen = (told, forgotten)
-                self._take(_without(told, forgotten))
+        if open_document is not None and (found is None or found.st_mtime_ns <= open_document.saved_ns):
+            if self._seen != (open_document, forgotten):
+                self._seen = (open_document, forgotten)
+                self._take(_without(open_document, forgotten))
             return self._snapshot
         if path is None or found is None:
             return None
@@ -238,9 +238,9 @@ class Forgotten:
         self.names = frozenset(names)
         self._namespace = namespace
         self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self.names)))})\b")
-        kept = before if before is not None and before.names <= self.names else None
-        self._texts: RedactedTexts = RedactedTexts() if kept is None else kept._texts
-        self._numbers: RedactedNumbers = RedactedNumbers() if kept is None else kept._numbers
+        known = before if before is not None and before.names <= self.names else None
+        self._texts: RedactedTexts = RedactedTexts() if known is None else known._texts
+        self._numbers: RedactedNumbers = RedactedNumbers() if known is None else known._numbers
         self._read: dict[str, int] = {}  # the ids of the values that were read last
         self._closed: set[str] = set()  # variables that could not be read as a whole
         self.learn()
@@ -266,9 +266,9 @@ class Forgotten:
         self.learn(cell.source)
         if not self._speaks(cell.source):
             return msgspec.structs.replace(cell, error=self.text(cell.error))
-        source, hidden = summaries.mask_code(cell.source, self.names)
+        source, hidden = previews.mask_code(cell.source, self.names)
         self._take(hidden)
-        error = self.text(summaries.mask_text(cell.error, hidden))
+        error = self.text(previews.mask_text(cell.error, hidden))
         return msgspec.structs.replace(cell, source=source, error=error)
 
     def outputs(self, outputs: Outputs, source: str) -> Outputs:
@@ -285,7 +285,7 @@ class Forgotten:
 
     def _take(self, literals: Collection[str]) -> None:
         for literal in literals:
-            self._texts.update(faces(literal))
+            self._texts.update(spellings(literal))
             self._numbers.learn(literal)
 
     def page(self, cells: Sequence[NotebookCell]) -> tuple[NotebookCell, ...]:
@@ -294,7 +294,7 @@ class Forgotten:
         hidden = frozenset[str]()
         for cell in cells:
             if cell.type == "code" and cell.source in spoken:
-                hidden |= summaries.mask_code(cell.source, self.names)[1]
+                hidden |= previews.mask_code(cell.source, self.names)[1]
         self._take(hidden)
         return tuple(
             msgspec.structs.replace(cell, source=self._mask(cell, hidden, masks=cell.source in spoken))
@@ -304,9 +304,9 @@ class Forgotten:
     def _mask(self, cell: NotebookCell, hidden: frozenset[str], *, masks: bool) -> str:
         source = cell.source
         if masks and cell.type == "code":
-            source = summaries.mask_code(source, self.names)[0]
+            source = previews.mask_code(source, self.names)[0]
         if masks or any(literal in source for literal in hidden):
-            source = summaries.mask_text(source, hidden)
+            source = previews.mask_text(source, hidden)
         return source
 
     def _speaks(self, source: str) -> bool:

@@ -15,12 +15,12 @@ import msgspec
 from agent_kernel.errors import DamagedObjectError, NothingToUndoError
 from agent_kernel.repository import NO_CHAT, Author, Change, Commit, ObjectId, Unsaved, hex_of, short
 from agent_kernel.repository.commits import ALGORITHM
-from agent_kernel.session.not_loaded import NOTHING_CARRIED, Carried
+from agent_kernel.session.not_loaded import ALL_LOADED, NotLoaded
 
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Talk", "last_talk", "line_to"]
+__all__ = ["RememberedRun", "last_remembered_run", "line_to"]
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -28,10 +28,10 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
     branch: str | None
     commit: ObjectId | None
-    absent: Carried = NOTHING_CARRIED
+    absent: NotLoaded = ALL_LOADED
 
     @property
-    def carried(self) -> frozenset[str]:
+    def not_in_memory(self) -> frozenset[str]:
         """What was not in memory there."""
         return self.absent.names()
 
@@ -172,7 +172,7 @@ _GOES_BACK: Final = frozenset({"undo", "redo", "rollback"})
 _FAR: Final = 10_000  # commits that are looked at
 
 
-class Talk(NamedTuple):
+class RememberedRun(NamedTuple):
     """A run that agents remember, and the commit before it: None: there was none."""
 
     run: str
@@ -193,16 +193,16 @@ def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Itera
         if commit.time_ns < since_ns:
             return
         goes_back = commit.restores if commit.kind in _GOES_BACK else None
-        elsewhere = goes_back if commit.chat is None else commit.chat
-        yield hex_of(at), commit, elsewhere is None
-        at = next(iter(commit.parents), None) if elsewhere is None else elsewhere
+        target = goes_back if commit.chat is None else commit.chat
+        yield hex_of(at), commit, target is None
+        at = next(iter(commit.parents), None) if target is None else target
     if at is None:
         yield "", None, False
 
 
-def last_talk(
+def last_remembered_run(
     repo: Repository, head: ObjectId | None, begun: Mapping[str, str], until: ObjectId | None = None
-) -> Talk | None:
+) -> RememberedRun | None:
     """The last run of those that are remembered at a commit; None: none is.
 
     Args:
@@ -218,4 +218,4 @@ def last_talk(
         return None
     behind = len(runs) - runs[::-1].index(run)  # the run may have gone on after other work
     before = line[behind][0] if behind < len(line) else ""
-    return Talk(run, ObjectId(bytes.fromhex(before) + ALGORITHM) if before else None)
+    return RememberedRun(run, ObjectId(bytes.fromhex(before) + ALGORITHM) if before else None)

@@ -17,7 +17,7 @@ from agent_kernel.session import saving
 from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import dump_group
 from agent_kernel.values.pickler import FOREIGN
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     class_dict,
     derives_from,
     instance_dict,
@@ -47,11 +47,11 @@ def adopt_reruns(namespace: dict[str, object], tracking: Tracking, living: Livin
         moved: names that are bound anew, or gone, since the last commit.
     """
     found = {rerun.uid: rerun for name in moved for rerun in _reruns_of(namespace.get(name), name, tracking, living)}
-    going = {*moved, *map(class_entry, found)}
-    found = {uid: one for uid, one in found.items() if going.issuperset(tracking.users_of(uid))}
+    replaced = {*moved, *map(class_entry, found)}
+    found = {uid: one for uid, one in found.items() if replaced.issuperset(tracking.users_of(uid))}
     holders = _holders_of([one.before for one in found.values() if one.before is not None])
-    while left := [uid for uid, one in found.items() if _is_left(one, holders, found)]:
-        for uid in left:
+    while still_used := [uid for uid, one in found.items() if _is_still_used(one, holders, found)]:
+        for uid in still_used:
             del found[uid]
     for uid, one in found.items():
         living.classes.adopt(uid, one.kind)
@@ -71,7 +71,7 @@ def _reruns_of(kind: Any, name: str, tracking: Tracking, living: Living) -> Iter
         of_class = tracking.groups.get(class_entry(uid))
         if uid.rpartition("#")[0] != qualified_name(kind) or of_class is None:
             continue
-        if of_class.stale or of_class.unloaded is not None or of_class.size > _LARGE_BYTES:
+        if of_class.stale or of_class.placeholders is not None or of_class.size > _LARGE_BYTES:
             continue
         yield _Rerun(uid, kind, living.classes.live(uid), of_class)
         for inner in class_dict(kind).values():
@@ -105,13 +105,13 @@ def _holders_of(kinds: list[Any]) -> dict[int, list[Any]]:
 _CONTAINER_IDS = frozenset(map(id, (list, dict, set, frozenset, deque)))
 
 
-def _is_left(rerun: _Rerun, holders: dict[int, list[Any]], others: dict[str, _Rerun]) -> bool:
+def _is_still_used(rerun: _Rerun, holders: dict[int, list[Any]], others: dict[str, _Rerun]) -> bool:
     """Whether something still leads to the earlier class: an instance, a class that stays, or what holds the class itself."""
     if rerun.before is None:
         return False
-    going = [one.before for one in others.values() if one.before is not None]
-    own = set(map(id, going))
-    for kind in going:
+    earlier = [one.before for one in others.values() if one.before is not None]
+    own = set(map(id, earlier))
+    for kind in earlier:
         own |= {id(part) for value in class_dict(kind).values() for one in _items_of(value) for part in _parts(one)}
         own |= set(map(id, referents((class_dict(kind),))))
     return any(id(holder) not in own for holder in holders[id(rerun.before)])

@@ -42,12 +42,12 @@ from agent_kernel.session.tracking import (
     Group,
     Roots,
 )
-from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, summaries
+from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, previews
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
+from agent_kernel.values.previews.reading import derives_from, module_dict
 from agent_kernel.values.references import is_library, name_in
-from agent_kernel.values.summaries.reading import derives_from, module_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,8 +81,8 @@ class Compared(msgspec.Struct):
     def own(self) -> bytes:
         """Covers the content alone: of a long container not how it refers to what other variables hold of it."""
         if self.dumped.dump.met:
-            beside = (component.compared.own for component in self.dumped.dump.met)
-            return xxh3_128_digest(b"".join([self.signature, *beside]))
+            components = (component.compared.own for component in self.dumped.dump.met)
+            return xxh3_128_digest(b"".join([self.signature, *components]))
         cut = self.dumped.segments
         if cut is None or self.dumped.layout.within:
             return self.signature
@@ -94,8 +94,10 @@ def own_of(value: object, alone: Compared) -> bytes:
     """Covers what a value is by itself. What is logged changes what a handler writes to, and not the handler."""
     if not derives_from(type(value), logging.Handler) and not derives_from(type(value), logging.Logger):
         return alone.own
-    held = {name: found for name, found in vars(value).items() if name not in ("_cache", "lock", "parent", "manager")}
-    return xxh3_128_digest(repr(sorted((name, _identify(found)) for name, found in held.items())).encode())
+    attributes = {
+        name: found for name, found in vars(value).items() if name not in ("_cache", "lock", "parent", "manager")
+    }
+    return xxh3_128_digest(repr(sorted((name, _identify(found)) for name, found in attributes.items())).encode())
 
 
 def _identify(found: object) -> object:
@@ -187,7 +189,7 @@ def save(
     own: Mapping[str, bytes],
     sizes: Mapping[str, int],
     roots: Mapping[str, Roots],
-    losing: Mapping[str, Collection[str]] = _NOTHING_LOST,
+    failures: Mapping[str, Collection[str]] = _NOTHING_LOST,
     whole: Compared | None = None,
 ) -> Group:
     """Store the group and return what to remember of it.
@@ -207,14 +209,14 @@ def save(
     for position, blob in enumerate(dumped.blobs):
         earlier = same.get(tuple(stores.digests[position]), known[position] if position < len(known) else None)
         cuts, digests = stores.cuts[position], stores.digests[position]
-        stored, kept = store_blob(writer, partial(_view, blob), cuts, digests, earlier)
+        stored, stored_pieces = store_blob(writer, partial(_view, blob), cuts, digests, earlier)
         blobs.append(stored)
-        pieces.append(kept)
-    manifest = _manifest(writer, dumped, blobs, tuple(members), losing)
+        pieces.append(stored_pieces)
+    manifest = _manifest(writer, dumped, blobs, tuple(members), failures)
     made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
-    made.lost = manifest.lost
+    made.unsaved = manifest.unsaved
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
-    made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
+    made.stale = any(tuple(seen) != piece.digests for seen, piece in zip(stores.digests, pieces, strict=True))
     return made
 
 
@@ -231,10 +233,10 @@ def save_plain(writer: Writer, name: str, value: object, compared: Compared) -> 
         reach=compared.dumped.reach,
         globals_used=NO_NAMES,
         classes=NO_NAMES,
-        losses=(),
+        save_failures=(),
         size=manifest.size,
         roots=NO_ROOTS,
-        held=NO_IDS,
+        held_ids=NO_IDS,
         held_memory=NO_RANGES,
         holders=NO_NAMES,
         cuts=NO_CUTS,
@@ -261,7 +263,7 @@ def _manifest(
         slots=len(names),
         size=size,
         packages=packages_of(dumped),
-        lost=describe_unsaved(dumped, names, losing),
+        unsaved=describe_unsaved(dumped, names, losing),
     )
 
 
@@ -278,9 +280,9 @@ def describe_unsaved(
 ) -> tuple[Unsaved, ...]:
     """Describe what cannot be saved, under the names that lead to it; all where none is known to."""
     found: list[Unsaved] = []
-    for loss in dumped.dump.losses.values():
-        leading = [name for name in names if loss.token in losing.get(name, ())]
-        found.append(Unsaved(list_for_person(leading or names), loss.type, loss.reason, loss.remedy))
+    for failure in dumped.dump.save_failures.values():
+        leading = [name for name in names if failure.token in losing.get(name, ())]
+        found.append(Unsaved(list_for_person(leading or names), failure.type, failure.reason, failure.remedy))
     return tuple(found)
 
 
@@ -294,27 +296,27 @@ def _entries(
     payload = encode(manifest)
     inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
     id = None if inline else writer.add(Kind.MANIFEST, payload)
-    leader = min(members) if len(members) > 1 else ""
+    alias_group = min(members) if len(members) > 1 else ""
     return {
         name: Entry(
             value=payload if inline else b"",
             manifest=id,
             slot=slot,
-            leader=leader,
-            summary=_summary(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
+            alias_group=alias_group,
+            preview=_preview(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
             own=b"" if name.startswith(CLASS_PREFIX) else own.get(name, b"")[:_OWN_BYTES],
         )
         for slot, (name, value) in enumerate(members.items())
     }
 
 
-def _summary(writer: Writer, name: str, value: object, size: int) -> bytes:
+def _preview(writer: Writer, name: str, value: object, size: int) -> bytes:
     if name.startswith(CLASS_PREFIX):
         return b""
-    summary = summaries.summarize(value, name)
-    if summary.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
-        summary = msgspec.structs.replace(summary, size_bytes=size)
-    return writer.add_summary(summaries.encode(summary))
+    preview = previews.make_preview(value, name)
+    if preview.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
+        preview = msgspec.structs.replace(preview, size_bytes=size)
+    return writer.add_preview(previews.encode(preview))
 
 
 def _group(
@@ -334,14 +336,14 @@ def _group(
         own=NO_OWN if all(own.get(name) == compared.signature for name in names) else dict(own),
         roots={name: found for name, found in roots.items() if found} or NO_ROOTS,
         stored=entries if len(names) > 1 else next(iter(entries.values())),
-        pieces=pieces if any(kept.ids for kept in pieces) else NO_PIECES,
+        pieces=pieces if any(piece.ids for piece in pieces) else NO_PIECES,
         reach=dumped.reach,
         globals_used=frozenset(dumped.dump.globals_used) or NO_NAMES,
-        held=frozenset(dumped.dump.held) or NO_IDS,
+        held_ids=frozenset(dumped.dump.held_ids) or NO_IDS,
         held_memory=frozenset(dumped.dump.held_memory) or NO_RANGES,
         holders=frozenset(dumped.dump.holders) or NO_NAMES,
         classes=frozenset(dumped.dump.classes) or NO_NAMES,
-        losses=tuple(dumped.dump.losses.values()),
+        save_failures=tuple(dumped.dump.save_failures.values()),
         size=size,
         cuts=cuts_of(dumped, members) or NO_CUTS,
         marks=dumped.segments.marks if dumped.segments else NO_MARKS,
@@ -365,8 +367,8 @@ def cuts_of(dumped: Dumped, members: Mapping[str, object]) -> dict[str | int, Cu
 def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:
     """The name of a module, if that is all that was saved: then the value cannot change by its content."""
     dump = dumped.dump
-    noted = (dump.instances, dump.opaque, dump.roots, dump.memory, dump.classes, dump.globals_used, dump.losses)
-    if len(members) > 1 or len(dump.streams) != 1 or any(noted) or dump.held or dump.holders or dumped.reach.ids:
+    noted = (dump.instances, dump.opaque, dump.roots, dump.memory, dump.classes, dump.globals_used, dump.save_failures)
+    if len(members) > 1 or len(dump.streams) != 1 or any(noted) or dump.held_ids or dump.holders or dumped.reach.ids:
         return "", ""
     stream = dump.streams[0]
     module, name = name_in(stream) if len(stream) < _LONGEST_NAME else ("", "")

@@ -24,15 +24,15 @@ from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, 
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
+from agent_kernel.values.previews.reading import referents
 from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of
 from agent_kernel.values.segments import Parts, is_long
-from agent_kernel.values.summaries.reading import referents
 from agent_kernel.values.surface import Unsavable
 
 if TYPE_CHECKING:
     from agent_kernel.session.live_objects import Living
     from agent_kernel.values.segments import Cuts
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.surface import Holdings
 
 
 # -- what many names lead to is dumped once in a commit, and looked for by identity from then on
@@ -70,7 +70,7 @@ class Component(msgspec.Struct, eq=False):
     places: dict[int, int]
     inside: set[int]
     outside: set[int] = msgspec.field(default_factory=set[int])
-    is_told: bool = False  # whether what it reaches counts for one of the names
+    is_counted: bool = False  # whether what it reaches counts for one of the names
 
     @property
     def root(self) -> object:
@@ -81,10 +81,10 @@ class Component(msgspec.Struct, eq=False):
     def dump(self) -> Dump:
         return self.compared.dumped.dump
 
-    def tell_reach(self) -> None:
+    def count_reach(self) -> None:
         """Let what it reaches be known, now that it counts for a name."""
         self.find_reach()
-        self.is_told = True
+        self.is_counted = True
 
     def find_reach(self) -> None:
         dumped = self.compared.dumped
@@ -208,7 +208,7 @@ class Components:
     def add(self, root: object, compared: saving.Compared) -> Component | None:
         """Keep the dump of a value, if other values can be found in it."""
         dump = compared.dumped.dump
-        if dump.losses or compared.dumped.segments is not None:
+        if dump.save_failures or compared.dumped.segments is not None:
             return None
         places = {id(value): place for place, value in enumerate(dump.instances)}
         if id(root) not in places or id(root) in self._roots:
@@ -222,7 +222,7 @@ class Components:
         try:
             self._met_figures = True
             known = None if self._defer else _find_known(root)
-            guessed = references.newly_held(_PACKAGE).difference(self._named)
+            guessed = references.find_newly_held(_PACKAGE).difference(self._named)
             dumped = dump_group(
                 {"": root},
                 self._names,
@@ -275,7 +275,7 @@ def _instances(met: Iterable[Component]) -> Iterable[object]:
 def _data_of(value: object, alone: saving.Compared) -> bytes:
     """Covers all that code gets at from a value that was dumped alone; empty where that is more than data."""
     dump = alone.dumped.dump
-    more = dump.met or dump.classes or dump.globals_used or dump.held or dump.holders or dump.losses
+    more = dump.met or dump.classes or dump.globals_used or dump.held_ids or dump.holders or dump.save_failures
     if more:
         return b""
     from agent_kernel.values import plain_data
@@ -361,12 +361,12 @@ class Dumps:
         self.tracking = tracking
         self.living = living
         self.staged = staged
-        self.alone: dict[str, saving.Compared] = {}
+        self.by_name: dict[str, saving.Compared] = {}
         self.atoms: dict[str, object] = {}  # short immutable values that no other variable was saved with
-        self.joint: dict[tuple[str, ...], saving.Compared] = {}
+        self.by_group: dict[tuple[str, ...], saving.Compared] = {}
         self.owns: dict[str, bytes] = {}
         self.seen: set[str] = set()
-        self.left_alone: set[str] = set()
+        self.skipped: set[str] = set()
         self.rebound: set[str] = set()
         self._everything = everything  # look for sharing in all of a long container, not only where it is new
         self._class_objects: dict[str, type] = {}
@@ -383,21 +383,21 @@ class Dumps:
             grouped: of the names those that no code names. They are left alone where nothing leads to them either.
         """
         follow: set[str] = set()
-        self.left_alone -= set(names)
+        self.skipped -= set(names)
         self.rebound |= rebound
         todo = [name for name in names if name not in self.seen]
         while todo:
             name = todo.pop()
-            if name in self.seen or name in self.left_alone:
+            if name in self.seen or name in self.skipped:
                 continue
-            if self.stays_unloaded(name):
+            if self.keeps_placeholder(name):
                 self.seen.add(name)
                 continue
             group = self.tracking.groups.get(name)
             if group is not None and self._can_compare(group, rebound):
                 read = self._read_of(group, grouped)
                 if read and read == {name: group.data.get(name) for name in read}:
-                    self.left_alone.update(group.members)
+                    self.skipped.update(group.members)
                     continue
                 self.seen.update(group.members)
                 found = self._check_group(group, follow)
@@ -409,15 +409,15 @@ class Dumps:
                 self.seen.add(name)
                 found = self.dump_alone(name, follow)
             grouped = grouped.difference(found)
-            self.left_alone.difference_update(found)
+            self.skipped.difference_update(found)
             todo += found
         return follow
 
     def _can_compare(self, group: Group, rebound: frozenset[str]) -> bool:
         """Whether the group is bound as it was when it was dumped."""
-        if group.stale or group.unloaded is not None or rebound & set(group.members):
+        if group.stale or group.placeholders is not None or rebound & set(group.members):
             return False
-        return all(self.is_there(name) for name in group.members)
+        return all(self.is_bound(name) for name in group.members)
 
     def _read_of(self, group: Group, grouped: frozenset[str]) -> dict[str, bytes]:
         """Of what code names of the group, all that code gets at from there; nothing unless that is data, saved as it is.
@@ -449,18 +449,20 @@ class Dumps:
         tables = {name for name, value in members.items() if _is_table_or_array(value)}
         if not tables or len(tables) == len(members):
             return NO_OWN
-        return {name: _data_of(members[name], alone) for name in tables if (alone := self.alone.get(name)) is not None}
+        return {
+            name: _data_of(members[name], alone) for name in tables if (alone := self.by_name.get(name)) is not None
+        }
 
-    def stays_unloaded(self, name: str) -> bool:
+    def keeps_placeholder(self, name: str) -> bool:
         """Whether the name is still bound to what stands for a value that could not be loaded: its entry stays."""
         group = self.tracking.groups.get(name)
-        if group is None or group.unloaded is None:
+        if group is None or group.placeholders is None:
             return False
         if name.startswith(CLASS_PREFIX):
             return True
-        return self.namespace.get(name, self) is group.unloaded.placeholders[name]
+        return self.namespace.get(name, self) is group.placeholders.by_name[name]
 
-    def is_there(self, name: str) -> bool:
+    def is_bound(self, name: str) -> bool:
         if name.startswith(CLASS_PREFIX):
             return self.class_of(name) is not None
         return name in self.namespace
@@ -504,7 +506,7 @@ class Dumps:
             group.digest = compared.dumped.digest
             self.staged.unchanged.append((group, compared.dumped))
             if len(group.members) > 1 and compared.dumped.layout.long < 0:
-                self.joint[group.members] = compared  # they may be found to share something, and be staged again
+                self.by_group[group.members] = compared  # they may be found to share something, and be staged again
             return self._new_classes(compared.dumped)
         if len(group.members) == 1 and compared.dumped.reach.deferred:
             compared.dumped.reach = reach_of(members, compared.dumped.dump)
@@ -514,7 +516,7 @@ class Dumps:
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
         self.staged.drop(group)
-        self.joint[group.members] = compared
+        self.by_group[group.members] = compared
         return [name for member in group.members for name in self.dump_alone(member, follow)]
 
     def _is_same_name(self, group: Group, members: Mapping[str, object]) -> bool:
@@ -542,17 +544,17 @@ class Dumps:
 
     def _is_short_and_same(self, group: Group, value: object) -> bool:
         """Most of what is looked at in the background: a dump would take ten times as long, and note no more."""
-        if group.classes or group.globals_used or group.held or group.holders or not group.reach.ids <= {id(value)}:
+        if group.classes or group.globals_used or group.held_ids or group.holders or not group.reach.ids <= {id(value)}:
             return False
         references.look()
         stream = plain_stream(value, self.namespace)
         return stream is not None and saving.signature_of(stream) == group.signature
 
-    def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
+    def _split_around(self, group: Group, together: saving.Compared, follow: set[str]) -> list[str]:
         """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""
         found: list[str] = []
-        long = group.members[joint.dumped.layout.long]
-        cut = joint.dumped.segments
+        long = group.members[together.dumped.layout.long]
+        cut = together.dumped.segments
         for name in group.members:
             if name != long or cut is None or cut.shares:
                 found += self.dump_alone(name, follow)
@@ -560,13 +562,13 @@ class Dumps:
             return found
         if not cut.shares:  # alone it would be cut the same way
             reach = Reach(set(cut.reach.ids), [], complete=False)
-            self.alone[long] = saving.Compared(msgspec.structs.replace(joint.dumped, reach=reach), [], [], b"")
-            self.owns[long] = joint.own
-        self.joint[group.members] = joint
+            self.by_name[long] = saving.Compared(msgspec.structs.replace(together.dumped, reach=reach), [], [], b"")
+            self.owns[long] = together.own
+        self.by_group[group.members] = together
         return found
 
     def dump_alone(self, name: str, follow: set[str]) -> list[str]:
-        if not self.is_there(name) or self.stays_unloaded(name):
+        if not self.is_bound(name) or self.keeps_placeholder(name):
             return []
         members = self.values([name])
         if members is None:
@@ -607,7 +609,7 @@ class Dumps:
             dumped = dump_plain(members[name], self.namespace)
             if dumped is None:
                 return False
-            self.alone[name] = saving.compare_plain(dumped)
+            self.by_name[name] = saving.compare_plain(dumped)
         except KeyboardInterrupt:
             self.interrupt(members, self.tracking.groups.get(name))
             return True
@@ -619,12 +621,12 @@ class Dumps:
 
     def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
         """Remember what a name was dumped as by itself; others may hold parts of it."""
-        self.alone[name] = compared
+        self.by_name[name] = compared
         reach = compared.dumped.reach
         for component in compared.dumped.dump.met:
             reach.ids.add(component.root_id)
-            if not component.is_told:  # one name that holds it is enough to find who shares it
-                component.tell_reach()
+            if not component.is_counted:  # one name that holds it is enough to find who shares it
+                component.count_reach()
                 compared.dumped.reach = reach = join_reaches([reach, component.compared.dumped.reach])
         self.components.add(members[name], compared)
 
@@ -634,13 +636,13 @@ class Dumps:
             return False
         roots = group.roots.get(name, ())
         before = {root: digest for root, digest, _ in roots}
-        now = {root: digest for root, digest, _ in roots_of(self.alone[name].dumped.dump)}
+        now = {root: digest for root, digest, _ in roots_of(self.by_name[name].dumped.dump)}
         if any(watch is not None and watch() is None for *_, watch in roots):
             return False  # it led to an object that is gone
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
         if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
-        dump = self.alone[name].dumped.dump
+        dump = self.by_name[name].dumped.dump
         if not before.keys() <= {*now, *ids_of((*dump.instances, *_instances(dump.met)))}:
             return False  # it led to an object that it does not lead to any more
         components = self._components_of(frozenset(before))
@@ -657,7 +659,7 @@ class Dumps:
         """The components of these objects, as far as they are still part of what was dumped."""
         if roots not in self._as_before:
             made = Components(self.living, self.namespace)
-            dumps = (compared.dumped.dump for compared in self.alone.values())
+            dumps = (compared.dumped.dump for compared in self.by_name.values())
             found = {id(value): value for dump in dumps for value in (*dump.instances, *_instances(dump.met))}
             known = all(root in found and made.component_of(found[root]) is not None for root in roots)
             self._as_before[roots] = made if known else None
@@ -679,7 +681,7 @@ class Dumps:
     def dump(
         self, members: Mapping[str, object], before: Group | None, *, defer: bool = False, alone: bool = False
     ) -> saving.Compared | None:
-        """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell.
+        """Dump and hash; what cannot be dumped at all is dumped as unsaved. None: interrupted, and left for the next cell.
 
         Args:
             alone: only to compare, beside what was dumped before.
@@ -690,7 +692,7 @@ class Dumps:
             defer = defer and not self._everything
             compared = None if alone else self._dump_led(members, before, defer=defer)
             if compared is None:
-                compared = saving.compare(self._dump_or_lose(members, before, defer=defer, alone=alone))
+                compared = saving.compare(self._dump_or_fail(members, before, defer=defer, alone=alone))
             dumped = compared.dumped
         except KeyboardInterrupt:
             if self.living.arrived != [] or self.living.interrupted.isdisjoint(members):
@@ -717,7 +719,7 @@ class Dumps:
         except FOREIGN:
             return None
 
-    def _dump_or_lose(
+    def _dump_or_fail(
         self, members: Mapping[str, object], before: Group | None, *, defer: bool, alone: bool = False
     ) -> Dumped:
         groups = [group for name in members if (group := self.tracking.groups.get(name)) is not None]
@@ -725,7 +727,7 @@ class Dumps:
         for group in groups:
             cuts |= group.cuts
         known = before.marks if before and not self._everything else frozenset[bytes]()
-        anchors = self._items_beside(members, before) if before is not None and known else ()
+        anchors = self._known_items(members, before) if before is not None and known else ()
         named = before.reach.named if before is not None else ()
         try:
             components = self.components if alone and not any(map(is_class_entry, members)) else None
@@ -756,12 +758,12 @@ class Dumps:
             return None
         return before.met, before.reach
 
-    def find_held_live(self) -> Held:
+    def find_live_holdings(self) -> Holdings:
         """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
-        found = self.tracking.find_held_live(self.alone)
-        for dump in (compared.dumped.dump for compared in self.alone.values()):
+        found = self.tracking.find_live_holdings(self.by_name)
+        for dump in (compared.dumped.dump for compared in self.by_name.values()):
             if dump.holders:
-                found.ids |= dump.held
+                found.ids |= dump.held_ids
                 found.memory |= dump.held_memory
         return found
 
@@ -806,7 +808,10 @@ class Dumps:
                 return compared
             dumped.pickler = None
             # Not if the answers lead to what the commit does not save besides.
-            more = dumped.dump.losses.keys() - seen.losses.keys() or dumped.dump.classes.keys() - seen.classes.keys()
+            more = (
+                dumped.dump.save_failures.keys() - seen.save_failures.keys()
+                or dumped.dump.classes.keys() - seen.classes.keys()
+            )
             compared = compared if more else saving.compare(dumped)
         tokens = tuple(sorted(pin.reference.name for pin in pins.values()))
         layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
@@ -822,12 +827,12 @@ class Dumps:
             nothing = {name: Unsavable(object(), reason) for name in members}
             return dump_group(nothing, self.living, self.namespace)
 
-    def _items_beside(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
+    def _known_items(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
         """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
-        beside = [name for name in group.members if name not in members]
-        if len(members) != 1 or not beside or not is_long(*members.values()):
+        other_names = [name for name in group.members if name not in members]
+        if len(members) != 1 or not other_names or not is_long(*members.values()):
             return frozenset()
-        values = (self.values(beside) or {}).values()
+        values = (self.values(other_names) or {}).values()
         return set[int]().union(*(ids_of_items(value) for value in values if is_long(value)))
 
     def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
@@ -843,7 +848,7 @@ class Dumps:
     def let_go(self) -> None:
         """The commit is staged: drop copies of the items of long containers, and note what figures hold of their library."""
         for dumped in (
-            *(found.dumped for found in (*self.alone.values(), *self.joint.values())),
+            *(found.dumped for found in (*self.by_name.values(), *self.by_group.values())),
             *self._list_unchanged(),
         ):
             if dumped.segments is not None:

@@ -21,13 +21,13 @@ from agent_kernel.session.operations import Operation, Operations, Position, Rep
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
 from agent_kernel.values import CLASS_PREFIX, class_entry
-from agent_kernel.values.surface import name_losses
+from agent_kernel.values.surface import name_placeholders
 
 if TYPE_CHECKING:
     from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
     from agent_kernel.session.merge import Choices, Resolver
-    from agent_kernel.session.operations import Talk
+    from agent_kernel.session.operations import RememberedRun
 
 Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
 _NONE: Final[Mapping[str, str]] = {}
@@ -78,7 +78,7 @@ class Session(Committing):
         return self._move(to, f"checkout: moving to {branch or rev}", stay, keep_random=keep_random, partial=partial)
 
     def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
-        if self.branch is None and self._carried and self.head == self._bound_at:  # restarted on no branch
+        if self.branch is None and self._not_loaded and self.head == self._bound_at:  # restarted on no branch
             return self._move(Position(None, self.head), "checkout: bring back", not_loaded.NOTHING, partial=partial)
         branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
@@ -101,15 +101,15 @@ class Session(Committing):
         """
         self._require_open()
         self._save_uncommitted()
-        if not self._carried:
+        if not self._not_loaded:
             return Report(None, None, self.branch)
         began = time.perf_counter()
-        names = not_loaded.variables(self._carried)
+        names = not_loaded.variables(self._not_loaded)
         draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
         draft.chat = NO_CHAT
         draft.changed = tuple(Change(name, "-", 0) for name in names)
         writer = self.repo.writer()
-        tree = self._tree.edit(writer, dict.fromkeys(self._carried))
+        tree = self._tree.edit(writer, dict.fromkeys(self._not_loaded))
         with uninterrupted():
             return self._record(writer, tree, draft, began)
 
@@ -136,7 +136,7 @@ class Session(Committing):
                 self.repo.create_branch(branch, self.head)
             self._go(Head(branch, self.head), f"checkout: moving to {branch}")
             self._operations.add(Operation(before, self._position, moved=True, by=self.author), "a branch was made")
-        return Report(self.head, self._record_here(), self.branch)
+        return Report(self.head, self._head_commit(), self.branch)
 
     def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False, only: Only = "") -> Report:
         """Make a new commit that equals an older one; what came between stays in the history.
@@ -187,11 +187,11 @@ class Session(Committing):
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         if only == "chat":
-            talk = self.last_talk(begun)
-            if talk is None:
+            remembered = self.last_talk(begun)
+            if remembered is None:
                 raise NothingToUndoError(chat=True)
             message = "undo the conversation of the last run"
-            return self._restore_chat(talk.before, Draft(kind="undo", author=self.author, message=message))
+            return self._restore_chat(remembered.before, Draft(kind="undo", author=self.author, message=message))
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
@@ -225,19 +225,19 @@ class Session(Committing):
         then = self._operations.shift(verb)
         if operation.moved and not only:
             message = f"{verb}: moving to {to.branch or 'a commit'}"
-            return self._move(to, message, to.carried, partial=partial, then=then)
+            return self._move(to, message, to.not_in_memory, partial=partial, then=then)
         draft = Draft(kind=verb, author=self.author, message=f"{verb}{_SAID[only]}{self._of(operation)}")
         if only == "vars":
             draft.chat = self.head or NO_CHAT
-        return self._restore(to.commit, draft, to.carried, partial=partial, then=then)
+        return self._restore(to.commit, draft, to.not_in_memory, partial=partial, then=then)
 
     # -- what undo and redo are about, and the branch and its history as a whole
 
-    def last_talk(self, begun: Mapping[str, str] = _NONE) -> Talk | None:
+    def last_talk(self, begun: Mapping[str, str] = _NONE) -> RememberedRun | None:
         """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
-        from agent_kernel.session.operations import last_talk
+        from agent_kernel.session.operations import last_remembered_run
 
-        return last_talk(self.repo, self.head, begun, self.restarted_at)
+        return last_remembered_run(self.repo, self.head, begun, self.restarted_at)
 
     @property
     def operations(self) -> Operations:
@@ -302,7 +302,7 @@ class Session(Committing):
             BranchInUseError: another process works in this store. Nothing was changed.
             StoreFullError: there is no room for the history without them. Nothing was forgotten.
         """
-        from agent_kernel.values import summaries
+        from agent_kernel.values import previews
 
         self._require_open()
         self.repo.leases.refuse_others()
@@ -316,7 +316,7 @@ class Session(Committing):
             self._stop_saving(names)
             if commits:
                 self._save_uncommitted()
-            mask = summaries.CodeMask() if sources else None
+            mask = previews.CodeMask() if sources else None
             report = self.repo.forget(names, commits, mask, self.ignoring.to_store())
         except BaseException:  # nothing was forgotten, so nothing is ignored
             self.ignoring.reread()
@@ -337,11 +337,11 @@ class Session(Committing):
 
     def _stop_saving(self, names: Sequence[str]) -> None:
         """Ignore variables from now on, and take them out of the values that they are saved together with."""
-        here = [name for name in names if name in self.namespace or name in self._tree]
-        self.ignoring.add_unstored(here)
+        known = [name for name in names if name in self.namespace or name in self._tree]
+        self.ignoring.add_unstored(known)
         self.workspace.bindings.forget_rules()
-        if any(self.workspace.tracking.groups.get(name) is not None for name in here):
-            self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(here)}"), "")
+        if any(self.workspace.tracking.groups.get(name) is not None for name in known):
+            self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(known)}"), "")
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""
@@ -403,7 +403,7 @@ class Session(Committing):
         choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
         draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
         can_be_asked_again = since is None and not resolvers and fast_forward
-        with _to_be_asked_again(rev if can_be_asked_again else "", choices, message):
+        with _noting_request(rev if can_be_asked_again else "", choices, message):
             return self._merge(rev, choices, draft)
 
     def _merge(self, rev: str, choices: Choices, draft: Draft) -> Report:
@@ -424,7 +424,7 @@ class Session(Committing):
             conflict.conflicts += () if records is None else records.rows
             raise
         if outcome.tree is None:
-            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+            return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         if records is not None:
             records.require_no_conflict()
             draft.records = records.root
@@ -520,25 +520,25 @@ class Session(Committing):
         trust.require(self.repo)
         writer = self.repo.writer()
         choices = Choices(frozenset(ours), frozenset(theirs), partial=partial)
-        with _to_be_asked_again(rev, choices, message, picks=True):
+        with _noting_request(rev, choices, message, picks=True):
             outcome = merge.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
         if outcome.tree is None:
-            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+            return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         commit = self.repo.commit_at(picked)
-        said = message or commit.message or title(commit)
-        said = f"{said.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
-        draft = Draft(kind="cherry-pick", author=commit.author, message=said)
+        text = message or commit.message or title(commit)
+        text = f"{text.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
+        draft = Draft(kind="cherry-pick", author=commit.author, message=text)
         loaded = self._load_joined(writer, outcome.tree, draft, picked, partial=partial)
         return self._record_joined(writer, outcome.tree, draft, loaded, began)
 
     def _load_joined(self, writer: Writer, tree: Tree, draft: Draft, other: ObjectId, *, partial: bool) -> Loaded:
         writer.flush()  # what was merged by value is loaded like the rest
         draft.changed = changes_between(self.repo, self._tree, tree)
-        stay = self._carried.difference(change.name for change in draft.changed)
+        stay = self._not_loaded.difference(change.name for change in draft.changed)
         loaded = self.workspace.load(
-            self._tree, tree, absent=self._carried, stay=stay, partial=partial, sources=(other, self.head)
+            self._tree, tree, absent=self._not_loaded, stay=stay, partial=partial, sources=(other, self.head)
         )
-        draft.unsaved = loaded.told
+        draft.unsaved = loaded.reports
         return loaded
 
     def _record_joined(self, writer: Writer, tree: Tree, draft: Draft, loaded: Loaded, began: float) -> Report:
@@ -550,9 +550,9 @@ class Session(Committing):
         with self._taking_on(loaded):
             self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
             self.head, self._tree = other, self.repo.tree_at(other)
-            self._carried = loaded.find_not_loaded(self._tree)
+            self._not_loaded = loaded.find_not_loaded(self._tree)
             self._operations.add(Operation(before, self._position, by=draft.author), "a merge was made")
-        return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
+        return Report(other, self._head_commit(), self.branch, draft.changed, loaded.reports, notes=(note,))
 
     # -- take another state on: the namespace becomes what it was at another commit
     #
@@ -576,7 +576,7 @@ class Session(Committing):
             stay: what is not to be in memory there. By default what is not now and was not at that commit, if it is one
                 of this session: its variables are then as they were.
         """
-        restarted = then is None and bool(self._carried)
+        restarted = then is None and bool(self._not_loaded)
         if (
             not restarted
         ):  # after a restart plain data comes back from a store of any maker, and placeholders for the rest
@@ -588,19 +588,19 @@ class Session(Committing):
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=restarted)
         generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
-        carried = loaded.find_not_loaded(target)
-        changed = not_loaded.live_changes(self.repo, self._tree, target, self._carried, carried)
+        absent_names = loaded.find_not_loaded(target)
+        changed = not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
         with self._taking_on(loaded):
             self._go(Head(to.branch, to.commit), message)
-            self._tree, self._carried = target, carried
-            self._restarted = self._restarted and bool(carried)
+            self._tree, self._not_loaded = target, absent_names
+            self._restarted = self._restarted and bool(absent_names)
             self._operations.add(Operation(before, self._position, moved=True, by=self.author), "HEAD was moved")
             self._operations = then or self._operations
             generators()
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             to.commit,
-            self._record_here(),
+            self._head_commit(),
             self.branch,
             changed,
             self._describe_unsaved(loaded),
@@ -615,17 +615,17 @@ class Session(Committing):
             is_here: what is checked out is the branch that the session is on, so all of it comes.
         """
         stay = not_loaded.NOTHING if is_here else self._find_staying(target)
-        return not_loaded.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
+        return not_loaded.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._not_loaded, stay)
 
     def foreseen_undo(self, operation: Operation) -> tuple[Change, ...]:
         """What undoing it would change among the live variables. Nothing is loaded."""
         to = self._as_it_is_now(operation.before) if operation.moved else operation.before
         target = self.repo.tree_at(to.commit)
-        return not_loaded.live_changes(self.repo, self._tree, target, self._carried, to.carried)
+        return not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, to.not_in_memory)
 
     def _find_staying(self, commit: ObjectId | None) -> frozenset[str]:
-        then = self._carried_at.get(commit) if commit is not None and self._carried else None
-        return not_loaded.NOTHING if then is None else self._carried & then.names()
+        then = self._not_loaded_at.get(commit) if commit is not None and self._not_loaded else None
+        return not_loaded.NOTHING if then is None else self._not_loaded & then.names()
 
     def _as_it_is_now(self, to: Position) -> Position:
         """The branch may have moved since the position was noted, by an undo for one; or be gone."""
@@ -647,7 +647,7 @@ class Session(Committing):
         return self.workspace.load(
             self._tree,
             target,
-            absent=self._carried,
+            absent=self._not_loaded,
             stay=stay,
             partial=partial,
             restarted=restarted,
@@ -671,17 +671,17 @@ class Session(Committing):
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
         generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
-        carried = loaded.find_not_loaded(tree)
-        live = not_loaded.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        absent_names = loaded.find_not_loaded(tree)
+        live = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         draft.changed = changes_between(self.repo, self._tree, tree)
-        draft.unsaved = loaded.told
+        draft.unsaved = loaded.reports
         draft.restores = target
         if target is None and draft.chat is None:
             draft.chat = NO_CHAT
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         with self._taking_on(loaded):
-            report = self._record(self.repo.writer(), tree, draft, began, carried)
+            report = self._record(self.repo.writer(), tree, draft, began, absent_names)
             self._operations = then or self._operations
             generators()
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
@@ -702,7 +702,7 @@ class Session(Committing):
         draft.chat = target or NO_CHAT
         before = self._position
         with uninterrupted():
-            report = self._record(self.repo.writer(), self._tree, draft, began, self._carried)
+            report = self._record(self.repo.writer(), self._tree, draft, began, self._not_loaded)
             taken = Operation(before, self._position, by=draft.author, chat=True)
             self._operations.add(taken, "the conversation was taken back")
         return report
@@ -725,15 +725,15 @@ class Session(Committing):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, carried = not_loaded.tree_edits(
-            self.repo, self._tree, self._carried, live, self.ignoring.select(self._carried)
+        edits, absent_names = not_loaded.tree_edits(
+            self.repo, self._tree, self._not_loaded, live, self.ignoring.select(self._not_loaded)
         )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)
-        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         with self._taking_on(loaded):
-            report = self._record(writer, tree, draft, began, carried)
+            report = self._record(writer, tree, draft, began, absent_names)
             self.workspace.accept(rest)
         others = sorted(name for name in loaded.plan.entries if name not in names and not name.startswith("\0"))
         if others:
@@ -743,13 +743,13 @@ class Session(Committing):
     def _brings_other_classes(self, loaded: Loaded, target: Tree) -> bool:
         """Whether a class comes along that has been altered since, and stays here as it is."""
         pairs = ((self._tree.get(name), target.get(name)) for name in map(class_entry, loaded.classes))
-        return any(here is not None and not here.is_same_value(there) for here, there in pairs)
+        return any(ours is not None and not ours.is_same_value(theirs) for ours, theirs in pairs)
 
     def _bind(self, loaded: Loaded, draft: Draft) -> Report:
         """Bind names to what was loaded, as a cell would: classes that came along are others than those of the same name."""
         values = {name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)}
         before = {name: self.namespace[name] for name in values if name in self.namespace}
-        name_losses(values)
+        name_placeholders(values)
         with uninterrupted():  # after the commit an interrupt would take back what it holds
             try:
                 self.namespace.update(values)
@@ -817,20 +817,20 @@ class Session(Committing):
         return tuple(notes)
 
     def _describe_unsaved(self, loaded: Loaded) -> tuple[Unsaved, ...]:
-        lost = dict.fromkeys(
-            lost
+        unsaved = dict.fromkeys(
+            one
             for name, manifest in loaded.plan.manifests.items()
-            if manifest.lost and not name.startswith(CLASS_PREFIX)
-            for lost in self.workspace.describe_losses(manifest, whole=self.workspace.is_lost(name))
+            if manifest.unsaved and not name.startswith(CLASS_PREFIX)
+            for one in self.workspace.describe_failures(manifest, whole=self.workspace.has_placeholder(name))
         )
-        return (*lost, *loaded.told)
+        return (*unsaved, *loaded.reports)
 
-    def _record_here(self) -> Commit | None:
+    def _head_commit(self) -> Commit | None:
         return self.repo.commit_at(self.head) if self.head is not None else None
 
 
 @contextmanager
-def _to_be_asked_again(rev: str, choices: Choices, message: str, *, picks: bool = False) -> Generator[None]:
+def _noting_request(rev: str, choices: Choices, message: str, *, picks: bool = False) -> Generator[None]:
     """Let a conflict say what was asked for, so that a person can choose and ask for the same again."""
     try:
         yield

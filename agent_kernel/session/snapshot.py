@@ -15,8 +15,8 @@ from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import Tracking
-from agent_kernel.values import CLASS_PREFIX, summaries
-from agent_kernel.values.surface import name_losses
+from agent_kernel.values import CLASS_PREFIX, previews
+from agent_kernel.values.surface import name_placeholders
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -335,7 +335,7 @@ class Snapshot(Mapping[str, object]):
         if failed:
             raise load_failures.load_error(failed)
         self._classes |= built.classes
-        name_losses(built.values)
+        name_placeholders(built.values)
         for found, value in built.values.items():
             self._loaded.setdefault(found, value)
 
@@ -357,7 +357,7 @@ class Snapshot(Mapping[str, object]):
         entry = self._tree.get(name)
         if entry is None:
             raise NameNotFoundError(name, short(self.commit), close_names(name, self))
-        return summaries.line(summaries.decode(self.repo.read_summary(entry)))
+        return previews.line(previews.decode(self.repo.read_preview(entry)))
 
     def __repr__(self) -> str:
         many = len(self)

@@ -15,14 +15,14 @@ from agent_kernel.repository import Change, Unsaved, Writer
 from agent_kernel.session import saving
 from agent_kernel.session.serialization import Dumps, Staged, roots_of
 from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
-from agent_kernel.values import CLASS_PREFIX, class_entry, summaries
-from agent_kernel.values.aliases import common_item, find_held_elsewhere, join_reaches, memory_pairs, share
+from agent_kernel.values import CLASS_PREFIX, class_entry, previews
+from agent_kernel.values.aliases import common_item, find_possibly_shared, join_reaches, memory_pairs, share
 from agent_kernel.values.groups import Dumped, dump_group, dump_plain, reach_of
 from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
     from agent_kernel.session.live_objects import Living
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.surface import Holdings
 
 
 # -- which dumped names share objects or memory, and so have to be saved as one value
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # remembered ids, and settled by dumping those names too.
 
 
-class Sharing:
+class AliasGrouping:
     """Settles what shares with what; `settle` first, then `clusters`."""
 
     def __init__(self, dumps: Dumps, removed: frozenset[str]) -> None:
@@ -40,25 +40,25 @@ class Sharing:
         self._libraries: dict[str, list[str]] = {}  # by name: those whose constants are not left out yet
         self._partners: dict[str, set[str]] = {}
 
-    def settle(self) -> None:
+    def dump_sharing(self) -> None:
         """Dump whatever has to be looked at again before names can be grouped."""
         self._regroup_rest()
-        self._look_at_equals()
+        self._dump_moved()
         known = -1
-        while known != len(self._dumps.alone):  # settling dumps long containers, which have to be walked in turn
-            known = len(self._dumps.alone)
-            self._look_at_held()
+        while known != len(self._dumps.by_name):  # settling dumps long containers, which have to be walked in turn
+            known = len(self._dumps.by_name)
+            self._dump_newly_held()
             self._pair_long_ones()
             self._walk_segments()
             self._walk_deferred()
-            self._settle_sharing()
+            self._dump_remembered_sharing()
 
     def _regroup_rest(self) -> None:
         """A name that left a group changes how the others are stored, even if their bytes are equal."""
         for name in self._removed:
             self._dump_members(self._dumps.tracking.groups[name])
 
-    def _look_at_equals(self) -> None:
+    def _dump_moved(self) -> None:
         """What is equal to what was saved may be another object, and another name's: `rows[0] = row` for an equal row."""
         tracking = self._dumps.tracking
         for group, fresh in list(tracking.moved.values()):
@@ -66,31 +66,31 @@ class Sharing:
             if is_there and tracking.may_share(group, fresh):
                 self._dump_members(group)
 
-    def _look_at_held(self) -> None:
+    def _dump_newly_held(self) -> None:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
-        held = self._dumps.find_held_live()
-        for group in self._dumps.tracking.find_sharing_held(held) if held else ():
-            if group.pins != held.find_shared(group.reach) and group.unloaded is None:
+        holdings = self._dumps.find_live_holdings()
+        for group in self._dumps.tracking.find_groups_sharing(holdings) if holdings else ():
+            if group.pins != holdings.find_shared(group.reach) and group.placeholders is None:
                 self._dump_members(group)
 
-    def _settle_sharing(self) -> None:
+    def _dump_remembered_sharing(self) -> None:
         """Dump untouched groups that, by what was remembered, hold something in common with a dumped name."""
-        unsettled = list(self._dumps.alone)
+        unsettled = list(self._dumps.by_name)
         while unsettled:
             name = unsettled.pop()
-            for group in self._groups_sharing(name):
+            for group in self._find_groups_sharing(name):
                 unsettled += self._dump_members(group)
 
-    def _groups_sharing(self, name: str) -> list[Group]:
-        sharing, reach = self._dumps.tracking.find_sharing, self._dumps.alone[name].dumped.reach
+    def _find_groups_sharing(self, name: str) -> list[Group]:
+        find_sharing, reach = self._dumps.tracking.find_sharing, self._dumps.by_name[name].dumped.reach
         if not self._dumps.tracking.may_be_held(reach):
             return []
-        self._leave_constants(name, lambda: any(name not in group.members for group in sharing(reach)))
-        return list(sharing(reach))
+        self._leave_constants(name, lambda: any(name not in group.members for group in find_sharing(reach)))
+        return list(find_sharing(reach))
 
     def _leave_constants(self, name: str, seems_shared: Callable[[], bool]) -> None:
         """What libraries hold is not shared by the values that use it. Looked up only where something seems shared."""
-        dumped = self._dumps.alone[name].dumped
+        dumped = self._dumps.by_name[name].dumped
         reach, dumps = dumped.reach, [dumped.dump, *(component.dump for component in dumped.dump.met)]
         while seems_shared():
             from agent_kernel.values.constants import library_constants, packages_of
@@ -103,26 +103,26 @@ class Sharing:
             if not self._libraries[name]:
                 break
             package = self._libraries[name].pop()
-            held = library_constants([package], reach.ids)
+            constants = library_constants([package], reach.ids)
             if package in packages_of(component.root for component in dumped.dump.met):
-                held |= self._settings_of_figures(package, reach.ids)
-            shared = held - set(map(id, (self._dumps.values([name]) or {}).values()))
+                constants |= self._settings_of_figures(package, reach.ids)
+            shared = constants - set(map(id, (self._dumps.values([name]) or {}).values()))
             if shared:
                 reach.ids -= shared
                 uses = {id(use.holder): use for dump in dumps for use in dump.memory}
-                gone = {(use.space, use.low) for holder, use in uses.items() if holder in shared}
-                reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
+                left_out = {(use.space, use.low) for holder, use in uses.items() if holder in shared}
+                reach.memory = [use for use in reach.memory if (use.space, use.low) not in left_out]
 
     def _settings_of_figures(self, package: str, reached: set[int]) -> set[int]:
         """Settings that were made after the import, and that figures alone hold: what else has one may change it."""
-        from agent_kernel.values.constants import settings_held
+        from agent_kernel.values.constants import find_in_settings
 
-        found = settings_held([package], reached)
+        found = find_in_settings([package], reached)
         if not found:
             return found
         groups = self._dumps.tracking.find_holders(found)
         others = [group.reach.ids for group in groups if not group.roots.keys() >= set(group.members)]
-        dumped = (compared.dumped for compared in self._dumps.alone.values())
+        dumped = (compared.dumped for compared in self._dumps.by_name.values())
         others += [one.reach.ids for one in dumped if not one.dump.met]
         for ids in others:
             found = found - ids  # not in place: that would go through all of the other set
@@ -130,11 +130,11 @@ class Sharing:
 
     def _dump_members(self, group: Group) -> list[str]:
         """Dump each member of a group alone, unless it was; returns those that were dumped."""
-        fresh = [name for name in group.members if name not in self._dumps.alone and name not in self._removed]
+        fresh = [name for name in group.members if name not in self._dumps.by_name and name not in self._removed]
         for name in fresh:
             self._dumps.seen.add(name)
             self._dumps.add(self._dumps.dump_alone(name, set()))
-        return [name for name in fresh if name in self._dumps.alone]
+        return [name for name in fresh if name in self._dumps.by_name]
 
     def _pair_long_ones(self) -> None:
         """Long containers that hold the same rows, as a list and an index of it do, need not be walked to know it."""
@@ -147,25 +147,25 @@ class Sharing:
                 self._partners.setdefault(name, set()).add(other)
                 self._partners.setdefault(other, set()).add(name)
                 for paired, dumped in ((name, one), (other, another)):
-                    self._dump_beside(paired, dumped)
-                    if paired in self._dumps.alone:
-                        found = self._dumps.alone[paired].dumped
+                    self._dump_unchanged(paired, dumped)
+                    if paired in self._dumps.by_name:
+                        found = self._dumps.by_name[paired].dumped
                         # Not the set that the segments go on collecting in: they would take it for one of their own.
                         found.reach = msgspec.structs.replace(found.reach, ids=found.reach.ids | {item})
 
-    def _dump_beside(self, name: str, dumped: Dumped) -> None:
+    def _dump_unchanged(self, name: str, dumped: Dumped) -> None:
         """Of a group that looked unchanged, take what it was dumped as for what its one member is alone."""
         group = self._dumps.tracking.groups.get(name)
-        if name not in self._dumps.alone and group is not None:
+        if name not in self._dumps.by_name and group is not None:
             if len(group.members) == 1:
-                self._dumps.alone[name] = saving.compare(dumped)
+                self._dumps.by_name[name] = saving.compare(dumped)
             else:
                 self._dump_members(group)
 
     def _walk_deferred(self) -> None:
         """Walk a large group that looked unchanged when another dumped name may hold a part of it."""
         for group, dumped in self._dumps.staged.unchanged:
-            if not dumped.reach.deferred or not self._others_are_held(*group.members):
+            if not dumped.reach.deferred or not self._may_share_parts(*group.members):
                 continue
             members = self._dumps.values(group.members)
             if members is not None:
@@ -175,13 +175,13 @@ class Sharing:
     def _walk_segments(self) -> None:
         """Walk all of what is cut into segments when another dumped name may hold a part of it."""
         for names, dumped in self._list_segmented():
-            if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(*names):
+            if dumped.segments is None or not dumped.segments.unwalked or not self._may_share_parts(*names):
                 continue
             name = names[0]
             group = self._dumps.tracking.groups.get(name)
             if dumped.segments.walk_rest():
                 dumped.reach.ids |= dumped.segments.reach.ids
-                if group is not None and name not in self._dumps.alone:
+                if group is not None and name not in self._dumps.by_name:
                     self._dumps.tracking.refresh(group, dumped)
             elif group is not None and len(names) > 1:
                 self._dump_members(group)
@@ -189,12 +189,12 @@ class Sharing:
                 whole = dump_group(
                     {name: self._dumps.value(name)}, self._dumps.living, self._dumps.namespace, whole=True
                 )
-                self._dumps.alone[name] = saving.compare(whole)
+                self._dumps.by_name[name] = saving.compare(whole)
 
     def _list_segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
         """What was cut into segments, and its names: of a long container and what holds its rows, that of the container."""
         dumped: list[tuple[tuple[str, ...], Dumped]] = []
-        dumped += (((name,), found.dumped) for name, found in self._dumps.alone.items())
+        dumped += (((name,), found.dumped) for name, found in self._dumps.by_name.items())
         for group, found in self._dumps.staged.unchanged:
             dumped.append((group.members if found.layout.within else (group.members[found.layout.long],), found))
         return [(names, found) for names, found in dumped if found.segments is not None]
@@ -202,22 +202,22 @@ class Sharing:
     def _long_ones(self) -> list[tuple[str, Dumped]]:
         return [(names[0], found) for names, found in self._list_segmented() if not found.layout.within]
 
-    def _others_are_held(self, *names: str) -> bool:
+    def _may_share_parts(self, *names: str) -> bool:
         # Whoever was dumped together with the long one was looked for in it already.
-        joint = (members for members, found in self._dumps.joint.items() if found.dumped.layout.long >= 0)
-        beside = {member for members in joint if names[0] in members for member in members}
-        beside.update(names, self._partners.get(names[0], ()))
-        for other, compared in self._dumps.alone.items():
-            if not compared.dumped.reach.ids or other in beside:
+        together = (members for members, found in self._dumps.by_group.items() if found.dumped.layout.long >= 0)
+        own_group = {member for members in together if names[0] in members for member in members}
+        own_group.update(names, self._partners.get(names[0], ()))
+        for other, compared in self._dumps.by_name.items():
+            if not compared.dumped.reach.ids or other in own_group:
                 continue
             values = list((self._dumps.values([other]) or {}).values())
             # Held by the namespace and by `values`; and by what remembers small values, if it was bound before.
             holders = 1 if other in self._dumps.rebound else 2
-            if compared.dumped.dump.met or find_held_elsewhere(values, compared.dumped.dump, holders):
+            if compared.dumped.dump.met or find_possibly_shared(values, compared.dumped.dump, holders):
                 return True
         return False
 
-    def _tell_constants(self) -> None:
+    def _leave_shared_constants(self) -> None:
         """Where two dumped names seem to share that were not saved together as they are, leave out what libraries hold."""
         for name, other in dict.fromkeys(self._find_pairs()):
             roots, others = self._roots_of(name), self._roots_of(other)
@@ -227,21 +227,21 @@ class Sharing:
             was_saved_with = group is not None and other in group.members
             # Names of two figures that were saved together led to one and the same before.
             if not was_saved_with or (roots and others) or not self._dumps.rebound.isdisjoint((name, other)):
-                reaches = self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
+                reaches = self._dumps.by_name[name].dumped.reach, self._dumps.by_name[other].dumped.reach
                 for one in (name, other):
                     self._leave_constants(one, partial(share, *reaches))
 
     def _roots_of(self, name: str) -> set[int]:
-        return {component.root_id for component in self._dumps.alone[name].dumped.dump.met}
+        return {component.root_id for component in self._dumps.by_name[name].dumped.dump.met}
 
     def _find_pairs(self) -> Iterator[tuple[str, str]]:
         """Pairs of names that reach an object in common: enough of them to tell which names belong together."""
         first: dict[int, str] = {}
         wide: list[str] = []
-        for name, compared in self._dumps.alone.items():
+        for name, compared in self._dumps.by_name.items():
             ids = compared.dumped.reach.ids
             for other in wide:  # an index of very many ids costs more than asking each of their few holders
-                if not ids.isdisjoint(self._dumps.alone[other].dumped.reach.ids):
+                if not ids.isdisjoint(self._dumps.by_name[other].dumped.reach.ids):
                     yield name, other
             if len(ids) > MANY:
                 yield from ((name, first[item]) for item in first.keys() & ids)
@@ -252,9 +252,9 @@ class Sharing:
                 if other != name:
                     yield name, other
 
-    def clusters(self) -> list[list[str]]:
+    def alias_groups(self) -> list[list[str]]:
         """Names that share an object or memory, by union-find over what each reaches."""
-        parent = {name: name for name in self._dumps.alone}
+        parent = {name: name for name in self._dumps.by_name}
 
         def find(name: str) -> str:
             while parent[name] != name:
@@ -262,13 +262,15 @@ class Sharing:
                 name = parent[name]
             return name
 
-        self._tell_constants()
+        self._leave_shared_constants()
         for name, other in self._find_pairs():
             parent[find(name)] = find(other)
-        for name, other in memory_pairs({name: found.dumped.reach.memory for name, found in self._dumps.alone.items()}):
+        for name, other in memory_pairs(
+            {name: found.dumped.reach.memory for name, found in self._dumps.by_name.items()}
+        ):
             parent[find(name)] = find(other)
         clusters: dict[str, list[str]] = {}
-        for name in self._dumps.alone:
+        for name in self._dumps.by_name:
             clusters.setdefault(find(name), []).append(name)
         return list(clusters.values())
 
@@ -301,9 +303,9 @@ class Staging:
         self._dumps.seen.update(names)
 
     @property
-    def left_alone(self) -> AbstractSet[str]:
+    def skipped(self) -> AbstractSet[str]:
         """Names that were not looked at, because code names only data that they are grouped with."""
-        return self._dumps.left_alone
+        return self._dumps.skipped
 
     def add(
         self, names: Iterable[str], rebound: frozenset[str] = frozenset(), grouped: frozenset[str] = frozenset()
@@ -317,40 +319,40 @@ class Staging:
 
     def finish(self, removed: Iterable[str], needed: Collection[str] = ()) -> Staged:
         """Regroup, store, and say what changed. `needed`: ids of classes that stay, whatever becomes of their instances."""
-        gone = frozenset(name for name in removed if name in self.tracking.groups)
-        sharing = Sharing(self._dumps, gone)
-        sharing.settle()
-        held = self._dumps.find_held_live()
-        for names in sharing.clusters():
-            self._stage(sorted(names), held)
+        removed_names = frozenset(name for name in removed if name in self.tracking.groups)
+        grouping = AliasGrouping(self._dumps, removed_names)
+        grouping.dump_sharing()
+        holdings = self._dumps.find_live_holdings()
+        for names in grouping.alias_groups():
+            self._stage(sorted(names), holdings)
         for name, value in self._dumps.atoms.items():
             dumped = dump_plain(value, self.namespace)
             assert dumped is not None  # of an atom there is always a stream
             self._stage_plain(name, value, saving.compare_plain(dumped))
-        for name in sorted(gone):
+        for name in sorted(removed_names):
             self._remove(name)
-        self._keep_unloaded()
+        self._keep_placeholders()
         self._drop_unused_classes(needed)
         self._dumps.let_go()
         return self.staged
 
-    def _stage(self, names: list[str], held: Held) -> None:
-        names = [name for name in names if self._dumps.is_there(name)]  # a reducer may have deleted it
+    def _stage(self, names: list[str], holdings: Holdings) -> None:
+        names = [name for name in names if self._dumps.is_bound(name)]  # a reducer may have deleted it
         members = self._dumps.values(names)
         if not members:
             return
         before = {name: self.tracking.groups.get(name) for name in names}
         group = before[names[0]]
         same_members = group is not None and list(group.members) == names
-        compared = self._dumps.joint.get(tuple(names))
+        compared = self._dumps.by_group.get(tuple(names))
         if compared is None and len(names) == 1 and names[0] not in self._dumps.owns:
             compared = self._whole(names[0])
         compared = compared or self._dumps.dump(members, self._longest(names), defer=True)
         if compared is None:
             return
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
-            compared.dumped.reach = join_reaches([self._dumps.alone[name].dumped.reach for name in names])
-        shared = held.find_shared(compared.dumped.reach) if held else NO_IDS
+            compared.dumped.reach = join_reaches([self._dumps.by_name[name].dumped.reach for name in names])
+        shared = holdings.find_shared(compared.dumped.reach) if holdings else NO_IDS
         if compared.is_plain and not shared:
             self._stage_plain(names[0], members[names[0]], compared)
             return
@@ -362,13 +364,13 @@ class Staging:
             return
         own = {name: self._dumps.owns.get(name) or self._own_of(name, members[name]) for name in names}
         try:
-            sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
-            roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
+            sizes = {name: alone.size for name in names if (alone := self._dumps.by_name.get(name)) is not None}
+            roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.by_name.get(name))}
             pins = self._dumps.pins_of(members, compared, shared) if shared else {}
             whole = self._dumps.as_stored(members, compared, pins)
             before_it = group if same_members else None
-            losing = {name: self._losses_of(name) for name in names} if compared.dumped.dump.losses else {}
-            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, losing, whole)
+            failures = {name: self._failures_of(name) for name in names} if compared.dumped.dump.save_failures else {}
+            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, failures, whole)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -377,7 +379,7 @@ class Staging:
         made.data = self._dumps.data_among(members)
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
             for name in names:
-                dumped = self._dumps.alone[name].dumped
+                dumped = self._dumps.by_name[name].dumped
                 if dumped.segments is not None:
                     # Not in place: groups that were not cut have one dict in common.
                     made.cuts = made.cuts | saving.cuts_of(dumped, {name: members[name]})
@@ -405,7 +407,7 @@ class Staging:
         if self._stores_large or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
             return False
         for name in names:
-            reason = f"it takes {summaries.size_text(size)}"
+            reason = f"it takes {previews.size_text(size)}"
             remedy = "%agent commit --full stores it, %agent ignore leaves it out"
             self.staged.unsaved[name, ""] = Unsaved(name, type_name(type(members[name])), reason, remedy)
         return True
@@ -438,23 +440,23 @@ class Staging:
             moved = [name for name in names if before[name] is not None]
         for name in moved:
             self._note_change(name, "~", made)
-        for unsaved in self._living.describe_losses(made.lost, made.losses):
+        for unsaved in self._living.describe_failures(made.unsaved, made.save_failures):
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
 
     def _own_of(self, name: str, value: object) -> bytes:
-        return saving.own_of(value, self._dumps.alone[name])
+        return saving.own_of(value, self._dumps.by_name[name])
 
-    def _losses_of(self, name: str) -> set[str]:
+    def _failures_of(self, name: str) -> set[str]:
         """Tokens of what cannot be saved, and a name leads to by itself."""
-        alone = self._dumps.alone.get(name)
+        alone = self._dumps.by_name.get(name)
         if alone is None:
             return set()
         dump = alone.dumped.dump
-        return set(dump.losses).union(*(component.dump.losses for component in dump.met))
+        return set(dump.save_failures).union(*(component.dump.save_failures for component in dump.met))
 
     def _whole(self, name: str) -> saving.Compared | None:
         """What the name was dumped as by itself, if that can be stored."""
-        alone = self._dumps.alone[name]
+        alone = self._dumps.by_name[name]
         return None if alone.dumped.dump.met else alone
 
     def _is_another(self, name: str, group: Group, made: Group) -> bool:
@@ -464,21 +466,21 @@ class Staging:
         if not name.startswith(CLASS_PREFIX):
             self.staged.changes[name] = Change(name, how, self._size_of(name, made))
         elif how == "~":  # told of under the names that the class is bound to
-            for bound in self._names_of_class(name):
-                self.staged.changes.setdefault(bound, Change(bound, "~", made.size))
+            for bound_name in self._names_of_class(name):
+                self.staged.changes.setdefault(bound_name, Change(bound_name, "~", made.size))
 
     def _size_of(self, name: str, made: Group) -> int:
         """Bytes of the name's own value, where it is saved together with others."""
-        alone = self._dumps.alone.get(name)
+        alone = self._dumps.by_name.get(name)
         return made.size if alone is None or len(made.members) == 1 else min(alone.size, made.size)
 
     def _names_of_class(self, entry: str) -> list[str]:
-        bound = self._bound_classes.get(id(self._dumps.class_of(entry)))
-        users = bound or self.tracking.users_of(entry.removeprefix(CLASS_PREFIX))
+        names = self._names_by_class.get(id(self._dumps.class_of(entry)))
+        users = names or self.tracking.users_of(entry.removeprefix(CLASS_PREFIX))
         return [name for name in users if not name.startswith(CLASS_PREFIX)]
 
     @functools.cached_property
-    def _bound_classes(self) -> dict[int, list[str]]:
+    def _names_by_class(self) -> dict[int, list[str]]:
         """The names that each class is bound to, by the class's id: one look at the namespace, however many changed."""
         found: dict[int, list[str]] = {}
         for name, value in list(self.namespace.items()):
@@ -492,7 +494,7 @@ class Staging:
         self.staged.entries[name] = None
         self.staged.changes[name] = Change(name, "-", 0)
 
-    def _keep_unloaded(self) -> None:
+    def _keep_placeholders(self) -> None:
         """Names that could not be loaded keep their entries when another of their group is bound anew, or removed."""
         for group in self.staged.dropped.values():
             rest = without(group, self.staged.entries)

@@ -21,10 +21,10 @@ from agent_kernel.values import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
-    from agent_kernel.values.dump import Loss, MemoryUse
+    from agent_kernel.values.dump import MemoryUse, SaveFailure
     from agent_kernel.values.groups import Dumped
     from agent_kernel.values.segments import Cuts
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.surface import Holdings
 
 MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
@@ -47,11 +47,11 @@ _NO_MEMORY: list[MemoryUse] = []
 _NONE_NAMED: set[int] = set()
 
 
-class Unloaded(msgspec.Struct, frozen=True):
+class Placeholders(msgspec.Struct, frozen=True):
     """What stands in the namespace for a stored value that could not be loaded, by name, and what to say of it."""
 
-    placeholders: dict[str, object]
-    told: dict[str, Unsaved]
+    by_name: dict[str, object]
+    reports: dict[str, Unsaved]
 
 
 class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that they hold leads back to one
@@ -65,10 +65,10 @@ class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that 
     reach: Reach
     globals_used: frozenset[str]
     classes: frozenset[str]
-    losses: tuple[Loss, ...]
+    save_failures: tuple[SaveFailure, ...]
     size: int
-    lost: tuple[Unsaved, ...] = ()  # what to say of the losses, under the names that lead to them
-    held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
+    unsaved: tuple[Unsaved, ...] = ()  # what to say of the failures, under the names that lead to them
+    held_ids: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
     held_memory: frozenset[tuple[int, int]] = frozenset()  # and what arrays among these look at
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
     # What it shared, when it was stored, with objects that cannot be saved: ids, and where memory begins.
@@ -83,14 +83,14 @@ class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that 
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False
-    unloaded: Unloaded | None = None
+    placeholders: Placeholders | None = None
 
     @property
-    def has_hold_of(self) -> Held:
+    def holdings(self) -> Holdings:
         """What lies in objects that cannot be saved."""
-        from agent_kernel.values.surface import Held
+        from agent_kernel.values.surface import Holdings
 
-        return Held(ids=set(self.held), memory=set(self.held_memory))
+        return Holdings(ids=set(self.held_ids), memory=set(self.held_memory))
 
     @property
     def entries(self) -> dict[str, Entry]:
@@ -144,7 +144,7 @@ class Tracking:
         return list(self._stale.values())
 
     @property
-    def unloaded(self) -> list[Group]:
+    def without_values(self) -> list[Group]:
         """Groups whose values could not be loaded."""
         return list(self._unloaded.values())
 
@@ -180,9 +180,9 @@ class Tracking:
         if group.stale:
             self._stale[id(group)] = group
         self._by_age[id(group)] = group
-        if group.unloaded is not None:
+        if group.placeholders is not None:
             self._unloaded[id(group)] = group
-        self._note_held(group)
+        self._note_holdings(group)
         for name in group.members:
             self.groups[name] = group
             if name.startswith(CLASS_PREFIX):
@@ -237,10 +237,10 @@ class Tracking:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
         found, before = dumped.reach, group.reach
         group.globals_used = frozenset(dumped.dump.globals_used) or NO_NAMES
-        group.held = frozenset(dumped.dump.held) or NO_IDS
+        group.held_ids = frozenset(dumped.dump.held_ids) or NO_IDS
         group.held_memory = frozenset(dumped.dump.held_memory) or NO_RANGES
         group.holders = frozenset(dumped.dump.holders) or NO_NAMES
-        self._note_held(group)
+        self._note_holdings(group)
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
         if same and group.classes >= dumped.dump.classes.keys():  # its stored form may need more
             return
@@ -261,32 +261,32 @@ class Tracking:
             _, moved = self.moved.get(id(group), (group, Reach()))
             self.moved[id(group)] = group, join_reaches([moved, Reach(ids, memory)])
 
-    def _note_held(self, group: Group) -> None:
-        if group.held and group.holders:
+    def _note_holdings(self, group: Group) -> None:
+        if group.held_ids and group.holders:
             self._holding_parts[id(group)] = group
         else:
             self._holding_parts.pop(id(group), None)
 
-    def find_held_live(self, but: Collection[str] = ()) -> Held:
+    def find_live_holdings(self, except_for: Collection[str] = ()) -> Holdings:
         """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads.
 
         Args:
             but: names whose groups do not count.
         """
-        from agent_kernel.values.surface import Held
+        from agent_kernel.values.surface import Holdings
 
-        found = Held()
+        found = Holdings()
         for group in self._holding_parts.values():
-            if not any(name in but for name in group.members):
-                found.ids |= group.held
+            if not any(name in except_for for name in group.members):
+                found.ids |= group.held_ids
                 found.memory |= group.held_memory
         return found
 
-    def find_sharing_held(self, held: Held) -> list[Group]:
+    def find_groups_sharing(self, holdings: Holdings) -> list[Group]:
         """Groups that, by what was remembered, share an object or memory with what is held."""
-        groups = {id(group): group for group in self.find_holders(held.ids)}
-        if held.memory:
-            groups |= {id(group): group for group in self if group.reach.memory and held.find_shared(group.reach)}
+        groups = {id(group): group for group in self.find_holders(holdings.ids)}
+        if holdings.memory:
+            groups |= {id(group): group for group in self if group.reach.memory and holdings.find_shared(group.reach)}
         return list(groups.values())
 
     @property
@@ -383,12 +383,12 @@ class MemoryIndex:
 
 def without(group: Group, names: Collection[str]) -> Group | None:
     """The group when these names have left it; None if nothing is left, or if it was loaded."""
-    if group.unloaded is None:
+    if group.placeholders is None:
         return None
     rest = tuple(name for name in group.members if name not in names)
     if not rest:
         return None
-    placeholders = {name: found for name, found in group.unloaded.placeholders.items() if name in rest}
-    told = {name: found for name, found in group.unloaded.told.items() if name in rest}
+    by_name = {name: found for name, found in group.placeholders.by_name.items() if name in rest}
+    reports = {name: found for name, found in group.placeholders.reports.items() if name in rest}
     entries = {name: group.entries[name] for name in rest}
-    return msgspec.structs.replace(group, members=rest, stored=entries, unloaded=Unloaded(placeholders, told))
+    return msgspec.structs.replace(group, members=rest, stored=entries, placeholders=Placeholders(by_name, reports))

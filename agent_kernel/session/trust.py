@@ -73,16 +73,16 @@ def write_whole(path: Path, content: bytes) -> None:
         OSError: it cannot be written; the old one is as it was.
     """
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        aside.replace(target)
+        temporary.replace(target)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -103,7 +103,7 @@ def _mark(repo: Repository) -> str | None:
 
 
 # Marks of stores that are trusted as long as this process lives, because the list cannot be written.
-_only_here: set[str] = set()
+_trusted_in_process: set[str] = set()
 # By secret, where stores lie that this process made for itself alone: they are gone before it ends, and nobody lists them.
 _temporary: dict[str, str] = {}
 
@@ -128,15 +128,15 @@ def register(repo: Repository) -> None:
         with exclusive(_list()):
             _add(line)
     except OSError:  # a home that is read-only, or full: `notice` says so
-        _only_here.add(mark)
+        _trusted_in_process.add(mark)
     else:
-        _only_here.discard(mark)
+        _trusted_in_process.discard(mark)
 
 
 def note_place(repo: Repository) -> None:
     """A trusted store is opened here: list this place too, unless trust is revoked meanwhile."""
     mark = _mark(repo)
-    if mark in _only_here:
+    if mark in _trusted_in_process:
         register(repo)
         return
     line = f"{mark} {_spell(repo.store.url)}"
@@ -165,7 +165,7 @@ def trust_temporarily(secret: str, url: str) -> None:
 def secret_to_pass_on(repo: Repository) -> str:
     """The secret of a store that is trusted by this process alone, for a process that works for it; "" where the list has it."""
     mark = _mark(repo)
-    return mark if mark is not None and (mark in _temporary or mark in _only_here) else ""
+    return mark if mark is not None and (mark in _temporary or mark in _trusted_in_process) else ""
 
 
 def _add(line: str) -> None:
@@ -192,15 +192,15 @@ def revoke(repo: Repository) -> bool:
     mark = _mark(repo)
     if mark is None:
         return False
-    was_here = mark in _only_here
-    _only_here.discard(mark)
+    was_here = mark in _trusted_in_process
+    _trusted_in_process.discard(mark)
     if mark not in _read_known():
         return was_here
     try:
         with exclusive(_list()):
             lines = _list().read_bytes().split(b"\n")
-            kept = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
-            write_whole(_list(), b"\n".join(kept))
+            remaining = [line for line in lines if line.partition(b" ")[0] != mark.encode()]
+            write_whole(_list(), b"\n".join(remaining))
     except OSError as error:
         raise StoreReadOnlyError(str(_list()), error.strerror or str(error)) from error
     return True
@@ -213,7 +213,7 @@ def list_places() -> list[str]:
 
 def notice(repo: Repository) -> str:
     """What to tell a person of a store whose trust ends with this process; nothing of any other."""
-    if not _only_here or _mark(repo) not in _only_here:
+    if not _trusted_in_process or _mark(repo) not in _trusted_in_process:
         return ""
     return f"{_list()} cannot be written: after a restart, run %agent trust before you load values of this store"
 
@@ -252,7 +252,7 @@ def require(repo: Repository) -> None:
 
 
 def _read_known() -> set[str]:
-    return {line.partition(" ")[0] for line in _lines()} | _only_here | _temporary.keys()
+    return {line.partition(" ")[0] for line in _lines()} | _trusted_in_process | _temporary.keys()
 
 
 def _places() -> set[str]:

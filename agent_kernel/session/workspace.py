@@ -13,22 +13,22 @@ import msgspec
 
 from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
 from agent_kernel.session import library_state
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person
+from agent_kernel.values.previews.reading import derives_from
 from agent_kernel.values.restore.objects import set_content
-from agent_kernel.values.summaries.reading import derives_from
-from agent_kernel.values.surface import name_losses
+from agent_kernel.values.surface import name_placeholders
 
 if TYPE_CHECKING:
-    from agent_kernel.session.load_failures import Failed
+    from agent_kernel.session.load_failures import LoadFailure
     from agent_kernel.session.loading import Built, Plan
     from agent_kernel.session.serialization import Staged
-    from agent_kernel.values.surface import Held
+    from agent_kernel.values.surface import Holdings
 
 
-class Workspace(Watching):
+class Workspace(Detector):
     """Notices changes, and takes on other states."""
 
     def load(
@@ -71,30 +71,30 @@ class Workspace(Watching):
         if news and not partial and not (restarted and self._leaves_nothing(plan, news)):
             raise load_failures.load_error(news, load_failures.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
-        groups = load_failures.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
+        groups = load_failures.make_placeholders(self.repo, built.failed, commits, classes) if built.failed else []
         parted = self._find_parted(plan, built) if names is None else {}
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
         return Loaded(*made, parted, built.pinned)
 
-    def _find_parted(self, plan: Plan, built: Built) -> dict[str, Held]:
+    def _find_parted(self, plan: Plan, built: Built) -> dict[str, Holdings]:
         """By variable the objects that it shared with what stays alive, and that are not set back in place."""
         from agent_kernel.values.groups import decode_layout
-        from agent_kernel.values.surface import Held
+        from agent_kernel.values.surface import Holdings
 
         tokens = (
             (name, decode_layout(plan.manifests[name].layout).pins) for name in built.values if name in plan.manifests
         )
-        found: dict[str, Held] = {}
+        found: dict[str, Holdings] = {}
         for name, pins in tokens:
             for value in map(self.living.find_pinned, pins):
                 if value is not None and id(value) not in built.set_back:
-                    found.setdefault(name, Held()).add(value)
+                    found.setdefault(name, Holdings()).add(value)
         for uid, kind in built.classes.items():
             before = self.living.classes.live(uid)
             if before is not None:
                 names = [name for name, value in built.values.items() if value is kind]
                 for name in names or [class_entry(uid)]:
-                    found.setdefault(name, Held()).add(before)
+                    found.setdefault(name, Holdings()).add(before)
         return found
 
     def find_separated(self, loaded: Loaded) -> list[tuple[str, str]]:
@@ -104,18 +104,18 @@ class Workspace(Watching):
         """
         found: list[tuple[str, str]] = []
         within: list[tuple[Group, set[str]]] = []
-        said: set[str] = set()
+        named: set[str] = set()
         for group in self.tracking.holding_parts if loaded.parted else ():
-            held = group.has_hold_of
-            names = {name for name, parted in loaded.parted.items() if held.meets(parted)}
+            holdings = group.holdings
+            names = {name for name, parted in loaded.parted.items() if holdings.meets(parted)}
             within += [(group, names)] if names.intersection(group.members) else []
             names = names.difference(group.members)
-            said |= names
+            named |= names
             found += [(list_for_person(group.members), list_for_person(sorted(names)))] if names else []
         for group, names in within:
-            leading = {name for one in group.lost for name in one.name.split(", ")}.intersection(group.members)
+            leading = {name for one in group.unsaved for name in one.name.split(", ")}.intersection(group.members)
             others = names - leading
-            if not names <= said:
+            if not names <= named:
                 found.append(
                     (
                         list_for_person(sorted(leading) or group.members),
@@ -124,35 +124,43 @@ class Workspace(Watching):
                 )
         return sorted(found)
 
-    def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
+    def _leaves_nothing(self, plan: Plan, failed: Iterable[LoadFailure]) -> bool:
         """Whether everything that is live stays as it is, so that no state is left that would be missed."""
         moving = {*plan.removed, *plan.entries, *(name for one in failed for name in one.members)}
         groups = (self.tracking.groups.get(name) for name in moving)
-        return all(group is None or group.unloaded is not None for group in groups)
+        return all(group is None or group.placeholders is not None for group in groups)
 
-    def _stood_in(self, failed: Failed) -> bool:
+    def _stood_in(self, failed: LoadFailure) -> bool:
         """Whether these names stand for this very value already."""
         for name in failed.names:
             group = self.tracking.groups.get(name)
-            if group is None or group.unloaded is None or not failed.entries[name].is_same_value(group.entries[name]):
+            if (
+                group is None
+                or group.placeholders is None
+                or not failed.entries[name].is_same_value(group.entries[name])
+            ):
                 return False
         return True
 
     def lives(self, entry: Entry) -> bool:
         """Whether all that could not be saved of a value is still there, to be put back where it is loaded."""
-        from agent_kernel.values.groups import decode_layout, losses_of
+        from agent_kernel.values.groups import decode_layout, failures_of
 
-        lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
-        return bool(lost) and all(self.living.has_stayed(loss.token) for loss in lost)
+        failures = failures_of(decode_layout(self.repo.read_manifest(entry).layout))
+        return bool(failures) and all(self.living.has_stayed(failure.token) for failure in failures)
 
-    def describe_losses(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
+    def describe_failures(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
         """Describe what could not be saved of a value and is gone: a placeholder stands in its place, or in that of the whole."""
-        from agent_kernel.values.groups import decode_layout, losses_of
+        from agent_kernel.values.groups import decode_layout, failures_of
 
-        losses = losses_of(decode_layout(manifest.layout))
-        gone = {(loss.type, loss.reason, loss.remedy) for loss in losses if whole or self.living.is_gone(loss.token)}
-        lost = [told for told in manifest.lost if whole or (told.type, told.reason, told.remedy) in gone]
-        return self.living.describe_losses(lost, losses)
+        failures = failures_of(decode_layout(manifest.layout))
+        missing = {
+            (failure.type, failure.reason, failure.remedy)
+            for failure in failures
+            if whole or self.living.has_placeholder(failure.token)
+        }
+        unsaved = [one for one in manifest.unsaved if whole or (one.type, one.reason, one.remedy) in missing]
+        return self.living.describe_failures(unsaved, failures)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
@@ -161,7 +169,7 @@ class Workspace(Watching):
         staging = Staging(self.namespace, self.tracking, self.living, writer)
         return staging.finish(loaded.values, {name.removeprefix(CLASS_PREFIX) for name in loaded.needs})
 
-    def compare_with(self, tree: Tree, carried: Collection[str]) -> list[str]:
+    def compare_with(self, tree: Tree, not_loaded: Collection[str]) -> list[str]:
         """What was committed went out of the history: let the next commit save again what the tree holds otherwise.
 
         Args:
@@ -186,7 +194,7 @@ class Workspace(Watching):
                 else:
                     self.bindings.unbind(name)
         for name, entry in tree.items():
-            if name not in self.tracking.groups and name not in carried and self.bindings.is_versioned(name):
+            if name not in self.tracking.groups and name not in not_loaded and self.bindings.is_versioned(name):
                 self.tracking.add(loading.unread((name,), {name: entry}))
                 self.bindings.miss(name)
         self.bindings.note(self.namespace)
@@ -197,16 +205,18 @@ class Workspace(Watching):
         from agent_kernel.session import loading
 
         with uninterrupted():
-            gone = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
-            for loss in (loss for group in self.tracking for loss in group.losses):
-                self.living.hold(loss.token)
+            removed = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
+            for failure in (loss for group in self.tracking for loss in group.save_failures):
+                self.living.hold(failure.token)
             figures = self._open_figures_of(loaded)
             self._await_quietly(loaded)
             handlers = self._log_handlers_of(loaded)
             for name in loaded.plan.removed:
                 self.namespace.pop(name, None)
                 self.bindings.unbind(name)
-            name_losses({name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)})
+            name_placeholders(
+                {name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)}
+            )
             for name, value in loaded.values.items():
                 if not name.startswith(CLASS_PREFIX):
                     self.namespace[name] = value
@@ -220,14 +230,18 @@ class Workspace(Watching):
                 self.living.pin_as(token, value)
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
-            kept = [name for group in loaded.unloaded for name in group.members]
-            stale = [group for name in (*loaded.values, *kept) if (group := self.tracking.groups.get(name)) is not None]
-            for group in {id(group): group for group in (*gone, *stale)}.values():
+            failed_names = [name for group in loaded.failed_groups for name in group.members]
+            stale = [
+                group
+                for name in (*loaded.values, *failed_names)
+                if (group := self.tracking.groups.get(name)) is not None
+            ]
+            for group in {id(group): group for group in (*removed, *stale)}.values():
                 self.tracking.remove(group)
-            for members, entries in loaded.plan.groups_there():
+            for members, entries in loaded.plan.groups_after():
                 self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
-            for group in loaded.unloaded:
-                self._stand_in(group)
+            for group in loaded.failed_groups:
+                self._place_placeholders(group)
             library_state.replace_figures(figures)
             self.bindings.note(self.namespace)
 
@@ -248,8 +262,8 @@ class Workspace(Watching):
         from agent_kernel.values.surface import find_awaited
 
         names = (*loaded.plan.removed, *loaded.values)
-        going = [self.namespace[name] for name in names if name in self.namespace]
-        self._awaited = find_awaited((*self._awaited, *going), self.namespace)
+        replaced = [self.namespace[name] for name in names if name in self.namespace]
+        self._awaited = find_awaited((*self._awaited, *replaced), self.namespace)
 
     def _log_handlers_of(self, loaded: Loaded) -> list[tuple[object, object]]:
         """Handlers of log records that variables hold, and what these hold afterwards: loggers of libraries, too, keep them."""
@@ -274,9 +288,9 @@ class Workspace(Watching):
                 found.setdefault(id(before), now)
         return found
 
-    def _stand_in(self, group: Group) -> None:
+    def _place_placeholders(self, group: Group) -> None:
         """Put placeholders in the place of what could not be loaded."""
-        self.namespace |= group.unloaded.placeholders if group.unloaded is not None else {}
+        self.namespace |= group.placeholders.by_name if group.placeholders is not None else {}
         for name in group.members:
             if name.startswith(CLASS_PREFIX):
                 self.living.classes.forget(name.removeprefix(CLASS_PREFIX))
@@ -291,7 +305,7 @@ class Workspace(Watching):
             from agent_kernel.values.surface import find_awaited
 
             self._awaited = find_awaited(self._awaited, self.namespace)
-        for members, entries in loaded.plan.groups_there():
+        for members, entries in loaded.plan.groups_after():
             group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan)
             if group is not None:
                 self.tracking.remove(self.tracking.groups[members[0]])
@@ -306,14 +320,14 @@ class Workspace(Watching):
         from agent_kernel.values.groups import decode_layout
 
         for holding in self.tracking.holding_parts:  # they may hold what was made for them
-            found = self.living.find_held((loss.token for loss in holding.losses), self.namespace)
+            found = self.living.find_holdings((failure.token for failure in holding.save_failures), self.namespace)
             if found.ids:
-                holding.held, holding.held_memory = frozenset(found.ids), frozenset(found.memory)
-        held = self.tracking.find_held_live()
-        for name, manifest in loaded.plan.manifests.items() if held else ():
+                holding.held_ids, holding.held_memory = frozenset(found.ids), frozenset(found.memory)
+        holdings = self.tracking.find_live_holdings()
+        for name, manifest in loaded.plan.manifests.items() if holdings else ():
             group = self.tracking.groups.get(name)
             if group is not None and decode_layout(manifest.layout).pins:
-                group.pins = held.find_shared(group.reach)
+                group.pins = holdings.find_shared(group.reach)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -322,22 +336,22 @@ class Loaded(msgspec.Struct, frozen=True):
     plan: Plan
     values: Mapping[str, object]
     classes: Mapping[str, type]
-    unloaded: tuple[Group, ...] = ()
+    failed_groups: tuple[Group, ...] = ()
     stay: frozenset[str] = frozenset()
     contents: Sequence[tuple[object, Any]] = ()
     registers: Sequence[object] = ()  # of modules, in which classes that are made anew may stand
-    parted: Mapping[str, Held] = {}  # by variable, what others replace and something still holds
+    parted: Mapping[str, Holdings] = {}  # by variable, what others replace and something still holds
     pinned: Mapping[str, object] = {}  # by token, what takes the place of an object that nothing holds any more
 
     def set_back(self) -> None:
         """Give what the person's own modules hold the content that it had."""
-        for held, content in self.contents:
-            set_content(held, content)
+        for target, content in self.contents:
+            set_content(target, content)
 
     def find_not_loaded(self, target: Tree) -> frozenset[str]:
         """Find what of the target is not in memory then."""
-        there = self.plan.entries.keys() | {name for group in self.unloaded for name in group.members}
-        return frozenset(name for name in self.stay if name not in there and name in target)
+        loaded = self.plan.entries.keys() | {name for group in self.failed_groups for name in group.members}
+        return frozenset(name for name in self.stay if name not in loaded and name in target)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -345,6 +359,11 @@ class Loaded(msgspec.Struct, frozen=True):
         return frozenset(name for manifest in self.plan.manifests.values() for name in manifest.classes)
 
     @property
-    def told(self) -> tuple[Unsaved, ...]:
+    def reports(self) -> tuple[Unsaved, ...]:
         """What to say of what it is without."""
-        return tuple(told for group in self.unloaded if group.unloaded for told in group.unloaded.told.values())
+        return tuple(
+            report
+            for group in self.failed_groups
+            if group.placeholders
+            for report in group.placeholders.reports.values()
+        )

@@ -73,8 +73,8 @@ def prepare(folder: Path, *, create: bool) -> FileId:
         NotAStoreError: there is something else, or nothing and `create` is False.
         StoreUnavailableError: the data file is cut short, or nothing can be made there.
     """
-    if (shown := str(folder).encode(errors="backslashreplace").decode()) != str(folder):
-        raise StoreUnavailableError(f"lmdb://{shown}", "its path holds bytes that are not text")  # LMDB takes only text
+    if (text := str(folder).encode(errors="backslashreplace").decode()) != str(folder):
+        raise StoreUnavailableError(f"lmdb://{text}", "its path holds bytes that are not text")  # LMDB takes only text
     try:
         found = file_id(folder)
         if found is None:
@@ -113,7 +113,7 @@ def _make(folder: Path) -> FileId:
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     try:
-        _make_aside(folder)
+        _create_files(folder)
     except (OSError, lmdb.Error) as error:
         found = file_id(folder)  # of another process, which also swept away what we were making
         if found is None:
@@ -125,17 +125,17 @@ def _make(folder: Path) -> FileId:
     return found
 
 
-def _make_aside(folder: Path) -> None:
-    aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+def _create_files(folder: Path) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
     try:
-        _write_lock(aside / LOCK)
-        lmdb.open(str(aside), map_size=1 << 20, mode=0o600, lib_version=ENGINE).close()
-        sync_path(aside / DATA)
-        _link(aside / DATA, folder / DATA)
+        _write_lock(scratch / LOCK)
+        lmdb.open(str(scratch), map_size=1 << 20, mode=0o600, lib_version=ENGINE).close()
+        sync_path(scratch / DATA)
+        _link(scratch / DATA, folder / DATA)
         sync_path(folder)
         sync_path(folder.parent)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _prepare_lock(folder: Path) -> None:
@@ -160,12 +160,12 @@ def _prepare_lock(folder: Path) -> None:
 
 
 def _make_lock(folder: Path) -> None:
-    aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
     try:
-        _write_lock(aside / LOCK)
-        _link(aside / LOCK, folder / LOCK)
+        _write_lock(scratch / LOCK)
+        _link(scratch / LOCK, folder / LOCK)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _write_lock(lock: Path) -> None:
@@ -468,7 +468,7 @@ class Gate:
         self._guard = _lock()  # held by whoever waits to be alone, or is
         self._is_wanted = False
         self._ways: WeakSet[_Lock] = WeakSet()  # of all threads that were ever inside and that live
-        self._taken: list[_Lock] = []
+        self._acquired: list[_Lock] = []
         self._mine = threading.local()
 
     @property
@@ -500,7 +500,7 @@ class Gate:
                 return False
             self._is_wanted = True
             for one in tuple(self._ways):
-                self._taken.append(one)  # first, so that it is given back wherever an interrupt comes
+                self._acquired.append(one)  # first, so that it is given back wherever an interrupt comes
                 if not one.acquire(timeout=max(0.0, end - time.monotonic())):
                     return False
             is_alone = True
@@ -524,11 +524,11 @@ class Gate:
     def _give_back(self) -> None:
         if not _is_held(self._guard):
             return
-        while self._taken:
-            if _is_held(self._taken[-1]):
-                self._taken[-1].release()
+        while self._acquired:
+            if _is_held(self._acquired[-1]):
+                self._acquired[-1].release()
             else:
-                self._taken.pop()
+                self._acquired.pop()
         self._is_wanted = False
         self._guard.release()
 
@@ -562,7 +562,7 @@ class Environment:
     def __init__(self, folder: Path, *, map_size: int, writable: bool, full: bool) -> None:
         self.folder = folder
         self.writable, self.full = writable, full
-        self.asked_map = map_size
+        self.requested_map_size = map_size
         self.map_size: int = map_size
         self.holders = 0
         self.compactions = 0
@@ -687,12 +687,12 @@ class Environment:
 
     def strengthen(self, *, map_size: int, writable: bool, full: bool) -> None:
         """Reopen for a new holder who needs to write, to lose nothing, or a larger map."""
-        if writable <= self.writable and full <= self.full and map_size <= self.asked_map:
+        if writable <= self.writable and full <= self.full and map_size <= self.requested_map_size:
             return
         with self.alone():
             self.writable, self.full = self.writable or writable, self.full or full
-            self.asked_map = max(self.asked_map, map_size)
-            self.map_size = max(self.asked_map, self.map_size)
+            self.requested_map_size = max(self.requested_map_size, map_size)
+            self.map_size = max(self.requested_map_size, self.map_size)
             self.reopen()
 
     def _reopen_alone(self) -> None:

@@ -97,8 +97,10 @@ def _header_of(member: Member) -> bytes:
     # Whoever packs a small member again as it is has its sizes in the header.
     is_short = member.start == member.at + _LOCAL.size + len(name)
     sizes = b"" if is_short else _SIZES.pack(1, _SIZES.size - 4, member.size, member.packed)
-    told = (member.packed, member.size) if is_short else (_LONG, _LONG)
-    header = _LOCAL.pack(b"PK\x03\x04", _VERSION, 0, kind, 0, _FIRST_DAY, member.crc, *told, len(name), len(sizes))
+    header_sizes = (member.packed, member.size) if is_short else (_LONG, _LONG)
+    header = _LOCAL.pack(
+        b"PK\x03\x04", _VERSION, 0, kind, 0, _FIRST_DAY, member.crc, *header_sizes, len(name), len(sizes)
+    )
     return header + name + sizes
 
 
@@ -399,14 +401,14 @@ class ArchiveStore:
         """Raise BundleError unless the branches and tags are those that the manifest names, for those who read no more."""
         for prefix, kind in ((b"r/heads/", "branches"), (b"r/tags/", "tags")):
             try:
-                there = {
+                present = {
                     key.removeprefix(prefix).decode(): msgspec.msgpack.decode(stored, type=_Ref).commit[:-1].hex()
                     for key, stored in self._records.items()
                     if key.startswith(prefix)
                 }
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise self.archive.refuse(f"its {kind} cannot be read ({error})") from error
-            if there != self.manifest.get(kind):
+            if present != self.manifest.get(kind):
                 raise self.archive.refuse(f"its manifest names other {kind} than its history has")
 
     def refuse(self, reason: str) -> BundleError:
@@ -471,8 +473,8 @@ class ArchiveStore:
         at = self._place(key)
         if at == self._count:
             return None
-        there, start, length = ROW.unpack_from(self._index, at * ROW.size)
-        if there != key:
+        found_key, start, length = ROW.unpack_from(self._index, at * ROW.size)
+        if found_key != key:
             return None
         if start + length > self._objects.size:
             raise self.archive.refuse("its index leads out of it")
@@ -554,10 +556,12 @@ class Packer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._aside = path.with_name(f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp")
+        self._temporary_path = path.with_name(
+            f".{path.name}.{hashlib.sha256(str(id(self)).encode()).hexdigest()[:8]}.tmp"
+        )
 
     def __enter__(self) -> Self:
-        self._file = self._aside.open("xb")
+        self._file = self._temporary_path.open("xb")
         self._members: list[Member] = []
         self.digests: dict[str, tuple[str, int]] = {}  # by name: the SHA-256 and the size
         return self
@@ -568,9 +572,9 @@ class Packer:
                 if kind is None:
                     self._file.write(_directory_of(self._members))
             if kind is None:
-                self._aside.replace(self._path)
+                self._temporary_path.replace(self._path)
         finally:
-            self._aside.unlink(missing_ok=True)
+            self._temporary_path.unlink(missing_ok=True)
 
     def add(self, name: str, batches: Iterable[Sequence[Buffer]], *, packed: bool = False) -> None:
         """Add a member, from the pieces of each batch. `packed`: it is compressed, and can then only be read as a whole."""
@@ -584,11 +588,11 @@ class Packer:
                 found.update(piece)
 
         # Beside the writing: for large pieces neither of the two holds the interpreter.
-        with ThreadPoolExecutor(1) as beside:
-            hashed = beside.submit(read, ())
+        with ThreadPoolExecutor(1) as executor:
+            hashed = executor.submit(read, ())
             for pieces in batches:
                 hashed.result()
-                hashed = beside.submit(read, pieces)
+                hashed = executor.submit(read, pieces)
                 for piece in pieces:
                     size += memoryview(piece).nbytes
                     crc = zlib.crc32(piece, crc)

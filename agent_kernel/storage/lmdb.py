@@ -180,7 +180,7 @@ class LmdbStore:
         self._readonly = readonly
         self._closed = False
         self._is_forked = False
-        self._asked = (durability == "full", map_size)
+        self._requested = (durability == "full", map_size)
         self._env = self._acquire(create=create and not readonly)
 
     def __repr__(self) -> str:
@@ -347,7 +347,7 @@ class LmdbStore:
             self._closed = True
 
     def _acquire(self, *, create: bool) -> Environment:
-        full, map_size = self._asked
+        full, map_size = self._requested
         return acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
 
     def _environment(self) -> Environment:
@@ -475,17 +475,17 @@ def _lock_others_out(env: Environment) -> int:
 
 
 def _replace(env: Environment) -> None:
-    aside = env.folder / COMPACTING
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(mode=0o700)
+    compacted = env.folder / COMPACTING
+    shutil.rmtree(compacted, ignore_errors=True)
+    compacted.mkdir(mode=0o700)
     source = lmdb.open(
         str(env.folder), map_size=env.map_size, readonly=True, lock=False, create=False, lib_version=ENGINE
     )
     try:
-        source.copy(str(aside), compact=True)
+        source.copy(str(compacted), compact=True)
     finally:
         source.close()
-    sync_path(aside / DATA)
-    shutil.copymode(env.folder / DATA, aside / DATA)
-    (aside / DATA).replace(env.folder / DATA)
+    sync_path(compacted / DATA)
+    shutil.copymode(env.folder / DATA, compacted / DATA)
+    (compacted / DATA).replace(env.folder / DATA)
     sync_path(env.folder)

@@ -26,7 +26,7 @@ class MemoryStore:
     """Bytes by key for as long as this object lives."""
 
     def __init__(self) -> None:
-        self._held: dict[bytes, bytes] = {}
+        self._values: dict[bytes, bytes] = {}
         self._order: list[bytes] = []
         self._sorted = True
         self._nbytes = 0
@@ -35,7 +35,7 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<MemoryStore of {len(self._held):,} entries>"
+        return f"<MemoryStore of {len(self._values):,} entries>"
 
     @property
     def url(self) -> str:
@@ -46,7 +46,7 @@ class MemoryStore:
         """Return the values that are there."""
         with self._lock:
             self._check_open()
-            return {key: self._held[key] for key in keys if key in self._held}
+            return {key: self._values[key] for key in keys if key in self._values}
 
     def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
         """Store a copy of what is absent."""
@@ -60,9 +60,9 @@ class MemoryStore:
         doomed = set(keys)
         with self._lock:
             self._check_open()
-            for key in doomed & self._held.keys():
-                self._nbytes -= len(self._held.pop(key))
-            self._order = [key for key in self._order if key in self._held]
+            for key in doomed & self._values.keys():
+                self._nbytes -= len(self._values.pop(key))
+            self._order = [key for key in self._order if key in self._values]
             self._version += 1
 
     def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
@@ -90,7 +90,7 @@ class MemoryStore:
             check_key(key)
         with self._lock:
             self._check_open()
-            if any(self._held.get(key) != value for key, value in expected.items()):
+            if any(self._values.get(key) != value for key, value in expected.items()):
                 return False
             self._add(copies)
             for key, value in new.items():
@@ -108,14 +108,14 @@ class MemoryStore:
         """Return those of the keys that are there."""
         with self._lock:
             self._check_open()
-            return {key for key in keys if key in self._held}
+            return {key for key in keys if key in self._values}
 
     def size(self) -> StoreSize:
         """Return the bytes held, keys included."""
         with self._lock:
             self._check_open()
-            nbytes = self._nbytes + sum(map(len, self._held))
-            return StoreSize(disk_bytes=nbytes, used_bytes=nbytes, entries=len(self._held))
+            nbytes = self._nbytes + sum(map(len, self._values))
+            return StoreSize(disk_bytes=nbytes, used_bytes=nbytes, entries=len(self._values))
 
     def data_version(self) -> int:
         """Return a number that grows with every change."""
@@ -127,7 +127,7 @@ class MemoryStore:
         """Forget everything."""
         with self._lock:
             self._closed = True
-            self._held, self._order, self._nbytes = {}, [], 0
+            self._values, self._order, self._nbytes = {}, [], 0
 
     def _check_open(self) -> None:
         if self._closed:
@@ -137,16 +137,16 @@ class MemoryStore:
         for key in copies:
             check_key(key)
         for key, value in copies.items():
-            if key not in self._held:
+            if key not in self._values:
                 self._set(key, value)
         self._version += 1
 
     def _set(self, key: bytes, value: bytes | None) -> None:
-        old = self._held.pop(key, None)
+        old = self._values.pop(key, None)
         if old is not None:
             self._nbytes -= len(old)
         if value is not None:
-            self._held[key] = value
+            self._values[key] = value
             self._nbytes += len(value)
             if old is None:
                 self._order.append(key)
@@ -180,7 +180,7 @@ class OverlayStore:
         self._below = below
         self._also = MemoryStore() if also is None else also
         self._above = MemoryStore()
-        self._gone: set[bytes] = set()  # keys of the other store that do not count here
+        self._deleted: set[bytes] = set()  # keys of the other store that do not count here
         self._lock = threading.RLock()  # a swap looks and then writes: nobody else writes between the two
 
     @property
@@ -198,15 +198,15 @@ class OverlayStore:
         wanted = list(keys)
         with self._lock:
             found = self._above.get_many(wanted)
-            found |= self._below.get_many([key for key in wanted if key not in found and key not in self._gone])
-            return found | self._also.get_many([key for key in wanted if key not in found and key not in self._gone])
+            found |= self._below.get_many([key for key in wanted if key not in found and key not in self._deleted])
+            return found | self._also.get_many([key for key in wanted if key not in found and key not in self._deleted])
 
     def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
         """Show each value that is there; the view is released when `visit` returns."""
         wanted = list(keys)
         above = self._above.present(wanted)
         self._above.view_many([key for key in wanted if key in above], visit)
-        waiting = {key for key in wanted if key not in above and key not in self._gone}
+        waiting = {key for key in wanted if key not in above and key not in self._deleted}
 
         def visit_first(key: bytes, view: memoryview) -> None:
             if key in waiting:
@@ -231,7 +231,7 @@ class OverlayStore:
         doomed = set(keys)
         with self._lock:
             self._above.delete_many(doomed)
-            self._gone |= doomed
+            self._deleted |= doomed
 
     def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
         """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
@@ -244,7 +244,7 @@ class OverlayStore:
         for key in keys:
             if key != last:
                 last = key
-                if key not in self._gone or self._above.present([key]):
+                if key not in self._deleted or self._above.present([key]):
                     yield key
 
     def _pages(self, store: Store, prefix: bytes, after: bytes) -> Iterable[bytes]:
@@ -260,14 +260,14 @@ class OverlayStore:
     ) -> bool:
         """Move all keys to `new`, and put `items`, if every key still holds `expected`."""
         with self._lock:
-            there = self.get_many(expected)
-            if any(there.get(key) != value for key, value in expected.items()):
+            current = self.get_many(expected)
+            if any(current.get(key) != value for key, value in expected.items()):
                 return False
             self.put_many(items)
             stays = {key: value for key, value in new.items() if value is not None}
             self._above.swap({}, stays)
             self.delete_many(key for key, value in new.items() if value is None)
-            self._gone -= stays.keys()
+            self._deleted -= stays.keys()
             return True
 
     def close(self) -> None:

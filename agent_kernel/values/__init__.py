@@ -1,4 +1,4 @@
-"""Objects to bytes and back: pickling, segments, alias groups, definitions and summaries.
+"""Objects to bytes and back: pickling, segments, alias groups, definitions and previews.
 
 Nothing here knows a store, a branch or IPython.
 """

@@ -73,9 +73,9 @@ class Rows:
     def _table(self) -> bytes | None:
         """The rows in their table; None where they are kept in another form."""
         look, self._look = self._look or _tables_of(self.namespace), None
-        rows, header, apart = _at_once(look)
+        rows, header, separate = _at_once(look)
         self._look = look  # unless it was left half way, for want of memory
-        return None if apart or header[_KIND] != _OF_TEXTS else rows
+        return None if separate or header[_KIND] != _OF_TEXTS else rows
 
 
 # Where CPython, 3.11 to 3.14, keeps the table of a dict, and what of it: the header of the keys is followed by an index
@@ -164,12 +164,12 @@ _MASK_AT, _ROWS_AT, _SET_BYTES = 32, 40, 200
 _DELETED = (1 << 64) - 1  # the hash in the row of an item that was deleted
 
 
-def _table_of_set(own: set[object], beside: Iterator[T]) -> tuple[bytes, T]:
+def _table_of_set(own: set[object], others: Iterator[T]) -> tuple[bytes, T]:
     """The table, and what comes from an iterator."""
     masks: Iterator[int] = map(_value, repeat(ctypes.c_ssize_t.from_address(id(own) + _MASK_AT)))
     sizes = map(mul, map(add, masks, repeat(1)), repeat(ROW_BYTES))
     tables = _memory_at(_numbers_at(id(own) + _ROWS_AT), sizes)
-    return _at_once(zip(tables, beside, strict=False))
+    return _at_once(zip(tables, others, strict=False))
 
 
 @functools.cache
@@ -183,8 +183,10 @@ def _knows_sets() -> bool:
         some.discard("item 3")
         table, items = _table_of_set(some, map(tuple, repeat(some)))
         rows = ids_in(table)
-        held = [(place, mark) for place, mark in zip(rows[::2], rows[1::2], strict=True) if place and mark != _DELETED]
-        if held != [(id(item), hash(item) % (_DELETED + 1)) for item in items]:
+        entries = [
+            (place, mark) for place, mark in zip(rows[::2], rows[1::2], strict=True) if place and mark != _DELETED
+        ]
+        if entries != [(id(item), hash(item) % (_DELETED + 1)) for item in items]:
             return False
     return True
 

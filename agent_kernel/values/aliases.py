@@ -29,7 +29,7 @@ import msgspec
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
-from agent_kernel.values.summaries.reading import referents, that_lead_on
+from agent_kernel.values.previews.reading import referents, that_lead_on
 
 # -- which arrays and tensors look at the same memory, judged by address
 #
@@ -78,11 +78,11 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
     ]
     found = [cluster for cluster in found if not _is_mostly_others(cluster)]
     found.sort(key=_place)  # two ranges of one bytearray both begin where that does
-    apart: list[Cluster] = []
+    separate: list[Cluster] = []
     for cluster in found:
-        if not apart or apart[-1].space != cluster.space or apart[-1].high <= cluster.low:
-            apart.append(cluster)
-    return tuple(apart)
+        if not separate or separate[-1].space != cluster.space or separate[-1].high <= cluster.low:
+            separate.append(cluster)
+    return tuple(separate)
 
 
 def _is_one_array(group: list[MemoryUse], views: Mapping[int, object]) -> bool:
@@ -252,11 +252,11 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         if type(value) is types.FunctionType:
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.update(_find_held_by_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
+    found.ids.update(_find_below_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
     leaves = dump.class_level.union(libraries, stops)
     roots = [root for root in _find_roots(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
-    found.ids.difference_update(ids_of(dump.kept))
+    found.ids.difference_update(ids_of(dump.keepalive))
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
     return found
@@ -275,22 +275,22 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     counts = list(map(sys.getrefcount, saved))
     over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
     found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, ids_of(map(type, over))))))
-    found.ids.update(_find_held_by_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
+    found.ids.update(_find_below_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
     if dump.named:  # the pickler was told of all of these, but not every one was met
-        found.ids -= dump.named.keys() - _find_held(saved, dump.named.keys())
+        found.ids -= dump.named.keys() - _find_in_containers(saved, dump.named.keys())
     # Of functions a copy is saved.
     level = [part for value in dump.instances if type(value) is types.FunctionType for part in _parts_of(value)]
     _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
     found.complete = False
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.difference_update(dump.class_level, ids_of(dump.kept), ids_of(dump.roots))
+    found.ids.difference_update(dump.class_level, ids_of(dump.keepalive), ids_of(dump.roots))
     found.ids.difference_update(not_saved)
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
     return found
 
 
-def _find_held(saved: list[object], ids: AbstractSet[int]) -> set[int]:
+def _find_in_containers(saved: list[object], ids: AbstractSet[int]) -> set[int]:
     """Those of the ids that containers among what was saved hold."""
     followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
     holders = dict(zip(ids_of(followed), followed, strict=True))
@@ -303,7 +303,7 @@ def _find_held(saved: list[object], ids: AbstractSet[int]) -> set[int]:
 _OF_ONE_SAVED = 4
 
 
-def find_held_below(items: object, dump: Dump) -> set[int]:
+def find_shared_below(items: object, dump: Dump) -> set[int]:
     """Find, of one segment, the ids of instances, and of containers that something outside the segment holds too.
 
     `items` is the segment's own copy of its part of the container, so its items have one holder more than usual.
@@ -312,12 +312,12 @@ def find_held_below(items: object, dump: Dump) -> set[int]:
     _note_visited(dump, found)
     _walk([items], found, dump, copies=1)
     _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level)
-    found.ids.difference_update(ids_of(dump.kept))
+    found.ids.difference_update(ids_of(dump.keepalive))
     found.ids.discard(id(items))
     return found.ids
 
 
-def find_held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
+def find_possibly_shared(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
     """Find the ids of mutable objects that something but the values themselves may hold.
 
     Errs on the safe side: a reference that cannot be explained counts as a holder.
@@ -339,7 +339,7 @@ def find_held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stop
     objects = set(ids_of((*dump.instances, *dump.opaque)))
     _walk([list(values)], found, dump, copies=holders, leaves=stops, objects=objects)
     _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops), objects=objects)
-    found.ids.difference_update(ids_of(dump.kept))
+    found.ids.difference_update(ids_of(dump.keepalive))
     return found.ids
 
 
@@ -347,11 +347,11 @@ def common_item(one: Any, other: Any) -> int | None:
     """The id of a list, dict or set that two long containers both hold, if a look at some of their items finds one."""
     few, many = sorted((one, other), key=len)
     some = list(islice(_items_of(few), 0, None, max(1, len(few) // _LOOKS)))
-    held = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
-    if not held:
+    shared = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
+    if not shared:
         return None
     ids = ids_of_items(many)
-    return next((id(item) for item in held if id(item) in ids), None)
+    return next((id(item) for item in shared if id(item) in ids), None)
 
 
 _LOOKS = 500
@@ -429,13 +429,13 @@ def _walk(
         if found.complete:
             found.ids.update(ids_of(mutable))
         else:
-            found.ids.update(_find_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
+            found.ids.update(_find_with_more_references(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if not found.complete:
             tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
-            held = _find_held_by_more(tuples, copies) if tuples else ()
+            shared = _find_with_more_references(tuples, copies) if tuples else ()
             found.ids.update(
-                _find_held_by_tuples((value for value in tuples if id(value) in held), objects) if held else ()
+                _find_below_tuples((value for value in tuples if id(value) in shared), objects) if shared else ()
             )
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
@@ -450,7 +450,7 @@ def _walk(
         copies = 0
 
 
-def _find_held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
+def _find_below_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
     """The ids of the mutable containers that tuples and frozen sets hold, which may have no other holder: who shares a tuple shares these.
 
     Args:
@@ -469,7 +469,7 @@ def _find_held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = f
     return found
 
 
-def _find_held_by_more(mutable: list[Any], copies: int) -> set[int]:
+def _find_with_more_references(mutable: list[Any], copies: int) -> set[int]:
     """The ids of those that have more references than the walk explains.
 
     That is for each time it was met its parent, `followed` and `mutable`, and once getrefcount's own argument.

@@ -106,18 +106,18 @@ class Encoded:
     """An array as the codes and the distinct atoms that it consists of, encoded when somebody asks for the bytes."""
 
     def __init__(
-        self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = (), made: tuple[bytes, bytes] | None = None
+        self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = (), parts: tuple[bytes, bytes] | None = None
     ) -> None:
         self.items = items
         self.are_plain = are_plain
-        self._made = made
+        self._parts = parts
         self.facts = facts or tuple(Fact(len(part), part if len(part) <= _FEW_BYTES else None) for part in self.parts())
 
     def parts(self) -> tuple[bytes, bytes]:
-        if self._made is None:
+        if self._parts is None:
             codes, distinct = _distinct(self.items)
-            self._made = codes, _pickle_atoms(distinct, self.are_plain)
-        return self._made
+            self._parts = codes, _pickle_atoms(distinct, self.are_plain)
+        return self._parts
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Part(msgspec.Struct, frozen=True):
         return memoryview(self.whole.parts()[self.position] if few is None else few)
 
 
-class _Kept(msgspec.Struct):
+class _LastDump(msgspec.Struct):
     """What a watched array or set held when it was dumped last."""
 
     watch: weakref.ref[Any]
@@ -150,7 +150,7 @@ class _Kept(msgspec.Struct):
     table: bytes = b""  # a digest of the table that a set kept the items in
 
 
-_kept: dict[int, _Kept] = {}
+_last_dumps: dict[int, _LastDump] = {}
 
 
 def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
@@ -161,10 +161,10 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
             that a person may hold.
     """
     flat = array.reshape(-1, order=order)
-    kept = _kept.get(id(array))
-    if kept is not None and kept.watch() is array and kept.facts and _same_items(flat, kept.items):
-        return Encoded(kept.items, kept.are_plain, kept.facts)
-    _kept.pop(id(array), None)
+    last = _last_dumps.get(id(array))
+    if last is not None and last.watch() is array and last.facts and _same_items(flat, last.items):
+        return Encoded(last.items, last.are_plain, last.facts)
+    _last_dumps.pop(id(array), None)
     items = flat.copy()  # from here on other threads may do with the array what they like
     if not _may_be_atoms(items.flat):
         return None
@@ -173,7 +173,7 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
     if kinds is None:
         return None
     are_plain = kinds <= _SCALAR_IDS
-    made = Encoded(items, are_plain, made=(codes, _pickle_atoms(distinct, are_plain)))
+    made = Encoded(items, are_plain, parts=(codes, _pickle_atoms(distinct, are_plain)))
     if watched:
         _keep(array, items, are_plain=made.are_plain, facts=made.facts)
     return made
@@ -183,10 +183,10 @@ def _keep(value: Any, items: Any, **known: Any) -> None:
     key = id(value)
 
     def drop(watch: weakref.ref[Any]) -> None:
-        if key in _kept and _kept[key].watch is watch:
-            del _kept[key]
+        if key in _last_dumps and _last_dumps[key].watch is watch:
+            del _last_dumps[key]
 
-    _kept[key] = _Kept(weakref.ref(value, drop), items, **known)
+    _last_dumps[key] = _LastDump(weakref.ref(value, drop), items, **known)
 
 
 def _same_items(flat: Any, items: Any) -> bool:
@@ -311,7 +311,7 @@ def digest_of(value: Any) -> bytes:
     return _digest(value.reshape(-1).tolist(), shape)
 
 
-def _digest(container: Any, beside: bytes = b"") -> bytes:
+def _digest(container: Any, prefix: bytes = b"") -> bytes:
     whole = xxh3_128()
     try:
         _pickle_alone(container, SimpleNamespace(write=whole.update))
@@ -320,7 +320,7 @@ def _digest(container: Any, beside: bytes = b"") -> bytes:
             places.append(addresses(container.values()))
     except (_NotScalarError, RuntimeError, ValueError):  # not atoms alone, or another thread is at it
         return b""
-    for part in (beside, *places):
+    for part in (prefix, *places):
         whole.update(len(part).to_bytes(8, "little") + part)
     return whole.digest()
 
@@ -358,17 +358,17 @@ def _pickle_alone(items: Any, sink: Any) -> None:
 
 def _digest_of_set(value: set[object]) -> bytes:
     """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
-    kept = _kept.get(id(value))
-    if kept is not None and kept.watch() is not value:
-        kept = None
-    if kept is not None and kept.table and xxh3_128_digest(set_table(value) or b"") == kept.table:
-        return kept.digest
+    last = _last_dumps.get(id(value))
+    if last is not None and last.watch() is not value:
+        last = None
+    if last is not None and last.table and xxh3_128_digest(set_table(value) or b"") == last.table:
+        return last.digest
     table, items = set_table_and_items(value)
     mark = xxh3_128_digest(table) if table else b""
-    if kept is not None and addresses(kept.items) == addresses(items):
-        kept.table = mark  # it grew and shrank again
-        return kept.digest
-    _kept.pop(id(value), None)
+    if last is not None and addresses(last.items) == addresses(items):
+        last.table = mark  # it grew and shrank again
+        return last.digest
+    _last_dumps.pop(id(value), None)
     digest = _digest(items)
     if digest:
         _keep(value, items, digest=digest, table=mark)

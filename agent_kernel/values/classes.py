@@ -29,10 +29,10 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.pickler import Later, Pickler
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
 from agent_kernel.values.restore.classes import is_made_again
-from agent_kernel.values.summaries.reading import module_name
 from agent_kernel.values.surface import find_death_callbacks
 
 if TYPE_CHECKING:
@@ -229,14 +229,14 @@ def digest_of_class(kind: type, names: LiveNames, namespace: dict[str, object]) 
     for name, found in list(vars(kind).items()):
         if name in _NOT_SAVED:
             continue
-        held: object = found
+        attribute: object = found
         if type(found) is types.FunctionType:
-            held = digest_of_function(found, namespace)
-            if not held:
+            attribute = digest_of_function(found, namespace)
+            if not attribute:
                 return b""
         elif not holds_only_atoms(found if type(found) is tuple else (found,)):
             return b""
-        parts.append((type(found).__name__, name, held))
+        parts.append((type(found).__name__, name, attribute))
     return xxh3_128_digest(pickle.dumps(parts))
 
 
@@ -272,8 +272,8 @@ def skeleton(kind: type[Any]) -> tuple[object, ...]:
     """What must exist before anything else of the class: the arguments of a function in `restore.classes`."""
     if issubclass(kind, enum.Enum):
         boundary = getattr(kind, "_boundary_", None) if issubclass(kind, enum.Flag) else None
-        said = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-        return "bare enum", type(kind), kind.__name__, kind.__bases__, said, boundary and boundary.name
+        basics = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        return "bare enum", type(kind), kind.__name__, kind.__bases__, basics, boundary and boundary.name
     if type(kind).__module__ == "msgspec._core":
         return "struct", kind.__name__, _struct_fields(kind), kind.__bases__, kind.__module__, _struct_options(kind)
     attributes: dict[str, object] = {name: vars(kind)[name] for name in _IN_SKELETON if name in vars(kind)}
@@ -399,8 +399,8 @@ def in_order(bodies: Sequence[Body], kinds_in: Callable[[object], Collection[int
     if len(bodies) < 2:
         return list(bodies)
     numbers = {id(body.kind): number for number, body in enumerate(bodies)}
-    held = [kinds_in([fill.attributes for fill in body.fills]) for body in bodies]
-    order = by_need([[numbers[kind] for kind in kinds if kind in numbers] for kinds in held])
+    held_kinds = [kinds_in([fill.attributes for fill in body.fills]) for body in bodies]
+    order = by_need([[numbers[kind] for kind in kinds if kind in numbers] for kinds in held_kinds])
     return [bodies[number] for number in order]
 
 
@@ -433,14 +433,14 @@ def phases(bodies: Sequence[Body], values: object) -> Callable[[Pickler], Iterat
 
 def _make_empty(pickler: Pickler, bodies: Sequence[Body]) -> list[Content]:
     """Write the containers of classes, empty; gives what is to be in them. What modules hold is there by name already."""
-    held = [found for body in bodies for fill in body.empty for found in fill.attributes.values()]
-    containers = containers_below(held, pickler.dump_record.named)
+    attributes = [found for body in bodies for fill in body.empty for found in fill.attributes.values()]
+    containers = containers_below(attributes, pickler.dump_record.named)
     if not containers:
         return []
     pickler.stand_for([Bare(container) for container in containers], containers)
     pickler.dump_record.pickles += 1
     contents = [Content(container) for container in containers]
-    pickler.kept += (content.items for content in contents)
+    pickler.keepalive += (content.items for content in contents)
     return contents
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from agent_kernel.values.addresses import Versions, ids_of
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     class_dict,
     derives_from,
     find_loaded,
@@ -31,7 +31,7 @@ from agent_kernel.values.summaries.reading import (
 _PLAIN = frozenset(map(id, (list, dict, set)))
 
 
-class _Held(msgspec.Struct):
+class _PackageHoldings(msgspec.Struct):
     """What the modules of one package hold. The objects are kept, so that no other can come to have their ids."""
 
     modules: list[str] = msgspec.field(default_factory=list[str])
@@ -48,7 +48,7 @@ class _Held(msgspec.Struct):
         self.settings += (value for value in values if holdings.is_settings(value))
 
 
-_held: dict[str, _Held] = {}
+_by_package: dict[str, _PackageHoldings] = {}
 
 
 def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
@@ -57,16 +57,18 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
     for package in packages:
         look_into(package)
         _look_again(package)
-        found |= among & _held[package].ids
+        found |= among & _by_package[package].ids
     return found
 
 
-def settings_held(packages: Iterable[str], among: set[int]) -> set[int]:
+def find_in_settings(packages: Iterable[str], among: set[int]) -> set[int]:
     """Those of the ids that are of what stands in the settings of these packages now, whoever made it."""
     found: set[int] = set()
     for package in packages:
         look_into(package)
-        entries = (value for settings in _held[package].settings for value in list(dict[Any, Any].values(settings)))
+        entries = (
+            value for settings in _by_package[package].settings for value in list(dict[Any, Any].values(settings))
+        )
         found |= among.intersection(ids_of(filter(_is_plain, entries)))
     return found
 
@@ -77,17 +79,17 @@ def _is_plain(value: object) -> bool:
 
 def look_into(package: str) -> bool:
     """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
-    held = _held.setdefault(package, _Held())
-    new = modules_of(package)[len(held.modules) :]
+    known = _by_package.setdefault(package, _PackageHoldings())
+    new = modules_of(package)[len(known.modules) :]
     if not new:
         return False
-    holdings = _Holdings(package, held.ids)
+    holdings = _Holdings(package, known.ids)
     for name in new:
-        held.modules.append(name)
+        known.modules.append(name)
         module = sys.modules.get(name)
         if module is not None and _is_installed(module):
-            held.take(list(holdings.of(module)), holdings)
-    held.classes.append(Versions(holdings.classes))
+            known.take(list(holdings.of(module)), holdings)
+    known.classes.append(Versions(holdings.classes))
     return True
 
 
@@ -96,13 +98,13 @@ def _look_again(package: str) -> None:
 
     Only objects of its own types, and what hangs on them: anything else that came later may be the person's.
     """
-    held = _held[package]
-    holdings = _Holdings(package, held.ids)
-    for place, classes in enumerate(held.classes):
+    known = _by_package[package]
+    holdings = _Holdings(package, known.ids)
+    for place, classes in enumerate(known.classes):
         if not classes.are_same():
-            held.classes[place] = Versions(classes.kinds)
+            known.classes[place] = Versions(classes.kinds)
             for kind in classes.kinds:
-                held.take(list(holdings.find_own(kind)), holdings)
+                known.take(list(holdings.find_own(kind)), holdings)
 
 
 def modules_of(package: str) -> list[str]:
@@ -160,7 +162,7 @@ class _Holdings:
     def of(self, module: ModuleType) -> Iterator[object]:
         """What the module and its classes hold."""
         values = list(module_dict(module).values())
-        yield from self._find_held(values)
+        yield from self._find_values(values)
         for value in values:
             # An abstract class, say, has another metaclass than `type`; none of its code runs here.
             kind: Any = value
@@ -170,13 +172,13 @@ class _Holdings:
                 self._known.add(id(value))
                 self.classes.append(kind)
                 yield value  # to be kept
-                yield from self._find_held(list(class_dict(kind).values()))
+                yield from self._find_values(list(class_dict(kind).values()))
 
     def find_own(self, kind: type) -> Iterator[object]:
         """What a class holds of the package's own types, less what is known."""
-        yield from self._find_held([value for value in class_dict(kind).values() if self._is_own(type(value))])
+        yield from self._find_values([value for value in class_dict(kind).values() if self._is_own(type(value))])
 
-    def _find_held(self, values: list[Any]) -> Iterator[object]:
+    def _find_values(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""
         kinds = list(ids_of(map(type, values)))
         if self._other.issuperset(kinds):

@@ -134,11 +134,11 @@ def own_names(code: CodeType) -> set[str]:
 def variables_used(code: CodeType) -> set[str]:
     """As `own_names`, without names that are only attributes in this code: what has them leads to what they give."""
     steps = _steps(code)
-    bound = {code.co_names[step.argument] for step in steps if step.does in _BINDING}
+    assigned = {code.co_names[step.argument] for step in steps if step.does in _BINDING}
     read = {step.text for step in steps if step.does in _OF_NAMES}
     attributes = {step.text for step in steps if step.does in _OF_ATTRIBUTES}
     attributes |= {code.co_names[step.argument] for step in steps if step.does in _SETTING}
-    return own_names(code) - (attributes - bound - read)
+    return own_names(code) - (attributes - assigned - read)
 
 
 ANY_NAME = "*"  # no name of Python's
@@ -214,12 +214,12 @@ def _steps(code: CodeType) -> list[_Step]:
         does = opname[operation]
         if does in _SILENT:
             continue
-        held: object = None
+        pending: object = None
         if does == "LOAD_CONST":
-            held = code.co_consts[argument]
+            pending = code.co_consts[argument]
         elif does in _SHIFTS:
-            held = code.co_names[argument >> _SHIFTS[does]]
-        found.append(_Step(does, held if type(held) is str else "", argument))
+            pending = code.co_names[argument >> _SHIFTS[does]]
+        found.append(_Step(does, pending if type(pending) is str else "", argument))
     return found
 
 
@@ -532,17 +532,17 @@ def _weakly(value: object) -> Callable[[], object]:
 
 
 def _look(namespace: dict[str, object]) -> list[object]:
-    bound: Counter[int] = Counter(map(id, namespace.values()))
+    binding_counts: Counter[int] = Counter(map(id, namespace.values()))
     functions = [one for one in gc.get_referrers(namespace) if type(one) is types.FunctionType]
     methods = [one for one in gc.get_objects() if type(one) is types.BuiltinFunctionType and _is_of_container(one)]
-    asked = _with_more([*functions, *methods], bound)
+    candidates = _with_more([*functions, *methods], binding_counts)
     del functions, methods
     found: dict[int, object] = {}
     for _ in range(_WRAPPED):
-        unseen, wrappers = _split(asked)
+        unseen, wrappers = _split(candidates)
         found |= {id(one): one for one in unseen}
-        asked = [one for one in wrappers if id(one) not in found]
-        if not asked:
+        candidates = [one for one in wrappers if id(one) not in found]
+        if not candidates:
             break
     return list(found.values())
 
@@ -556,31 +556,31 @@ def _is_of_container(method: Any) -> bool:
     return id(type(method.__self__)) in _CONTAINERS
 
 
-def _with_more(functions: list[Any], bound: Counter[int]) -> list[Any]:
+def _with_more(functions: list[Any], binding_counts: Counter[int]) -> list[Any]:
     """Those that not only the notebook's variables have."""
     counts = list(map(sys.getrefcount, functions))
-    return [one for one, count in zip(functions, counts, strict=True) if count > _COUNTED + bound[id(one)]]
+    return [one for one, count in zip(functions, counts, strict=True) if count > _COUNTED + binding_counts[id(one)]]
 
 
 # The list, and getrefcount's argument.
 _COUNTED = 2
 
 
-def _split(asked: list[Any]) -> tuple[list[object], list[object]]:
+def _split(candidates: list[Any]) -> tuple[list[object], list[object]]:
     """Those with references that no object accounts for, and what wraps one of the others."""
-    referrers = _referrers(asked)  # first: from Python 3.13 on, the arguments of that very call are among them
-    counts = list(map(sys.getrefcount, asked))
+    referrers = _referrers(candidates)  # first: from Python 3.13 on, the arguments of that very call are among them
+    counts = list(map(sys.getrefcount, candidates))
     explained: Counter[int] = Counter()
     wrappers: list[object] = []
-    ids = set(map(id, asked))
+    ids = set(map(id, candidates))
     for holder in referrers:
         explained.update(item for item in map(id, gc.get_referents(holder)) if item in ids)
         if id(type(holder)) in _WRAPPERS:
             wrappers.append(holder)
     # `asked` is among the referrers; getrefcount's argument is not.
-    unseen = [one for one, count in zip(asked, counts, strict=True) if count - 1 > explained[id(one)]]
+    unseen = [one for one, count in zip(candidates, counts, strict=True) if count - 1 > explained[id(one)]]
     return unseen, wrappers
 
 
-def _referrers(asked: Iterable[Any]) -> list[Any]:
-    return gc.get_referrers(*asked) if asked else []
+def _referrers(candidates: Iterable[Any]) -> list[Any]:
+    return gc.get_referrers(*candidates) if candidates else []

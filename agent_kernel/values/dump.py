@@ -19,7 +19,7 @@ class CannotSaveError(Exception):
     """Below the value there is something that cannot be saved: it has to be dumped with care."""
 
 
-class Loss(msgspec.Struct, frozen=True):
+class SaveFailure(msgspec.Struct, frozen=True):
     """Why an object below a value was not saved. `token` names the live object."""
 
     token: str
@@ -33,7 +33,7 @@ class LiveNames(Protocol):
 
     def token_of(self, value: object) -> str: ...
 
-    def loss_of(self, value: object) -> Loss | None: ...
+    def save_failure_of(self, value: object) -> SaveFailure | None: ...
 
     def remedy_of(self, token: str) -> str: ...
 
@@ -105,21 +105,21 @@ class Dump(msgspec.Struct):
     globals_used: set[str] = set()
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}
-    held: set[int] = set()  # ids of what lies in objects that cannot be saved
+    held_ids: set[int] = set()  # ids of what lies in objects that cannot be saved
     held_memory: set[tuple[int, int]] = set()  # and what arrays among these look at
     # Tokens of objects that may keep functions where nobody sees them.
     holders: set[str] = set()
-    losses: dict[str, Loss] = {}
+    save_failures: dict[str, SaveFailure] = {}
     live: dict[str, object] = {}
     class_level: set[int] = set()
     # Lists, dicts and sets that modules hold, by id, and the packages of all that was saved as a name of a module.
     named: dict[int, Named] = {}
     packages: set[str] = set()
     # What reducers made on the way: ids above stay true only while these live.
-    kept: list[object] = []
+    keepalive: list[object] = []
     met: list[Any] = []  # the components that numbers in the stream stand for
 
     def copy(self) -> Dump:
         """The same notes, to be gone on with."""
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return Dump(**{name: found if name in ("kept", "pickles") else found.copy() for name, found in fields})
+        return Dump(**{name: found if name in ("keepalive", "pickles") else found.copy() for name, found in fields})

@@ -365,8 +365,8 @@ def _tar(content: bytes, most: int) -> Iterator[object]:
                 most -= member.size
                 if most < 0:
                     raise TooLargeError
-                held = archive.extractfile(member) if member.isreg() else None
-                yield from (member.name, held.read() if held is not None else b"")
+                member_file = archive.extractfile(member) if member.isreg() else None
+                yield from (member.name, member_file.read() if member_file is not None else b"")
     except tarfile.TarError:
         return
 

@@ -27,14 +27,14 @@ from agent_kernel.values.aliases import (
     Reach,
     clusters_of,
     find,
-    find_held_elsewhere,
+    find_possibly_shared,
     join_reaches,
     overlaps_itself,
     owner_of,
     reach,
     reach_of_saved,
 )
-from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
+from agent_kernel.values.dump import Components, Dump, LiveNames, Memory, SaveFailure
 from agent_kernel.values.pickler import (
     FOREIGN,
     PROTOCOL,
@@ -48,7 +48,7 @@ from agent_kernel.values.pickler import (
 )
 from agent_kernel.values.references import Named
 from agent_kernel.values.segments import NOWHERE, Cuts
-from agent_kernel.values.surface import find_death_callbacks, find_held
+from agent_kernel.values.surface import find_death_callbacks, find_holdings
 
 if TYPE_CHECKING:
     from agent_kernel.values import classes
@@ -201,7 +201,13 @@ def _dump_members(
         if digest:
             made = _dump_naming(members, names, namespace, named=named, **options)
             # Of what is there only for now, or was changed on the way, nothing is remembered.
-            if not (made.dump.losses or made.dump.held or made.dump.holders or made.dump.named or made.reach.memory):
+            if not (
+                made.dump.save_failures
+                or made.dump.held_ids
+                or made.dump.holders
+                or made.dump.named
+                or made.reach.memory
+            ):
                 made.digest = digest
             return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
@@ -262,9 +268,9 @@ def _dump_naming(
     def open_naming(named: Mapping[int, Named]) -> Pickler:
         opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs, answers, flat)
         made = opened.dump_record
-        _note_farewells(members, made, namespace)
+        _note_death_callbacks(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
-        made.kept.append(bodies)
+        made.keepalive.append(bodies)
         return opened
 
     pickler = open_naming(known_named)
@@ -330,7 +336,7 @@ def _go_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, obj
     if not _find_shared_owners(dump) <= pickler.shared_owners:
         return None
     dump.streams = [pickler.sink.getvalue()]
-    _note_farewells(members, dump, namespace)
+    _note_death_callbacks(members, dump, namespace)
     made = assemble(members, (), dump)
     made.layout = msgspec.structs.replace(made.layout, lead=leads)
     added = reach_of(members, _take_difference(lead.dump, dump))
@@ -368,7 +374,7 @@ def _take_difference(before: Dump, after: Dump) -> Dump:
         object_arrays=after.object_arrays[len(before.object_arrays) :],
         class_level=after.class_level,
         named=after.named,
-        kept=after.kept,
+        keepalive=after.keepalive,
     )
 
 
@@ -379,16 +385,16 @@ _WALKED_BYTES = 100_000  # of a stream, from which it pays to note what was met
 _MOST_MOURNED = 1_000
 
 
-def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[str, object]) -> None:
+def _note_death_callbacks(members: Mapping[str, object], dump: Dump, namespace: dict[str, object]) -> None:
     """What weak references call when a value dies: it may die in the cell that names it next."""
     for value in (*members.values(), *islice(dump.instances, _MOST_MOURNED)):
         if weakref.getweakrefcount(value):
             called = find_death_callbacks(value, namespace)
             if called:
-                held = find_held(called, namespace)
-                dump.globals_used |= held.names
-                dump.held |= held.ids
-                dump.held_memory |= held.memory
+                holdings = find_holdings(called, namespace)
+                dump.globals_used |= holdings.names
+                dump.held_ids |= holdings.ids
+                dump.held_memory |= holdings.memory
 
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
@@ -484,8 +490,8 @@ def reach_of(
         pickler: the one that dumped them, where what it remembers tells that, and nothing has to be walked.
     """
     if pickler is not None and pickler.muted:  # it remembers what is below immutable objects, too, which does not count
-        held = (value for value in dump.opaque if type(value).__dictoffset__)
-        dump.roots.extend(object.__getattribute__(value, "__dict__") for value in held)
+        instances = (value for value in dump.opaque if type(value).__dictoffset__)
+        dump.roots.extend(object.__getattribute__(value, "__dict__") for value in instances)
     elif pickler is not None:
         own = (id(pickler.dispatch_table),)
         found = reach_of_saved(_shareable(members, bodies), dump, pickler.list_saved(), own)
@@ -581,7 +587,7 @@ def assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dum
         skeletons=uids,
         buffers=counts if any(counts) else (),
         fills=dump.pickles - 1 if uids else 0,
-        losses=_losses(dump),
+        losses=_encode_failures(dump),
         foreign=_foreign(parts),
         names=_names(dump),
     )
@@ -631,7 +637,7 @@ def _cut(
     if len(top) != 1:
         return None
     if others:
-        return _cut_beside(members, top[0], names, namespace, cuts, known, dumped)
+        return _cut_with_others(members, top[0], names, namespace, cuts, known, dumped)
     (value,) = members.values()
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments([value], names, namespace, before, known, anchors, dumped=dumped)
@@ -643,7 +649,7 @@ def _cuts_of(value: object, members: Mapping[str, object], cuts: Mapping[str | i
     return cuts.get(id(value)) or next(named, NOWHERE)
 
 
-def _cut_beside(
+def _cut_with_others(
     members: Mapping[str, object],
     long: str,
     names: LiveNames,
@@ -655,19 +661,19 @@ def _cut_beside(
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
-    beside = _dump_shared([others], names, namespace)
-    near = reach(others, beside)
-    held = find_held_elsewhere(others, beside, holders=2)
+    others_dump = _dump_shared([others], names, namespace)
+    near = reach(others, others_dump)
+    shared_ids = find_possibly_shared(others, others_dump, holders=2)
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments(
-        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(held)
+        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(shared_ids)
     )
-    if cut is None or id(value) in near.ids or beside.memory:
+    if cut is None or id(value) in near.ids or others_dump.memory:
         return None
     # Also where a new segment holds them all: a known one may hold them too, and has to name them as well.
-    if held and not cut.walk_around(near.ids | held):
+    if shared_ids and not cut.walk_around(near.ids | shared_ids):
         return None
-    shared = find(cut.reach.ids & near.ids, others, beside)
+    shared = find(cut.reach.ids & near.ids, others, others_dump)
     _name_anchors(cut, shared, names, namespace)
     first = dump_objects([shared, others], names, namespace)
     everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
@@ -686,25 +692,25 @@ def _cut_within(
     """Dump a group with long containers below its members, or held by several: a number stands for each where it is met."""
     values = tuple(members.values())
     numbers = {id(long): number for number, long in enumerate(longs)}
-    beside, leading = _dump_around([], values, numbers, names, namespace)
+    members_dump, leading = _dump_around([], values, numbers, names, namespace)
     met = set[int]().union(*leading)
     if len(met) < len(longs):  # what a reducer leaves out is not stored
         longs = [longs[number] for number in sorted(met)]
         numbers = {id(long): number for number, long in enumerate(longs)}
-    if not longs or clusters_of(beside.memory, beside.views) or _find_shared_owners(beside):
+    if not longs or clusters_of(members_dump.memory, members_dump.views) or _find_shared_owners(members_dump):
         return None
-    near = reach(values, beside, stops=numbers)
+    near = reach(values, members_dump, stops=numbers)
     before = [_cuts_of(long, members, cuts) for long in longs]
     of_atoms = {id(long) for long in longs if atoms.holds_atoms(long)}
     # That an item leads to a member which leads to a container shows as that is dumped: it would lead to all of it.
     lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
-    held = find_held_elsewhere(values, beside, holders=2, stops=numbers) - lead
+    shared_ids = find_possibly_shared(values, members_dump, holders=2, stops=numbers) - lead
     cut = segments.dump_segments(
-        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(held)
+        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(shared_ids)
     )
-    if cut is None or (held and not cut.walk_around(near.ids | held)):
+    if cut is None or (shared_ids and not cut.walk_around(near.ids | shared_ids)):
         return None
-    shared = find(cut.reach.ids.intersection(near.ids).difference(numbers), values, beside, stops=numbers)
+    shared = find(cut.reach.ids.intersection(near.ids).difference(numbers), values, members_dump, stops=numbers)
     _name_anchors(cut, shared, names, namespace)
     first, leading = _dump_around(shared, values, numbers, names, namespace, joined=True)
     if len(set[int]().union(*leading)) < len(longs):
@@ -712,7 +718,7 @@ def _cut_within(
     everything = Reach(near.ids | cut.reach.ids | numbers.keys(), near.memory, complete=False)
     counts = [len(found.starts) for found in cut.cuts]
     within = tuple((type(long).__name__, count) for long, count in zip(longs, counts, strict=True))
-    _note_farewells(members, first, namespace)
+    _note_death_callbacks(members, first, namespace)
     return _join_segments(cut, [first], everything, within=within)
 
 
@@ -742,7 +748,7 @@ def _dump_around(
         leading.append(set(pickler.met[before:]))
     if pickler.dicts_met():
         return dump, []
-    dump.kept = pickler.kept
+    dump.keepalive = pickler.keepalive
     dump.streams.append(sink.getvalue())
     return dump, leading
 
@@ -751,43 +757,43 @@ def _name_anchors(cut: segments.Segments, shared: list[Any], names: LiveNames, n
     """Let the segments that hold a shared object refer to it by its number."""
     anchors = {id(anchor): number for number, anchor in enumerate(shared)}
     for segment in cut.segments:
-        if segment.held and not anchors.keys().isdisjoint(segment.held):
+        if segment.shared_ids and not anchors.keys().isdisjoint(segment.shared_ids):
             segment.dump = Dump()
             segments.pickle_items(segment.items, names, namespace, anchors, dump=segment.dump)
 
 
-def _join_segments(cut: segments.Segments, first: list[Dump], found: Reach, **said: Any) -> Dumped:
+def _join_segments(cut: segments.Segments, first: list[Dump], found: Reach, **layout_fields: Any) -> Dumped:
     """Args: said: of the layout, what the segments are."""
     streams = [*(segments.Segment(None, dump, b"") for dump in first), *cut.segments]
     dump, counts = segments.join_dumps(streams)
     layout = Layout(
         streams=len(dump.streams),
         buffers=tuple(counts) if any(counts) else (),
-        losses=_losses(dump),
+        losses=_encode_failures(dump),
         foreign=tuple(dump.foreign),
-        **said,
+        **layout_fields,
     )
-    dump.kept += [segment.dump for segment in streams]
+    dump.keepalive += [segment.dump for segment in streams]
     return Dumped(layout, [*dump.streams, *dump.buffers], dump.steps, dump, found, cut)
 
 
-def _losses(dump: Dump) -> tuple[tuple[str, str, str, str], ...]:
-    ordered = sorted(dump.losses.values(), key=lambda loss: loss.token)
+def _encode_failures(dump: Dump) -> tuple[tuple[str, str, str, str], ...]:
+    ordered = sorted(dump.save_failures.values(), key=lambda failure: failure.token)
     return tuple((loss.token, loss.type, loss.reason, loss.remedy) for loss in ordered)
 
 
-def losses_of(layout: Layout) -> list[Loss]:
-    return [Loss(*fields) for fields in layout.losses]
+def failures_of(layout: Layout) -> list[SaveFailure]:
+    return [SaveFailure(*fields) for fields in layout.losses]
 
 
 def _merge(into: Dump, other: Dump) -> None:
     into.globals_used |= other.globals_used
-    into.held |= other.held
+    into.held_ids |= other.held_ids
     into.held_memory |= other.held_memory
     into.holders |= other.holders
     into.classes.update(other.classes)
     into.definitions.update(other.definitions)
-    into.losses.update(other.losses)
+    into.save_failures.update(other.save_failures)
     into.live.update(other.live)
     into.packages |= other.packages
-    into.kept.append(other)
+    into.keepalive.append(other)

@@ -30,16 +30,16 @@ from agent_kernel.values import restore
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
 from agent_kernel.values.definitions import NoSourceError, load_code, stand_in
-from agent_kernel.values.dump import Loss
-from agent_kernel.values.groups import losses_of
+from agent_kernel.values.dump import SaveFailure
+from agent_kernel.values.groups import failures_of
+from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
-from agent_kernel.values.surface import Lost
+from agent_kernel.values.surface import Placeholder
 
 _ENDS_ALL = (KeyboardInterrupt, StoreUnavailableError, BundleError)  # nothing can be loaded: no failure of one value
 
@@ -57,7 +57,7 @@ class LiveObjects(Protocol):
 
     def live_or_new(self, token: str, make: Callable[[], object]) -> object: ...
 
-    def placeholder(self, token: str, loss: Loss) -> Lost: ...
+    def placeholder(self, token: str, failure: SaveFailure) -> Placeholder: ...
 
     def find_pinned(self, token: str) -> object | None: ...
 
@@ -96,11 +96,11 @@ class Loader:
         """
         self.namespace = namespace
         self.classes: dict[str, type] = dict(reusable or {})
-        self.made: dict[str, type] = {}
+        self.new_classes: dict[str, type] = {}
         self._source = source
         self._live = live
         self._codes: dict[bytes, CodeType] = {}
-        self._losses: dict[str, Loss] = {}
+        self._save_failures: dict[str, SaveFailure] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
         self._broken: dict[str, BaseException] = {}
         self._stream: Streams | None = None  # the one that is being loaded
@@ -167,7 +167,7 @@ class Loader:
 
     def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:
-            self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
+            self._save_failures.update((failure.token, failure) for failure in failures_of(stream.group.layout))
             self._skeletons.update(stream.skeletons())
             for uid in stream.class_ids:
                 self._broken.pop(uid, None)
@@ -180,7 +180,7 @@ class Loader:
         self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
-            self.made.pop(uid, None)
+            self.new_classes.pop(uid, None)
 
     def _find_missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
@@ -206,8 +206,8 @@ class Loader:
             for name in names.intersection(stream.group.members) - self.namespace.keys() - self._wanted.keys():
                 if len(stream.group.members) == 1 and not stream.group.layout.form and not stream.class_ids:
                     content = stream.group.stream(0)
-                    said = [uid for uid in uids if uid.encode() in content and len(content) < len(uid) + _REFERENCE]
-                    found |= dict.fromkeys([name], said[0]) if said else {}
+                    named = [uid for uid in uids if uid.encode() in content and len(content) < len(uid) + _REFERENCE]
+                    found |= dict.fromkeys([name], named[0]) if named else {}
         self._wanted |= found
         return bool(found)
 
@@ -244,7 +244,7 @@ class Loader:
             error = stream.failure.error if stream.failure is not None else None
             if not isinstance(error, AttributeError) or not error.name:
                 continue
-            for kind in [made for made in self.made.values() if id(made) == id(error.obj)]:
+            for kind in [made for made in self.new_classes.values() if id(made) == id(error.obj)]:
                 if (id(kind), error.name) not in self._provisional and error.name not in class_dict(kind):
                     type.__setattr__(kind, error.name, None)
                     self._provisional[id(kind), error.name] = kind
@@ -317,7 +317,7 @@ class Loader:
                 raise BrokenClassError(uid, self._broken[uid])
             before, self._making = self._making, uid
             try:
-                self.classes[uid] = self.made[uid] = self._skeletons[uid]()
+                self.classes[uid] = self.new_classes[uid] = self._skeletons[uid]()
             except _ENDS_ALL:
                 raise
             except BrokenClassError as broken:
@@ -334,7 +334,9 @@ class Loader:
         alive = self._live.live_object(token)
         if alive is not None:
             return alive
-        return self._live.placeholder(token, self._losses.get(token) or Loss(token, "object", "it could not be saved"))
+        return self._live.placeholder(
+            token, self._save_failures.get(token) or SaveFailure(token, "object", "it could not be saved")
+        )
 
     def live_or(self, token: str, make: Callable[[], object]) -> object:
         made = self._live.live_or_new(token, make)
@@ -417,9 +419,11 @@ class Loader:
 def _of_same_sources(contents: list[tuple[object, Any]], loaded: Sequence[object]) -> list[tuple[object, Any]]:
     """Without what goes into modules whose source is another one by now; variables for it get it all the same."""
     other = [content for made, content in contents if type(content) is ModuleContent and not content.is_of(made)]
-    left = {id(value) for content in other for value in content.state.values()}.difference(map(id, loaded))
+    unloaded_ids = {id(value) for content in other for value in content.state.values()}.difference(map(id, loaded))
     return [
-        (made, content) for made, content in contents if id(made) not in left and not any(content is o for o in other)
+        (made, content)
+        for made, content in contents
+        if id(made) not in unloaded_ids and not any(content is o for o in other)
     ]
 
 
@@ -508,8 +512,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
                 step(self)
             except Exception:  # noqa: BLE001  # foreign code runs here
                 # A function that was to set the state of what it is given first.
-                given = parts[-1] if parts and type(parts[-1]) is tuple else ()
-                for one in given[:1]:
+                arguments = parts[-1] if parts and type(parts[-1]) is tuple else ()
+                for one in arguments[:1]:
                     if type(one).__module__ != "builtins":
                         self.note(one)
             else:
@@ -522,8 +526,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
     return load
 
 
-for _code, _taken in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
-    TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _taken)
+for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
+    TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _operands)
 
 
 def _load_build(self: Any) -> None:
@@ -564,11 +568,11 @@ class Guard:
         self._attributes: dict[tuple[int, str], tuple[type, object]] = {}
         self._names: dict[int, tuple[type, frozenset[str]]] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}
-        self._bound: dict[str, object] = {}
+        self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
 
     def put_back(self) -> None:
-        for name, value in self._bound.items():
+        for name, value in self._bindings.items():
             if self._namespace.get(name, _MISSING) is not value:
                 if value is _MISSING:
                     self._namespace.pop(name, None)
@@ -577,9 +581,9 @@ class Guard:
         for made, content in self._contents.values():
             if not _holds(made, content):
                 set_content(made, content)
-        for (_, name), (kind, held) in self._attributes.items():
-            if class_dict(kind).get(name, _MISSING) is not held or type(held) is itertools.count:
-                type.__setattr__(kind, name, held)
+        for (_, name), (kind, attribute) in self._attributes.items():
+            if class_dict(kind).get(name, _MISSING) is not attribute or type(attribute) is itertools.count:
+                type.__setattr__(kind, name, attribute)
         for kind, names in self._names.values():
             for name in [name for name in class_dict(kind) if name not in names and not name.startswith("__")]:
                 type.__delattr__(kind, name)
@@ -592,14 +596,17 @@ class Guard:
             return
         self._seen[id(kind)] = kind
         self._names[id(kind)] = kind, frozenset(class_dict(kind))
-        said = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
-        for name, held in said.items():
-            self.keep_attribute(kind, name, held)
-        self.keep_containers(said.values())
+        attributes = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
+        for name, attribute in attributes.items():
+            self.keep_attribute(kind, name, attribute)
+        self.keep_containers(attributes.values())
 
-    def keep_attribute(self, kind: type, name: str, held: object) -> None:
+    def keep_attribute(self, kind: type, name: str, attribute: object) -> None:
         if not name.startswith("__"):
-            self._attributes[id(kind), name] = kind, copy.copy(held) if type(held) is itertools.count else held
+            self._attributes[id(kind), name] = (
+                kind,
+                copy.copy(attribute) if type(attribute) is itertools.count else attribute,
+            )
 
     def keep_content(self, made: object, content: object) -> None:
         """What a container holds that was just loaded."""
@@ -617,13 +624,13 @@ class Guard:
         for base, function in hooks:
             if function is None or function.__globals__ is self._namespace:
                 continue
-            said = {name: held for name, held in list(class_dict(base).items()) if not name.startswith("__")}
-            for name, held in said.items():
-                if id(type(held)) in _COUNTED_IDS:
-                    self.keep_attribute(base, name, held)
+            attributes = {name: held for name, held in list(class_dict(base).items()) if not name.startswith("__")}
+            for name, attribute in attributes.items():
+                if id(type(attribute)) in _COUNTED_IDS:
+                    self.keep_attribute(base, name, attribute)
             used = {name for code in find_nested_codes(function.__code__) for name in code.co_names}
-            held_there = (function.__globals__[name] for name in used & function.__globals__.keys())
-            found += containers_below((*said.values(), *held_there))
+            global_values = (function.__globals__[name] for name in used & function.__globals__.keys())
+            found += containers_below((*attributes.values(), *global_values))
         for container in found:
             if id(container) not in self._contents:
                 self.keep_content(container, Content(container).items)
@@ -640,7 +647,7 @@ class Guard:
             used.update(code.co_names)
             for step in dis.get_instructions(code):
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                    self._bound.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
+                    self._bindings.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
         self.keep_containers(self._namespace[name] for name in used & self._namespace.keys())
 
 
@@ -665,7 +672,7 @@ def replace_in(containers: Iterable[object], instead: Mapping[int, object]) -> N
 def _codes_run(kind: type, namespace: dict[str, object], seen: dict[int, object]) -> Iterator[types.CodeType]:
     """The code that saving and loading an object may run, and what that calls, as far as names tell."""
     bases = [base for base in bases_of(kind) if module_name(base) == "__main__"]
-    found = {name: held for base in reversed(bases) for name, held in class_dict(base).items()}
+    found = {name: attribute for base in reversed(bases) for name, attribute in class_dict(base).items()}
     hooks = [*_HOOKS]
     if any(kind is other for other in copyreg.dispatch_table) or not found.keys().isdisjoint(_SAY_HOW):
         hooks += (*_SAY_HOW, *_HOOKS_OF_MAKING)

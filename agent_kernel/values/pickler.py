@@ -32,10 +32,10 @@ from xxhash import xxh3_128
 from agent_kernel.values import reducers, references, restore
 from agent_kernel.values.addresses import addresses, ids_in, ids_of
 from agent_kernel.values.aliases import owner_of
-from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, MemoryUse, SaveFailure
+from agent_kernel.values.previews.reading import find_loaded
 from agent_kernel.values.restore.objects import own_dict_state
-from agent_kernel.values.summaries.reading import find_loaded
-from agent_kernel.values.surface import find_held, surface_digest
+from agent_kernel.values.surface import find_holdings, surface_digest
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -66,7 +66,7 @@ class Mark(NamedTuple):
 # What later parts of a dump depend on, and earlier ones are noted in.
 _GROWING = (
     "muted",
-    "made",
+    "temporary_ids",
     "private",
     "plain_arrays",
     "watched",
@@ -110,9 +110,9 @@ class Pickler(pickle.Pickler):
         self.clusters = clusters
         self.careful = careful
         self.muted: set[int] = set()
-        self.made: set[int] = set()  # what was made for this dump alone, and is no container
+        self.temporary_ids: set[int] = set()  # what was made for this dump alone, and is no container
         self.private: set[int] = set()
-        self.kept: list[object] = []
+        self.keepalive: list[object] = []
         self.plain_arrays: dict[int, Any] = {}  # by the id of an array of another class: its memory as a plain one
         self.globals_holders: dict[int, object] = {}
         self.cached_importable: dict[int, bool] = {}
@@ -136,10 +136,10 @@ class Pickler(pickle.Pickler):
         self.linear: dict[
             int, bool
         ] = {}  # by id, parts of transforms that were asked for what they are worked out from
-        self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
+        self.untried_types: set[int] = set()  # ids of types of which an object was too large to be tried
         self._guard: Guard | None = None
         self._has_reduced = False
-        self.left_in_modules = reducers.MOST_IN_MODULES
+        self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
@@ -176,8 +176,8 @@ class Pickler(pickle.Pickler):
         """Come back to a mark, as if nothing had been dumped since: in a tenth of the time that all before it took."""
         added = len(self.list_saved()) - mark.saved
         memo: Any = self.memo.copy()
-        kept = len(memo) - added
-        self.memo = {item: place for item, place in memo.items() if place[0] < kept}
+        size = len(memo) - added
+        self.memo = {item: place for item, place in memo.items() if place[0] < size}
         self.sink.seek(mark.position)
         self.sink.truncate()
         vars(self).update(mark.sets)
@@ -224,18 +224,18 @@ class Pickler(pickle.Pickler):
         if made:  # what reducers made is among what was pickled, each time anew
             return b""
         if self._has_reduced:
-            return self._sum_held(without)
+            return self._sum_long_lived(without)
         found = addresses(gc.get_referents(self))
         return _sum_of(found, -id(without) - self._sum_of_own)
 
-    def _sum_held(self, without: object) -> bytes:
+    def _sum_long_lived(self, without: object) -> bytes:
         """Without what reducing an object makes: nothing but the memo holds that."""
         found = gc.get_referents(self)
         mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found)))))
         del found
-        held = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
+        long_lived = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
-        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(held))).tobytes(), 0)
+        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(long_lived))).tobytes(), 0)
 
     def list_saved(self) -> list[object]:
         """List what the memo holds, and some objects of the pickler's own."""
@@ -246,20 +246,24 @@ class Pickler(pickle.Pickler):
         handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
-        reference = references.find(obj, self.namespace) if id(obj) in _HELD else None
+        reference = references.find(obj, self.namespace) if id(obj) in _MODULE_OBJECTS else None
         if reference is not None and not reference.is_own:
             return self.by_name(reference)
         if self.careful and id(obj) not in self._sound and reducers.goes_whole(type(obj), handler):
             failed = self._why_not_whole(obj)
             if failed:
-                return self.lose(obj, failed)
+                return self.refuse(obj, failed)
         if reference is not None and references.is_plain_instance(obj):
             return self.set_back(obj, reference)
         parts = handler(self, obj)
         if reference is None or isinstance(parts, str) or (parts is not NotImplemented and reducers.is_live(parts)):
             return parts
         made: Any = reduce(obj) if parts is NotImplemented else parts
-        return made if isinstance(made, str) else reducers.reduce_held_as(obj, reference.module, reference.name, made)
+        return (
+            made
+            if isinstance(made, str)
+            else reducers.reduce_module_object_as(obj, reference.module, reference.name, made)
+        )
 
     # -- what modules hold
 
@@ -283,7 +287,7 @@ class Pickler(pickle.Pickler):
             # In the place of the mark: loading counts what it meets, so there must not be more.
             memo[id(value)] = (memo.pop(id(mark))[0], value)
         self.memo = memo
-        self.kept += (marks, values)
+        self.keepalive += (marks, values)
 
     def stop_in_namespace(self) -> None:
         """Do not go on where a value led into the notebook's namespace, all of which pickle would save with it.
@@ -304,7 +308,7 @@ class Pickler(pickle.Pickler):
         """Save an object of the person's own module with its content, which goes back into the same object."""
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
-        return reducers.reduce_held(reference.module, reference.name, value)
+        return reducers.reduce_module_object(reference.module, reference.name, value)
 
     # -- what reducers call
 
@@ -326,7 +330,7 @@ class Pickler(pickle.Pickler):
         except FOREIGN as error:
             if not self.careful:
                 raise
-            return self.lose(value, explain(error))
+            return self.refuse(value, explain(error))
         if isinstance(parts, str):
             return parts
         self.note_class_level(type(value))
@@ -345,19 +349,19 @@ class Pickler(pickle.Pickler):
         Other values cannot share those, but come to have their addresses later, and would seem to share something.
         """
         if sys.getrefcount(parts) <= _OF_NEW:
-            self._leave_out_made(parts)
+            self._leave_out_temporary(parts)
         self.dump_record.roots.append(parts)
 
-    def note_made(self, parts: tuple[Any, ...]) -> None:
+    def note_temporary(self, parts: tuple[Any, ...]) -> None:
         """The same of an object that is walked itself: only what was made for this dump is noted, to be left out."""
         if sys.getrefcount(parts) <= _OF_NEW:
-            self.kept.append(parts)  # or ids of what stands there would be others' by the end
-            self._leave_out_made(parts)
+            self.keepalive.append(parts)  # or ids of what stands there would be others' by the end
+            self._leave_out_temporary(parts)
 
-    def _leave_out_made(self, parts: tuple[Any, ...]) -> None:
+    def _leave_out_temporary(self, parts: tuple[Any, ...]) -> None:
         containers, others = _find_new(parts)
-        self.kept += containers
-        self.made.update(others)
+        self.keepalive += containers
+        self.temporary_ids.update(others)
 
     def immutable(self, value: Any) -> Any:
         """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
@@ -366,7 +370,7 @@ class Pickler(pickle.Pickler):
         except FOREIGN as error:
             if not self.careful:
                 raise
-            return self.lose(value, explain(error))
+            return self.refuse(value, explain(error))
         if not isinstance(parts, str):
             self.mute(parts)
         return parts
@@ -379,18 +383,18 @@ class Pickler(pickle.Pickler):
 
     def mute(self, parts: object) -> None:
         """Do not note the objects that stand directly in `parts` when they are visited."""
-        self.kept.append(parts)
+        self.keepalive.append(parts)
         self.muted.update(map(id, leaves_of(parts)))
 
     def make_private(self, parts: object) -> None:
         """Arrays that stand directly in `parts` belong to a copy-on-write frame."""
-        self.kept.append(parts)
+        self.keepalive.append(parts)
         self.private.update(map(id, leaves_of(parts)))
 
     def buffer(self, memory: Any, step: int | None = None) -> pickle.PickleBuffer:
         """Send memory out of band; `step` is the bytes of one step along the slowest axis, for cutting chunks."""
         made = pickle.PickleBuffer(_as_writable(memory))
-        self.kept += (made, memory)
+        self.keepalive += (made, memory)
         self._steps_by_buffer[id(made)] = step
         return made
 
@@ -420,7 +424,7 @@ class Pickler(pickle.Pickler):
         owner = owner_of(array)
         self.dump_record.memory.append(MemoryUse(array, OBJECTS, id(owner), id(owner) + 1, private))
 
-    def lose(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
+    def refuse(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
         """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.
 
         Args:
@@ -429,26 +433,28 @@ class Pickler(pickle.Pickler):
         """
         if not self.careful:
             raise CannotSaveError(reason)
-        carried = self.names.loss_of(value)
-        token = carried.token if carried else self.names.token_of(value)
-        loss = carried or Loss(token, type_name(type(value)), reason, again or self.names.remedy_of(token) or remedy)
-        self.dump_record.losses[token] = loss
+        earlier = self.names.save_failure_of(value)
+        token = earlier.token if earlier else self.names.token_of(value)
+        failure = earlier or SaveFailure(
+            token, type_name(type(value)), reason, again or self.names.remedy_of(token) or remedy
+        )
+        self.dump_record.save_failures[token] = failure
         self.dump_record.live[token] = value
-        if carried is None:
-            self.note_held(value, token)
-        return reducers.live_token(token, b"" if carried or by_itself else surface_digest(value))
+        if earlier is None:
+            self.note_holdings(value, token)
+        return reducers.live_token(token, b"" if earlier or by_itself else surface_digest(value))
 
-    def note_held(self, value: Any, token: str) -> None:
+    def note_holdings(self, value: Any, token: str) -> None:
         """What an object that is not saved as it is may use or change when it is used: code and values that lie in it."""
         self.dump_record.holders.add(token)
         for attribute in ("gi_code", "cr_code", "ag_code"):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        held = find_held(value, self.namespace)
-        self.dump_record.globals_used |= held.names
-        self.dump_record.held |= held.ids
-        self.dump_record.held_memory |= held.memory
+        holdings = find_holdings(value, self.namespace)
+        self.dump_record.globals_used |= holdings.names
+        self.dump_record.held_ids |= holdings.ids
+        self.dump_record.held_memory |= holdings.memory
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))
@@ -458,7 +464,7 @@ class Pickler(pickle.Pickler):
         try:
             return reduce(value)
         except FOREIGN as error:
-            return self.lose(value, explain(error))
+            return self.refuse(value, explain(error))
 
     def _why_not_whole(self, value: Any) -> str:
         """Why a library's object cannot go in whole; nothing if it can. It is never taken apart.
@@ -467,13 +473,13 @@ class Pickler(pickle.Pickler):
         """
         probe = Dump()
         try:
-            pickler = Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters)
+            pickler = Pickler(_NullSink(), probe, self.names, self.namespace, self.clusters)
             pickler.refer_to(self.dump_record.named)
             pickler.dump(value)
         except FOREIGN as error:
             return explain(error)
         self._sound.update(ids_of(probe.instances), ids_of(probe.opaque), (id(value),))
-        self.kept.append(probe)
+        self.keepalive.append(probe)
         return ""
 
 
@@ -531,13 +537,13 @@ def _address_of(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
-class _Nowhere:
+class _NullSink:
     def write(self, _: object) -> None: ...
 
 
 _MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))
 _NEW_IDS = frozenset(map(id, (tuple, list, dict, set)))
-_HELD = references.HELD
+_MODULE_OBJECTS = references.MODULE_OBJECTS
 _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 
 
@@ -576,7 +582,7 @@ def with_copied_dict(pickler: Pickler, value: Any, parts: Any) -> Any:
     attributes: dict[str, object] = object.__getattribute__(value, "__dict__")
     state: Any = parts[2]
     copied = attributes.copy()
-    pickler.kept.append(copied)
+    pickler.keepalive.append(copied)
     if state is attributes:
         state = copied
     elif type(state) is tuple:
@@ -591,8 +597,8 @@ def with_shared_dict(value: Any, parts: Any) -> Any:
     state = parts[2] if len(parts) > 2 else None
     attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
     own = object.__getattribute__(value, "__dict__")
-    said: Any = type(value).__getstate__
-    if attributes is None and not own and said is object.__getstate__:
+    state_method: Any = type(value).__getstate__
+    if attributes is None and not own and state_method is object.__getstate__:
         attributes = own  # of an empty one pickle says nothing
     if attributes is not own:
         return parts
@@ -651,7 +657,7 @@ class Later:
 Phases = Callable[[Pickler], Iterable[object]]
 
 
-class BesidePickler(Pickler):
+class ComponentPickler(Pickler):
     """Writes a number in the place of an object that leads to a component dumped before, and to all of it."""
 
     components: Components
@@ -685,14 +691,14 @@ class PinningPickler(Pickler):
 class FlatPickler(PinningPickler):
     """Saves objects bare, and what they hold after them, one by one: however deep they lead, nothing is nested."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.pins = {}
-        self.held_later: deque[Later] = deque()
+        self.postponed: deque[Later] = deque()
 
     def reducer_override(self, obj: Any, /) -> Any:
         if type(obj) is _Flat:
-            return restore.flat, (obj.value, _Rest(self.held_later))
+            return restore.flat, (obj.value, _Rest(self.postponed))
         if type(obj) is _Rest:
             return list, (), None, iter(obj)
         parts = super().reducer_override(obj)
@@ -705,7 +711,7 @@ class FlatPickler(PinningPickler):
             return parts
         if not any(made[0] is other for other in restore.MAKES_BARE):
             return parts
-        self.held_later.append(Later(made[5] if len(made) > 5 and made[5] else restore.set_attributes, obj, made[2]))
+        self.postponed.append(Later(made[5] if len(made) > 5 and made[5] else restore.set_attributes, obj, made[2]))
         return made[:2]
 
 
@@ -747,7 +753,7 @@ class _Arriving(Pickler):
 def leads_to(value: object, goals: Container[int], names: LiveNames, namespace: dict[str, object]) -> Dump | None:
     """Whether saving the value would save an object of one of these ids: None if so, else what it does lead to."""
     dump = Dump()
-    pickler = _Arriving(_Nowhere(), dump, names, namespace)
+    pickler = _Arriving(_NullSink(), dump, names, namespace)
     pickler.goals = goals
     try:
         pickler.dump(value)
@@ -755,7 +761,7 @@ def leads_to(value: object, goals: Container[int], names: LiveNames, namespace: 
         return None
     except (*FOREIGN, NamespaceMetError):  # it is looked at with care elsewhere
         dump.instances.append(value)
-    dump.kept = pickler.kept
+    dump.keepalive = pickler.keepalive
     return dump
 
 
@@ -856,7 +862,7 @@ def _dump(
     elif components is None:
         pickler = Pickler(sink, dump, names, namespace, clusters, careful)
     else:
-        pickler = BesidePickler(sink, dump, names, namespace, clusters, careful)
+        pickler = ComponentPickler(sink, dump, names, namespace, clusters, careful)
         pickler.components = components
     pickler.shared_owners = shared_owners
     pickler.packs = packs
@@ -877,7 +883,7 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
     if own:
         containers = [found.value for found in own if references.is_exact_container(found.value)]
         pickler.dump([references.Content(value, value.copy()) for value in containers])
-    dump.kept = pickler.kept
+    dump.keepalive = pickler.keepalive
     dump.streams.append(pickler.sink.getvalue())
 
 

@@ -31,8 +31,8 @@ from agent_kernel.values import atoms
 from agent_kernel.values.addresses import Versions, addresses
 from agent_kernel.values.constants import modules_of
 from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.previews.reading import TypeCache, class_dict, module_dict, module_name, qualified_name
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import TypeCache, class_dict, module_dict, module_name, qualified_name
 
 # -- tell whether the libraries of tables and arrays run nothing but code of their own
 #
@@ -50,19 +50,19 @@ _NAMED_TUPLE = "namedtuple_"  # where `collections` makes the code of one
 _TEMPLATES = "jinja2"  # they are code that was made at run time
 
 
-class _LookedAt(msgspec.Struct):
+class _LastLook(msgspec.Struct):
     """What was found in classes and settings the last time. It is kept alive, so that addresses stay its own."""
 
     count: int = 0  # of modules
     classes: Versions = msgspec.field(default_factory=Versions)
     settings: tuple[dict[Any, Any], ...] = ()
-    told: tuple[Any, ...] = ()
+    setting_values: tuple[Any, ...] = ()
     ids: frozenset[int] = frozenset()
-    held: tuple[Any, ...] = ()
+    values: tuple[Any, ...] = ()
     is_own: bool = True
 
 
-_last = [_LookedAt()]
+_last = [_LastLook()]
 
 
 def run_only_their_own() -> bool:
@@ -71,23 +71,23 @@ def run_only_their_own() -> bool:
     if (
         last.count != count
         or not last.classes.are_same()
-        or addresses(last.told) != addresses(_find_settings(last.settings))
+        or addresses(last.setting_values) != addresses(_find_settings(last.settings))
     ):
         last = _last[0] = _look(count, last)
     return last.is_own
 
 
-def _look(count: int, last: _LookedAt) -> _LookedAt:
+def _look(count: int, last: _LastLook) -> _LastLook:
     """Look at all that the classes and the settings hold, less what was found to be their own."""
     kinds, settings = _classes("pandas", count), tuple(_settings())
-    classes, told = (
+    classes, setting_values = (
         Versions(kinds),
         tuple(_find_settings(settings)),
     )  # noted first: a change while we look is another the next time
-    held = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *told)
+    values = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *setting_values)
     known = last.ids if last.is_own else frozenset[int]()
-    is_own = _is_own(value for value in held if id(value) not in known)
-    return _LookedAt(count, classes, settings, told, frozenset(map(id, held)), held, is_own)
+    is_own = _is_own(value for value in values if id(value) not in known)
+    return _LastLook(count, classes, settings, setting_values, frozenset(map(id, values)), values, is_own)
 
 
 def _find_settings(settings: Iterable[dict[Any, Any]]) -> Iterator[Any]:
@@ -267,7 +267,7 @@ class _Walk:
         self._places = array("Q")
         self._atoms: list[object] = []
         self._hash = xxh3_128()
-        self._left = _MOST_BYTES
+        self._remaining_bytes = _MOST_BYTES
 
     def digest(self, value: object) -> bytes:
         waiting: list[Any] = [value]
@@ -370,16 +370,16 @@ class _Walk:
         self._expect(owner.flags.owndata and owner.flags.forc)
         if (place, place + owner.nbytes) in self._known:
             return
-        self._left -= owner.nbytes
-        self._expect(self._left >= 0)
+        self._remaining_bytes -= owner.nbytes
+        self._expect(self._remaining_bytes >= 0)
         self._hash.update(owner.reshape(-1, order="A").view("u1"))
 
 
-def _is_derived(key: object, held: Any) -> bool:
+def _is_derived(key: object, value: Any) -> bool:
     """Whether an index keeps this because it was worked out from it, and nothing but it can be reached from there."""
     if type(key) is not str:
         return False
-    if issubclass(type(held), type):
-        return _name_of(held).startswith("pandas.")
-    name = _name_of(type(held))
-    return id(type(held)) in _ATOM_IDS or name in _NOTES or name == "pandas.StringDtype" or name.startswith(_ENGINES)
+    if issubclass(type(value), type):
+        return _name_of(value).startswith("pandas.")
+    name = _name_of(type(value))
+    return id(type(value)) in _ATOM_IDS or name in _NOTES or name == "pandas.StringDtype" or name.startswith(_ENGINES)

@@ -97,8 +97,8 @@ _HASHABLE: Final = frozenset({*_ATOMS, *_DAYS, decimal.Decimal, fractions.Fracti
 # -- the functions that stand for names
 
 
-def _of_types(given: tuple[object, ...], *kinds: type) -> None:
-    if not all(type(one) in kinds for one in given):
+def _of_types(arguments: tuple[object, ...], *kinds: type) -> None:
+    if not all(type(one) in kinds for one in arguments):
         raise refuse("something that is made of other things than it should be")
 
 
@@ -121,14 +121,14 @@ def _bytearray(content: Any = b"") -> bytearray:
     return bytearray(content)
 
 
-def _counter(*given: Any) -> Counter[Any]:
-    _of_types(given, dict)
-    return Counter(*given)
+def _counter(*arguments: Any) -> Counter[Any]:
+    _of_types(arguments, dict)
+    return Counter(*arguments)
 
 
-def _ordered(*given: Any) -> OrderedDict[Any, Any]:
-    _of_types(given)
-    if given:
+def _ordered(*arguments: Any) -> OrderedDict[Any, Any]:
+    _of_types(arguments)
+    if arguments:
         raise refuse("a dict that is made in a way of its own")
     return OrderedDict()
 
@@ -400,15 +400,15 @@ def _check_key(key: object) -> None:
     if type(key) in _ATOMS:
         return
     waiting: list[tuple[object, int]] = [(key, 0)]
-    left = _MOST_IN_A_KEY
+    remaining = _MOST_IN_A_KEY
     while waiting:
         one, depth = waiting.pop()
-        left -= 1
-        if left < 0 or depth > _DEEPEST_KEY:
+        remaining -= 1
+        if remaining < 0 or depth > _DEEPEST_KEY:
             raise refuse("a key that takes long to look up")
         if type(one) is tuple or type(one) is frozenset:
-            left -= len(one)
-            if left >= 0:
+            remaining -= len(one)
+            if remaining >= 0:
                 waiting += [(item, depth + 1) for item in one]
         elif type(one) not in _HASHABLE and not isinstance(one, _PATHS) and not plain_tables.is_scalar(one):
             raise refuse(f"a key of type {type(one).__qualname__}")

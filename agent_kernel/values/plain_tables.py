@@ -50,9 +50,9 @@ def refuse(what: str) -> UntrustedValueError:
 class Part:
     """Something of pandas that is not a value by itself here: what it is, and what the stream says of it."""
 
-    def __init__(self, kind: str, *given: Any) -> None:
+    def __init__(self, kind: str, *arguments: Any) -> None:
         self.kind = kind
-        self.given = given
+        self.arguments = arguments
         self.state: Any = None
         self.is_used = False
 
@@ -287,10 +287,10 @@ def set_byte_order(target: Any, state: Any) -> None:
     target.__setstate__(state)
 
 
-def _is_unit(target: Any, said: Any) -> bool:
-    if target.kind not in "mM" or type(said) is not tuple or len(said) != 2 or said[0] not in (None, {}):
+def _is_unit(target: Any, spelled: Any) -> bool:
+    if target.kind not in "mM" or type(spelled) is not tuple or len(spelled) != 2 or spelled[0] not in (None, {}):
         return False
-    unit = said[1]
+    unit = spelled[1]
     if type(unit) is not tuple or len(unit) != 4:
         return False
     name = unit[0].decode("ascii", "replace") if type(unit[0]) is bytes else unit[0]
@@ -473,12 +473,12 @@ def _fill_table(made: Any, state: Any) -> None:
 def _fill_frame(made: Any, manager: Part) -> None:
     pd: Any = import_module("pandas")
 
-    blocks, (labels, rows) = manager.given
+    blocks, (labels, rows) = manager.arguments
     if not isinstance(labels, pd.Index) or not isinstance(rows, pd.Index):
         raise refuse("a table without axes")
     columns: dict[int, Any] = {}
     for block in blocks:
-        values, places, dimensions = block.given
+        values, places, dimensions = block.arguments
         found = _places(places, len(labels))
         if dimensions != 2 or not columns.keys().isdisjoint(found):
             raise refuse("a table whose columns lie in one place")
@@ -607,12 +607,12 @@ def _is_text(one: object) -> bool:
     return type(one) is str or is_missing
 
 
-def _intervals(said: dict[Any, Any]) -> Any:
+def _intervals(fields: dict[Any, Any]) -> Any:
     np: Any = import_module("numpy")
     pd: Any = import_module("pandas")
 
-    ends: list[Any] = [said.get("_left"), said.get("_right")]
-    dtype = _used(said.get("_dtype"), "pandas.IntervalDtype").state
+    ends: list[Any] = [fields.get("_left"), fields.get("_right")]
+    dtype = _used(fields.get("_dtype"), "pandas.IntervalDtype").state
     closed = dtype.get("closed") if type(dtype) is dict else None
     if closed not in _CLOSED or any(
         type(end) is not np.ndarray or end.ndim != 1 or end.dtype.kind not in "iufmM" for end in ends
@@ -639,19 +639,19 @@ def _interval(left: Any, right: Any, closed: Any) -> Any:
 def _categories(dtype: Any) -> tuple[Any, bool]:
     pd: Any = import_module("pandas")
 
-    said = _used(dtype, "pandas.CategoricalDtype").state
+    state = _used(dtype, "pandas.CategoricalDtype").state
     if (
-        type(said) is not dict
-        or not isinstance(said.get("categories"), pd.Index)
-        or type(said.get("ordered")) is not bool
+        type(state) is not dict
+        or not isinstance(state.get("categories"), pd.Index)
+        or type(state.get("ordered")) is not bool
     ):
         raise refuse("categories of a type of their own")
-    return said["categories"], said["ordered"]
+    return state["categories"], state["ordered"]
 
 
 def _zone(dtype: Any) -> datetime.tzinfo:
-    said = _used(dtype, "pandas.DatetimeTZDtype").state
-    zone: Any = said.get("tz") if type(said) is dict else None
+    state = _used(dtype, "pandas.DatetimeTZDtype").state
+    zone: Any = state.get("tz") if type(state) is dict else None
     if type(zone) not in ZONES:
         raise refuse("a time zone that is read from a file")
     return cast("datetime.tzinfo", zone)
@@ -686,8 +686,8 @@ def _typed_array(kind: Any, code: Any, form: Any, content: Any) -> Any:
 
 def _pattern(text: Any, flags: Any) -> Any:
     """A pattern that takes no long time to compile, as a class of all characters of Unicode without their case would."""
-    held = text.decode("latin-1") if type(text) is bytes else text
-    if type(held) is not str or not held.isascii() or len(held) > _LONGEST_PATTERN or _WIDE.search(held):
+    decoded = text.decode("latin-1") if type(text) is bytes else text
+    if type(decoded) is not str or not decoded.isascii() or len(decoded) > _LONGEST_PATTERN or _WIDE.search(decoded):
         raise refuse("a long regular expression")
     if type(flags) is not int or flags & ~int(
         re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE
@@ -699,8 +699,8 @@ def _pattern(text: Any, flags: Any) -> Any:
 def _fill_series(made: Any, manager: Part, name: Any) -> None:
     pd: Any = import_module("pandas")
 
-    (block,), (rows,) = manager.given
-    values, places, dimensions = block.given
+    (block,), (rows,) = manager.arguments
+    values, places, dimensions = block.arguments
     if dimensions != 1 or not isinstance(rows, pd.Index) or len(_places(places, len(rows))) != len(rows):
         raise refuse("a series without an axis")
     whole: Any = values.state[1] if isinstance(values, Part) and _has_memory(values) else values
@@ -719,34 +719,34 @@ def _label(name: Any) -> Any:
     return name
 
 
-def _index(kind: Any, said: Any) -> Any:
+def _index(kind: Any, fields: Any) -> Any:
     np: Any = import_module("numpy")
     pd: Any = import_module("pandas")
 
     name = _kind_of(kind, *_INDEXES)
-    if type(said) is not dict:
+    if type(fields) is not dict:
         raise refuse("an index that says nothing")
     if name == "RangeIndex":
-        parts = [said.get(part) for part in ("start", "stop", "step")]
+        parts = [fields.get(part) for part in ("start", "stop", "step")]
         if any(type(part) is not int for part in parts) or not parts[2]:
             raise refuse("an index without an end")
-        return pd.RangeIndex(*parts, name=_label(said.get("name")))
+        return pd.RangeIndex(*parts, name=_label(fields.get("name")))
     if name == "DatetimeIndex":
-        return _dates(kind, said)
-    data: Any = _labels(said.get("data"))
+        return _dates(kind, fields)
+    data: Any = _labels(fields.get("data"))
     if (
         name == "Index"
         and type(data) is np.ndarray
         and data.ndim == 1
         and (data.dtype == object or data.dtype.kind in _KINDS)
     ):
-        return pd.Index(data, dtype=data.dtype, name=_label(said.get("name")), copy=True)
+        return pd.Index(data, dtype=data.dtype, name=_label(fields.get("name")), copy=True)
     if name == "Index" and isinstance(data, pd.api.extensions.ExtensionArray):
-        return pd.Index(data, name=_label(said.get("name")))
+        return pd.Index(data, name=_label(fields.get("name")))
     below = {"Index": "StringArray", "PeriodIndex": "PeriodArray", "CategoricalIndex": "Categorical"}
     if name in below and isinstance(data, Part):
         column = _of_part(_used(data, f"pandas.{below[name]}"), None)
-        return getattr(pd, name)(column, name=_label(said.get("name")))
+        return getattr(pd, name)(column, name=_label(fields.get("name")))
     raise refuse(f"pandas.{name}")
 
 
@@ -754,16 +754,16 @@ def _labels(found: Any) -> Any:
     return _of_part(found.use(), None) if isinstance(found, Part) and found.kind == "pandas.StringArray" else found
 
 
-def _dates(kind: Any, said: Any) -> Any:
+def _dates(kind: Any, fields: Any) -> Any:
     """An index of moments, or of spans of time."""
     pd: Any = import_module("pandas")
 
     name = _kind_of(kind, "DatetimeIndex", "TimedeltaIndex")
-    if type(said) is not dict:
+    if type(fields) is not dict:
         raise refuse("an index that says nothing")
-    column = _of_part(_used(said.get("data"), f"pandas.{name.removesuffix('Index')}Array"), None)
-    made = getattr(pd, name)(column, name=_label(said.get("name")))
-    frequency = said.get("freq")
+    column = _of_part(_used(fields.get("data"), f"pandas.{name.removesuffix('Index')}Array"), None)
+    made = getattr(pd, name)(column, name=_label(fields.get("name")))
+    frequency = fields.get("freq")
     if isinstance(frequency, Part):
         try:
             made.freq = _frequency(frequency)
@@ -776,7 +776,7 @@ def _frequency(part: Part) -> Any:
     pd: Any = import_module("pandas")
 
     name = part.use().kind.removeprefix("pandas.")
-    count = part.given[0] if part.given else 1
+    count = part.arguments[0] if part.arguments else 1
     if name not in _OFFSETS or type(count) is not int or abs(count) > 1_000_000:
         raise refuse(part.kind)
     return getattr(pd.offsets, name)(count)
@@ -791,12 +791,12 @@ def _index_of_several(make: Any, arguments: Any) -> Any:
     pd: Any = import_module("pandas")
 
     del make
-    kind, said = arguments
+    kind, fields = arguments
     _kind_of(kind, "MultiIndex")
-    held: tuple[Any, ...] = tuple(
-        said.get(part) if type(said) is dict else None for part in ("levels", "codes", "names")
+    read_levels: tuple[Any, ...] = tuple(
+        fields.get(part) if type(fields) is dict else None for part in ("levels", "codes", "names")
     )
-    levels, codes, names = held
+    levels, codes, names = read_levels
     are_plain = all(type(part) is list for part in (levels, codes, names)) and all(
         isinstance(one, pd.Index) for one in levels
     )
@@ -837,16 +837,16 @@ def _texts(kind: str, length: int, offset: int, buffers: list[Any]) -> list[str 
     """What Arrow holds, where pyarrow is not installed: places in one text, and a bit for each that is there."""
     np: Any = import_module("numpy")
 
-    held = [b"" if one is None else one if type(one) is bytes else bytes(bytes_of(one)) for one in buffers]
+    raw = [b"" if one is None else one if type(one) is bytes else bytes(bytes_of(one)) for one in buffers]
     width = 4 if kind == "StringArray" else 8
-    bits = np.unpackbits(np.frombuffer(held[0], "u1"), bitorder="little")[offset : offset + length]
-    if len(held[1]) < width * (offset + length + 1) or len(bits) < (length if held[0] else 0):
+    bits = np.unpackbits(np.frombuffer(raw[0], "u1"), bitorder="little")[offset : offset + length]
+    if len(raw[1]) < width * (offset + length + 1) or len(bits) < (length if raw[0] else 0):
         raise refuse("text that is shorter than it says")
-    places = np.frombuffer(held[1], f"<i{width}", length + 1, width * offset).tolist()
-    if places[0] < 0 or places[-1] > len(held[2]) or any(one > other for one, other in pairwise(places)):
+    places = np.frombuffer(raw[1], f"<i{width}", length + 1, width * offset).tolist()
+    if places[0] < 0 or places[-1] > len(raw[2]) or any(one > other for one, other in pairwise(places)):
         raise refuse("text that lies outside of what it is stored in")
-    found: list[str | None] = [held[2][one:other].decode() for one, other in pairwise(places)]
-    return [text if there else None for text, there in zip(found, bits, strict=True)] if held[0] else found
+    found: list[str | None] = [raw[2][one:other].decode() for one, other in pairwise(places)]
+    return [text if is_valid else None for text, is_valid in zip(found, bits, strict=True)] if raw[0] else found
 
 
 def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
@@ -857,7 +857,7 @@ def _arrow_column(kind: Any, chunks: Any, state: Any) -> Any:
     if isinstance(chunks, Part):
         if type(dtype) is not pd.StringDtype:
             raise refuse("text that is kept in a way of its own")
-        return pd.array(_used(chunks, "text").given[0], dtype=dtype)
+        return pd.array(_used(chunks, "text").arguments[0], dtype=dtype)
     pa: Any = import_module("pyarrow")
     if not isinstance(chunks, pa.ChunkedArray) or type(dtype) is not pd.StringDtype:
         raise refuse("text that is kept in a way of its own")

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable
 from typing import ClassVar, cast
 
-from agent_kernel.values.summaries.reading import derives_from, exact_str, is_of_notebook
+from agent_kernel.values.previews.reading import derives_from, exact_str, is_of_notebook
 
 _IGNORE_ALL = ("ignore", None, Warning, None, 0)
 # New containers between two collections of them, and collections before the older ones are walked too.

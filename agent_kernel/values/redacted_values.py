@@ -32,10 +32,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.values import encodings, summaries
+from agent_kernel.values import encodings, previews
 from agent_kernel.values.encodings import has_encoded, spans
-from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -50,13 +49,14 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
-from agent_kernel.values.summaries.redaction import (
+from agent_kernel.values.previews.redaction import (
     NAMING,
     is_secret_under,
     labels_a_secret,
     names_its_neighbours,
     speaks_of_secrets,
 )
+from agent_kernel.values.references import is_library
 
 __all__ = [
     "DATABASE_MODULES",
@@ -65,8 +65,8 @@ __all__ = [
     "Reader",
     "RedactedNumbers",
     "RedactedTexts",
-    "faces",
     "is_in_memory",
+    "spellings",
 ]
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
@@ -153,16 +153,16 @@ _OWN = ("agent_kernel.agents.agent", "agent_kernel.agents.models")
 _entries_of = dict[object, object].items
 
 
-def faces(text: str) -> set[str]:
+def spellings(text: str) -> set[str]:
     """A text as it may stand in another: as it is, as Python, JSON and HTML write it, line by line."""
     found = {text.strip(), repr(text)[1:-1]}
     if _ESCAPED.search(text):
         found |= {ascii(text)[1:-1], html.escape(text, quote=False).strip(), html.escape(text).strip()}
         found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
-    found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
+    found |= {spelling.replace("/", r"\/") for spelling in found if "/" in spelling}  # as pandas writes JSON
     if "\n" in text:
         found |= {line.strip() for line in text.splitlines() if len(line.strip()) >= _TELLING}
-    return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
+    return {face for face in found if len(face) >= SHORTEST and previews.MASK not in face}
 
 
 class _Index:
@@ -282,7 +282,7 @@ def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
     done = 0
     for at, end in found:
-        pieces += [text[done:at], summaries.MASK]
+        pieces += [text[done:at], previews.MASK]
         done = end
     return "".join([*pieces, text[done:]]) if pieces else text
 
@@ -383,33 +383,33 @@ class RedactedNumbers:
             text = _DAY.sub(self._mask_day, text)
         if not self._known and not self._columns:
             return text
-        text = _ELSEWHERE.sub(self._as_elsewhere, text)
+        text = _ELSEWHERE.sub(self._mask_foreign_number, text)
         return _TOUCHING.sub(self._touching, _WRITTEN.sub(self._one, text))
 
     def _mask_day(self, found: re.Match[str]) -> str:
-        return found[0] if self._days.isdisjoint(_days_of(found)) else summaries.MASK
+        return found[0] if self._days.isdisjoint(_days_of(found)) else previews.MASK
 
-    def _as_elsewhere(self, found: re.Match[str]) -> str:
+    def _mask_foreign_number(self, found: re.Match[str]) -> str:
         """A number as other languages write it: its last separator stands before the decimals, or all between thousands."""
         digits = re.sub(r"[ '\u2019\xa0\u202f]", "", found[0])
         plain = digits.replace(".", "").replace(",", ".") if "," in digits else digits
-        return summaries.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
+        return previews.MASK if len(plain) > _TELLING_DIGITS and self._is_hidden(plain) else found[0]
 
     def _touching(self, found: re.Match[str]) -> str:
         written = found[0]
         is_telling = len(written.partition(".")[0]) >= _TELLING_DIGITS or len(written) > _TELLING_DIGITS + 1
-        return summaries.MASK if is_telling and self._is_hidden(written, is_cut=False) else written
+        return previews.MASK if is_telling and self._is_hidden(written, is_cut=False) else written
 
     def _one(self, found: re.Match[str]) -> str:
         written = found[0]
         has_decimals = re.match(r",\d", found.string[found.end() : found.end() + 2]) is not None  # as others write them
         if self._is_hidden(written, is_cut=not has_decimals):
-            return summaries.MASK
+            return previews.MASK
         if "," not in written:
             return written
         # A list without spaces looks like one number with commas.
         parts = written.split(",")
-        return ",".join(summaries.MASK if self._is_hidden(part, is_cut=False) else part for part in parts)
+        return ",".join(previews.MASK if self._is_hidden(part, is_cut=False) else part for part in parts)
 
     def _is_hidden(self, written: str, *, is_cut: bool = True) -> bool:
         """Whether this is a hidden number, rounded perhaps. `is_cut`: or what stands before its decimals, as `int` gives it."""
@@ -518,9 +518,9 @@ class Reader:
     def __init__(self, texts: RedactedTexts, numbers: RedactedNumbers, most: int) -> None:
         self._texts = texts
         self._numbers = numbers
-        self._left = most
-        self._numbers_left = _MOST_NUMBERS
-        self._bytes_left = _MOST_DECODED
+        self._remaining = most
+        self._remaining_numbers = _MOST_NUMBERS
+        self._remaining_bytes = _MOST_DECODED
         self._met: dict[tuple[int, bool], object] = {}  # kept, so that no id is given to another
         self.has_closed: bool = False  # something that is to be hidden cannot be looked into
 
@@ -531,7 +531,7 @@ class Reader:
             value, hide, depth = todo.pop()
             if not hide and depth > _DEEPEST:
                 continue
-            self._left -= 1
+            self._remaining -= 1
             if self._is_spent():
                 return False
             try:
@@ -541,7 +541,7 @@ class Reader:
         return not self._is_spent()  # the last value may have had more than there was room for
 
     def _is_spent(self) -> bool:
-        return self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS
+        return self._remaining < 0 or self._remaining_numbers < 0 or len(self._texts) > _MOST_TEXTS
 
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
@@ -626,7 +626,7 @@ class Reader:
         if not _is_bytes(kind):
             return []
         try:
-            found = list(encodings.from_bytes(bytes(cast("bytes", value)), self._bytes_left))
+            found = list(encodings.from_bytes(bytes(cast("bytes", value)), self._remaining_bytes))
         except encodings.TooLargeError:
             raise
         except Exception:  # noqa: BLE001 - a form that is not read here, or broken, and a library's own error
@@ -637,8 +637,8 @@ class Reader:
 
     def _take(self, size: int) -> None:
         """So many bytes are read."""
-        self._bytes_left -= size
-        if self._bytes_left < 0:
+        self._remaining_bytes -= size
+        if self._remaining_bytes < 0:
             raise encodings.TooLargeError
 
     def _file(self, value: io.FileIO) -> list[object]:
@@ -696,11 +696,11 @@ class Reader:
     def _learn(self, value: object, kind: type) -> bool:
         """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
-            self._learn_texts(faces(exact_str(value)))
+            self._learn_texts(spellings(exact_str(value)))
         elif _is_bytes(kind):
             content = bytes(cast("bytes", value))
             for one in {content, content.strip(b"\0"), *_runs(content)}:
-                self._learn_texts(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
+                self._learn_texts(spellings(one.decode("utf-8", "replace")) | spellings(repr(one)[2:-1]))
         elif derives_from(kind, find_loaded("numpy", "void")) and not cast("Any", value).dtype.names:
             return self._learn(cast("Any", value).tobytes(), bytes)
         elif (number := _spell_number(value, kind)) is not None:
@@ -709,20 +709,20 @@ class Reader:
                 self._learn_number(repr(float(cast("complex", value).real)))
                 self._learn_number(repr(float(cast("complex", value).imag)))
         elif _SPELLED.find(kind):
-            said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
+            texts = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
             if derives_from(kind, datetime.date):
-                said |= self._moments(cast("Any", value), kind)
+                texts |= self._moments(cast("Any", value), kind)
             zone: object = getattr(value, "tzinfo", None)
             if type(zone) is datetime.timezone and _may_be_value(str(zone)) and not str(zone).startswith("UTC"):
-                said.add(str(zone))
+                texts.add(str(zone))
             if derives_from(kind, find_loaded("fractions", "Fraction")):
                 for part in ("numerator", "denominator"):
                     self._learn_number(str(getattr(value, part)))
             if kind is uuid.UUID:
                 self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
-                said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
-            self._texts.update(face for face in said if len(face) >= SHORTEST)
+                texts |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
+            self._texts.update(text for text in texts if len(text) >= SHORTEST)
         else:
             return False
         return True
@@ -749,10 +749,10 @@ class Reader:
                 f"{moment.day:02}",
                 _MONTHS[moment.month],
             )
-            said = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
-            said |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
-            said |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
-            return {value.isoformat(), year + month + day, *said}
+            texts = {f"{day}.{month}.{year}", f"{day}/{month}/{year}", f"{month}/{day}/{year}", f"{year}/{month}/{day}"}
+            texts |= {f"{moment.day} {name} {year}" for name in (called, called[:3])}
+            texts |= {f"{name} {moment.day}, {year}" for name in (called, called[:3])}
+            return {value.isoformat(), year + month + day, *texts}
         except (ValueError, OverflowError, TypeError):  # no date at all
             return set()
 
@@ -768,37 +768,37 @@ class Reader:
         for base, items in _SEQUENCES:
             if derives_from(kind, base):
                 names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
-                held = list(islice(items(value), self._room(hide)))
-                spelled = encodings.characters(held) if hide else ""
-                return [*self._sequence(held, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
+                first = list(islice(items(value), self._room(hide)))
+                spelled = encodings.characters(first) if hide else ""
+                return [*self._sequence(first, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
         if derives_from(kind, find_loaded("numpy", "void")):
             fields = cast("Any", value).dtype.names
             return self._sequence(list(cast("Any", value).item()), hide, depth, fields) if fields else ()
         if hide and (parts := _parts_in_c(value, kind)) is not None:
             return [(part, True, depth + 1) for part in parts]
         if kind is array.array and hide:
-            held = list(islice(cast("array.array[Any]", value), self._room(hide)))
+            first = list(islice(cast("array.array[Any]", value), self._room(hide)))
             content = cast("array.array[Any]", value).tobytes()
-            return [(one, hide, depth + 1) for one in (*held, encodings.characters(held), *_texts_in(content))]
+            return [(one, hide, depth + 1) for one in (*first, encodings.characters(first), *_texts_in(content))]
         return ()
 
     def _room(self, hide: bool) -> int:
-        return self._left + 1 if hide else _MOST_OF_ONE
+        return self._remaining + 1 if hide else _MOST_OF_ONE
 
     def _entries(self, entries: list[tuple[object, object]], hide: bool, depth: int) -> Iterator[Part]:
         secret = hide or any(names_its_neighbours(key, held) for key, held in entries)
-        for key, held in entries:
+        for key, value in entries:
             if hide:
                 yield key, True, depth + 1
-            yield held, secret or is_secret_under(exact_str(key), held), depth + 1
+            yield value, secret or is_secret_under(exact_str(key), value), depth + 1
 
     def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
         """Items. `names`: of those of a named tuple."""
-        pair = len(items) == 2 and summaries.names_a_secret(exact_str(items[0]))
-        for at, held in enumerate(items):
+        pair = len(items) == 2 and previews.names_a_secret(exact_str(items[0]))
+        for at, item in enumerate(items):
             secret = hide or (pair and at > 0) or (at < len(names) and labels_a_secret(names[at]))
-            if secret or id(type(held)) not in _SEARCHED_NO_FURTHER:
-                yield held, secret, depth + 1
+            if secret or id(type(item)) not in _SEARCHED_NO_FURTHER:
+                yield item, secret, depth + 1
 
     def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
@@ -850,13 +850,15 @@ class Reader:
                 column = value.column(at) if hasattr(value, "column") else value.to_series(at)
                 if hide:
                     yield _about(column), True, depth + 1
-                yield from self._cells(_arrays_as_lists(column, self._left, all_of_it=hide), True, depth, words=hide)
+                yield from self._cells(
+                    _arrays_as_lists(column, self._remaining, all_of_it=hide), True, depth, words=hide
+                )
 
     def _column(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
             yield [getattr(value, "name", None), *_about(value)], True, depth + 1
         if hide or labels_a_secret(getattr(value, "name", "")):
-            yield from self._cells(_arrays_as_lists(value, self._left, all_of_it=hide), True, depth, words=hide)
+            yield from self._cells(_arrays_as_lists(value, self._remaining, all_of_it=hide), True, depth, words=hide)
 
     def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
         if not hide:
@@ -891,7 +893,7 @@ class Reader:
         if hide:
             yield plain.dtype, True, depth + 1
         for name in plain.dtype.names or ():
-            if hide or summaries.names_a_secret(name):
+            if hide or previews.names_a_secret(name):
                 yield from self._array(plain[name], True, depth)
         if plain.dtype.kind == "O":
             items: list[object] = list(islice(plain.reshape(-1), self._room(hide)))
@@ -914,17 +916,17 @@ class Reader:
             yield categories, True, depth + 1  # also of those that no cell has
         if words and len(cells) > _MOST_NUMBERS:
             raise encodings.TooLargeError
-        for held in _find_distinct(cells, self._left + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
-            text = exact_str(held)
+        for cell in _find_distinct(cells, self._remaining + 1) if words else _ends_of(cells, 2 * _MOST_OF_ONE):
+            text = exact_str(cell)
             if words or not (text and text.isalpha() and len(text) < _TELLING):
-                yield held, hide, depth + 1
+                yield cell, hide, depth + 1
 
     def _learn_numbers(self, cells: Any) -> None:
         import numpy as np
 
         numbers = cells.to_numpy(dtype="float64", na_value=np.nan) if hasattr(cells, "to_numpy") else cells
-        self._numbers_left -= numbers.size
-        if self._numbers_left >= 0:
+        self._remaining_numbers -= numbers.size
+        if self._remaining_numbers >= 0:
             self._numbers.learn_all(numbers)
 
 
@@ -1039,10 +1041,10 @@ def _is_made_at_run_time(function: types.FunctionType) -> bool:
         return False
     names = function.__qualname__.split(".")
     module = sys.modules.get(function.__module__)
-    held: object = module_dict(module).get(names[0]) if module is not None else None
+    current: object = module_dict(module).get(names[0]) if module is not None else None
     for name in names[1:]:
-        held = class_dict(cast("type", held)).get(name) if derives_from(type(held), type) else None
-    return held is None
+        current = class_dict(cast("type", current)).get(name) if derives_from(type(current), type) else None
+    return current is None
 
 
 def _find_texts(code: types.CodeType) -> list[object]:
@@ -1089,10 +1091,10 @@ def _read_definition(value: object, kind: type, *, is_named: bool) -> list[objec
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _find_texts(function.__code__) if is_named or _is_written(function) else []
-        said = said if is_named else [one for one in said if one is not function.__doc__]
-        said += [*_find_own_texts(function), *instance_dict(function).values()]
-        return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
+        texts = _find_texts(function.__code__) if is_named or _is_written(function) else []
+        texts = texts if is_named else [one for one in texts if one is not function.__doc__]
+        texts += [*_find_own_texts(function), *instance_dict(function).values()]
+        return [*texts, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
         above = [
@@ -1100,9 +1102,9 @@ def _read_definition(value: object, kind: type, *, is_named: bool) -> list[objec
             for one in (kind, *bases_of(cast("type", value)))
             if id(one) != id(value) and _is_of_the_notebook(one, type(one))
         ]
-        held = [held for name, held in members if name not in _OF_ALL_CLASSES]
+        values = [held for name, held in members if name not in _OF_ALL_CLASSES]
         names = [type.__getattribute__(cast("type", value), name) for name in ("__name__", "__qualname__")]
-        return [*above, *held, class_dict(cast("type", value)).get("__doc__"), *filter(_may_be_value, names)]
+        return [*above, *values, class_dict(cast("type", value)).get("__doc__"), *filter(_may_be_value, names)]
     return None
 
 
@@ -1369,29 +1371,29 @@ def _find_words(kind: type) -> frozenset[str]:
     """
     known, words = _words_of.get(id(kind), (None, frozenset[str]()))
     if known is None or known() is not kind:
-        held = [
+        values = [
             one for base in bases_of(kind) if is_library(module_name(base)) for one in list(class_dict(base).values())
         ]
-        words = frozenset(word for one in held if type(one) not in (str, tuple, frozenset) for word in _words_in(one))
+        words = frozenset(word for one in values if type(one) not in (str, tuple, frozenset) for word in _words_in(one))
         _words_of[id(kind)] = weakref.ref(kind), words
     return words
 
 
-def _words_in(held: object) -> Iterator[str]:
+def _words_in(value: object) -> Iterator[str]:
     """The short words that a method's code says: a default, a choice, a constant."""
-    kind = type(held)
+    kind = type(value)
     if kind is str:
-        yield from [cast("str", held)] if len(cast("str", held)) <= _LONG_BEGINNING else []
+        yield from [cast("str", value)] if len(cast("str", value)) <= _LONG_BEGINNING else []
     elif kind is property:
-        yield from _words_in(cast("property", held).fset)
+        yield from _words_in(cast("property", value).fset)
     elif kind is staticmethod or kind is classmethod:
-        yield from _words_in(cast("Any", held).__func__)
-    elif kind is types.FunctionType and not _is_written(function := cast("types.FunctionType", held)):
+        yield from _words_in(cast("Any", value).__func__)
+    elif kind is types.FunctionType and not _is_written(function := cast("types.FunctionType", value)):
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for one in (*defaults, *function.__code__.co_consts, instance_dict(function).get("__wrapped__")):
             yield from _words_in(one)
     elif kind is tuple or kind is frozenset:
-        for one in cast("Iterable[object]", held):
+        for one in cast("Iterable[object]", value):
             yield from _words_in(one)
 
 

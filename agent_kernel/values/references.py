@@ -41,8 +41,7 @@ from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.quiet import uncollected
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     bases_of,
     class_dict,
     derives_from,
@@ -50,6 +49,7 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
+from agent_kernel.values.quiet import uncollected
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -119,8 +119,8 @@ class _Seen(msgspec.Struct):
 
 _seen = _Seen()
 # By id: under which names of which modules an object may stand. Most objects are asked for here, and are not in it.
-HELD: dict[int, list[tuple[str, str]]] = {}
-# Those of `HELD` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that was
+MODULE_OBJECTS: dict[int, list[tuple[str, str]]] = {}
+# Those of `MODULE_OBJECTS` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that was
 # counted last; 0 for the dict of a module.
 _containers: dict[int, int] = {}
 _LEADING: dict[int, bool] = {id(dict): True}  # by the id of a type: whether what is below its objects is looked at
@@ -141,7 +141,7 @@ def begin() -> None:
     _seen.handlers = {id(handler): weakref.ref(handler) for handler in logging.root.handlers}
 
 
-def was_there(handler: object) -> bool:
+def is_preexisting_handler(handler: object) -> bool:
     """Whether the root logger had this handler of log records when the session began: it is not the notebook's."""
     known = _seen.handlers.get(id(handler))
     return known is not None and known() is handler
@@ -207,7 +207,7 @@ def _is_module(value: object) -> bool:
 
 def _note_attributes(attributes: dict[str, dict[str, object]]) -> list[tuple[str, str]]:
     """Note where objects stand in these modules; returns where lists, dicts and sets do."""
-    copies = [held.copy() for held in attributes.values()]  # another thread may import
+    copies = [attributes_copy.copy() for attributes_copy in attributes.values()]  # another thread may import
     owners = chain.from_iterable(map(repeat, attributes, map(len, copies)))
     values = list(chain.from_iterable(held.values() for held in copies))
     noted: dict[str, list[str]] = {name: [] for name in attributes}
@@ -226,7 +226,7 @@ def _note_attributes(attributes: dict[str, dict[str, object]]) -> list[tuple[str
 
 def _add(item: int, module: str, name: str) -> None:
     place = module, name
-    places = HELD.setdefault(item, [place])
+    places = MODULE_OBJECTS.setdefault(item, [place])
     if place not in places:
         places.append(place)
 
@@ -258,16 +258,16 @@ def _counts(kind: type) -> bool:
 
 def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
     """The module and the name that hold this very object now; None where it is the person's own."""
-    places = HELD.get(id(value))
+    places = MODULE_OBJECTS.get(id(value))
     if places is None:
         return None
     known = _found.get(id(value))
     if known is not None and _is_held(known.module, known.name, value, namespace):
         return known
-    standing = [place for place in places if _is_held(*place, value, namespace)]
-    if len(standing) > 1:
-        standing.sort(key=lambda place: _rank(place, value))
-    found = next((found for place in standing if (found := _reference(place, value)) is not None), None)
+    valid_places = [place for place in places if _is_held(*place, value, namespace)]
+    if len(valid_places) > 1:
+        valid_places.sort(key=lambda place: _rank(place, value))
+    found = next((found for place in valid_places if (found := _reference(place, value)) is not None), None)
     if found is not None:
         _found[id(value)] = found
     return found
@@ -280,8 +280,8 @@ def _is_held(module: str, name: str, value: object, namespace: Mapping[str, obje
 def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
     """The module and the name that hold a library's class which was made at run time and does not know its name."""
     package = module_name(kind).partition(".")[0]
-    asked, known = _classes.get(id(kind), (None, None))
-    if asked is None or asked() is not kind:
+    known_class, known = _classes.get(id(kind), (None, None))
+    if known_class is None or known_class() is not kind:
         places = (
             (module, name)
             for module in list(sys.modules)
@@ -381,7 +381,7 @@ def _reference(place: tuple[str, str], value: object) -> Reference | None:
     if module == "sys" and name in _SET_BY_RUNNING:
         return None
     if is_library(module):
-        return Reference(module, name) if _is_made_there(module, name, value) else None
+        return Reference(module, name) if _is_made_by_library(module, name, value) else None
     return Reference(module, name, is_own=True) if is_importable(module) and can_be_set(value) else None
 
 
@@ -448,7 +448,7 @@ def _has_slots(kind: type) -> bool:
     return any("__slots__" in vars(base) and vars(base)["__slots__"] for base in bases_of(kind))
 
 
-def _is_made_there(module: str, name: str, value: object) -> bool:
+def _is_made_by_library(module: str, name: str, value: object) -> bool:
     """Whether the library itself put the object there, and not a cell that ran before it was looked at."""
     data = any(derives_from(type(value), kind) for place in _DATA if (kind := find_loaded(*place)) is not None)
     if _is_kin(module, value) and not data and id(type(value)) not in _CONTAINERS:
@@ -516,7 +516,7 @@ def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dic
     if id(namespace) in ids:
         found[id(namespace)] = Named(namespace, _NAMESPACE)
     for item in sorted(_containers.keys() & ids):
-        for module, name in HELD[item]:
+        for module, name in MODULE_OBJECTS[item]:
             value = _find_object(module, name)
             if id(value) == item:
                 reference = find(value, namespace)
@@ -530,7 +530,7 @@ def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dic
     return found
 
 
-def newly_held(package: str) -> set[int]:
+def find_newly_held(package: str) -> set[int]:
     """The ids of a package's lists, dicts and sets that more objects hold than when they were counted.
 
     That is a guess at which of them a new object of the package holds, for anything may hold them.
@@ -551,12 +551,12 @@ def _containers_of(package: str) -> list[int]:
 @lru_cache(maxsize=1)
 def _list_containers(package: str, _: int) -> list[int]:
     """Kept for as long as there are so many of them."""
-    places = ((item, *HELD[item][0]) for item in _containers)
+    places = ((item, *MODULE_OBJECTS[item][0]) for item in _containers)
     return [item for item, module, name in places if name != "__dict__" and module.partition(".")[0] == package]
 
 
 def _count_holders(item: int) -> int:
-    return sys.getrefcount(_find_object(*HELD[item][0]))
+    return sys.getrefcount(_find_object(*MODULE_OBJECTS[item][0]))
 
 
 def may_be_container(value: object, namespace: dict[str, object]) -> bool:
@@ -637,7 +637,7 @@ def _note_inner(noted: dict[str, list[Any]]) -> None:
             _add(id(values[-1]), module, name)
     inner = _walk(values, _fresh)
     containers = ids_of(compress(inner, map(_CONTAINERS.__contains__, ids_of(map(type, inner)))))
-    _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), _Batch(tuple(libraries))))
+    _inner.update(dict.fromkeys(set(containers).difference(MODULE_OBJECTS, _inner), _Batch(tuple(libraries))))
 
 
 def _walk(values: list[Any], counting: Callable[[list[Any]], list[Any]]) -> list[Any]:
@@ -765,7 +765,7 @@ def _find_way(item: int, module: str, holders: dict[tuple[int, int], bool]) -> N
         for owner, reference in level:
             for step, value in _parts(owner):
                 way = Reference(module, reference.name, steps=(*reference.steps, step))
-                if id(value) == item and all(_is_given(module, *one) for one in way.steps):
+                if id(value) == item and all(_is_in_code(module, *one) for one in way.steps):
                     return Named(value, way)
                 if _counts(type(value)):
                     deeper.append((value, way))
@@ -809,11 +809,11 @@ def _attribute(owner: object, name: str) -> object:
     if name in attributes:
         return attributes[name]
     for base in bases_of(type(owner)):
-        held = class_dict(base).get(name)
-        if type(held) is types.GetSetDescriptorType or type(held) is types.MemberDescriptorType:
-            return held.__get__(owner)
-        if held is not None:
-            return held
+        found = class_dict(base).get(name)
+        if type(found) is types.GetSetDescriptorType or type(found) is types.MemberDescriptorType:
+            return found.__get__(owner)
+        if found is not None:
+            return found
     return None
 
 
@@ -830,7 +830,7 @@ def _follow(reference: Reference) -> object:
 
 
 @cache
-def _is_given(module: str, how: str, name: str) -> bool:
+def _is_in_code(module: str, how: str, name: str) -> bool:
     """Whether a file of the module's package has this as a name or a text of its own: then no cell made it up."""
     if how == "item" and len(name) < _SHORTEST_KEY:  # which anyone may think of
         return False

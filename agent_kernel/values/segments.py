@@ -62,7 +62,7 @@ def cut(ids: Sequence[int], before: Cuts) -> Cuts:
     marks = _marks(ids, before)
     # Also where other objects stand at the cuts: an equal list made anew has the bytes of the one before.
     stayed = before.length == len(ids) and set(marks) <= set(before.starts)
-    starts = before.starts if stayed else _bound_segments(marks, len(ids))
+    starts = before.starts if stayed else _split_at_marks(marks, len(ids))
     return Cuts(len(ids), starts, tuple(ids[start] for start in starts))
 
 
@@ -93,7 +93,7 @@ def _equal_ones(ids: Sequence[int], before: Cuts, some: range | list[int], moved
     return found
 
 
-def _bound_segments(marks: list[int], total: int) -> tuple[int, ...]:
+def _split_at_marks(marks: list[int], total: int) -> tuple[int, ...]:
     """Starts of segments of bounded lengths: at the marks where that is possible."""
     bounds = [0]
     for mark in [*marks, total]:
@@ -128,15 +128,15 @@ def find_long(values: Iterable[object]) -> list[Any]:
     found: dict[int, Any] = {}
     waiting: list[Any] = list(values)
     seen = set(ids_of(waiting))
-    left = _MOST_LOOKED_AT
+    remaining = _MOST_LOOKED_AT
     while waiting:
         value = waiting.pop()
         if id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH_WITHIN:
             found[id(value)] = value
             continue
         below = _below(value)
-        left -= len(below)
-        if left < 0:
+        remaining -= len(below)
+        if remaining < 0:
             return []
         waiting += [item for item in below if id(item) not in seen]
         seen.update(ids_of(below))
@@ -160,7 +160,7 @@ class Segment(msgspec.Struct):
     dump: Dump
     digest: bytes
     mark: bytes = b""  # covers the content, and which objects the items are and lead to
-    held: set[int] | None = None  # what something outside the segment holds too; None: not walked
+    shared_ids: set[int] | None = None  # what something outside the segment holds too; None: not walked
     met: bytes | None = None  # the addresses of what was pickled; None: not noted
 
 
@@ -186,15 +186,15 @@ class Segments(msgspec.Struct):
 
     @property
     def unwalked(self) -> bool:
-        return any(segment.held is None for segment in self.segments)
+        return any(segment.shared_ids is None for segment in self.segments)
 
     def walk_rest(self, anchors: Collection[int] = ()) -> bool:
         """Look for objects shared between any two segments; False when there are some that are no anchors."""
-        return all(self._walk(segment, anchors) for segment in self.segments if segment.held is None)
+        return all(self._walk(segment, anchors) for segment in self.segments if segment.shared_ids is None)
 
     def walk_around(self, anchors: set[int]) -> bool:
         """Look for objects in those segments that hold an anchor; False when any two share one that is not an anchor."""
-        waiting = (segment for segment in self.segments if segment.held is None)
+        waiting = (segment for segment in self.segments if segment.shared_ids is None)
         holding = (part for part in waiting if part.met is None or not anchors.isdisjoint(ids_in(part.met)))
         return all(self._walk(segment, anchors) for segment in holding)
 
@@ -209,9 +209,9 @@ class Segments(msgspec.Struct):
         return not unexplained or self.walk_rest(anchors)
 
     def _walk(self, segment: Segment, anchors: Collection[int]) -> bool:
-        segment.held = aliases.find_held_below(segment.items, segment.dump)
-        shared = self.reach.ids & segment.held
-        self.reach.ids |= segment.held
+        segment.shared_ids = aliases.find_shared_below(segment.items, segment.dump)
+        shared = self.reach.ids & segment.shared_ids
+        self.reach.ids |= segment.shared_ids
         self.shares = self.shares or bool(shared)
         return all(item in anchors for item in shared)
 
@@ -219,7 +219,7 @@ class Segments(msgspec.Struct):
         """Drop the copies of items: they would count as holders the next time, and keep rows alive."""
         for segment in self.segments:
             segment.items = segment.met = None
-            segment.held = segment.held or set()
+            segment.shared_ids = segment.shared_ids or set()
         self.values = []
 
 
@@ -339,7 +339,7 @@ def pickle_items(
     if met:
         clear(dump)
         pickler = _pickle_items(items, names, namespace, anchors, dump, shared | met)
-    dump.kept = pickler.kept
+    dump.keepalive = pickler.keepalive
     dump.streams.append(pickler.sink.getvalue())
     return pickler
 
@@ -383,11 +383,11 @@ def join_dumps(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.buffers += part.buffers
         whole.steps += part.steps
         whole.globals_used |= part.globals_used
-        whole.held |= part.held
+        whole.held_ids |= part.held_ids
         whole.holders |= part.holders
         whole.classes.update(part.classes)
         whole.definitions.update(part.definitions)
-        whole.losses.update(part.losses)
+        whole.save_failures.update(part.save_failures)
         whole.live.update(part.live)
         whole.packages |= part.packages
         whole.class_level |= part.class_level

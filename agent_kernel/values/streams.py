@@ -14,7 +14,7 @@ import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
-from agent_kernel.values.summaries.reading import referents
+from agent_kernel.values.previews.reading import referents
 
 __all__ = ["MOST_STEPS", "Buffer", "Call", "Name", "calls", "peek"]
 
@@ -62,7 +62,7 @@ class Streams:
         self.class_ids = layout.skeletons
         # Classes that could not be saved have a place alone, as any value.
         self._skeleton_count = len(layout.skeletons) if layout.fills else 0
-        self._lost: tuple[object, ...] = ()
+        self._unsaved_values: tuple[object, ...] = ()
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, Any] = {}
         self._kind: Any = _plain_unpickler() if group.is_plain else Unpickler
@@ -76,8 +76,8 @@ class Streams:
         return lambda: classes.make(self._unpickler(position).load()) if self._skeleton_count else self._live(position)
 
     def _live(self, position: int) -> type:
-        self._lost = self._lost or self._values()
-        found = self._lost[position]
+        self._unsaved_values = self._unsaved_values or self._values()
+        found = self._unsaved_values[position]
         if not isinstance(found, type):
             losses = "; ".join(reason for _, _, reason, _ in self.group.layout.losses)
             raise LookupError(f"it could not be saved: {losses}")
@@ -107,7 +107,7 @@ class Streams:
         self.pinned = {}
 
     def load_values(self) -> None:
-        values = self._lost or self._values()
+        values = self._unsaved_values or self._values()
         self.loaded = tuple(values[slot] for slot in self.group.slots)
         self.is_done = True
 

@@ -26,8 +26,7 @@ import xxhash
 
 from agent_kernel.errors import LostValueError
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.restore.context import is_loading
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     TypeCache,
     class_dict,
     derives_from,
@@ -35,13 +34,14 @@ from agent_kernel.values.summaries.reading import (
     instance_dict,
     referents,
 )
+from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import FrameType
 
     from agent_kernel.values.aliases import Reach
-    from agent_kernel.values.dump import Loss
+    from agent_kernel.values.dump import SaveFailure
 
 
 # What is read here is of any type.
@@ -107,8 +107,8 @@ def looks_at_address(value: Any) -> bool:
     fields: dict[str, Any] = {**class_dict(plain)}
     while (base := fields["_b_base_"].__get__(value)) is not None:
         value = base
-    kept = fields["_objects"].__get__(value)
-    held: list[Any] = list(kept.values()) if type(kept) is dict else []
+    kept_alive = fields["_objects"].__get__(value)
+    held: list[Any] = list(kept_alive.values()) if type(kept_alive) is dict else []
     return not fields["_b_needsfree_"].__get__(value) and not any(type(found) is memoryview for found in held)
 
 
@@ -138,7 +138,7 @@ def _is_plain(found: Any) -> bool:
     return type(found) in (list, tuple) and all(type(item) in _PLAIN for item in found)
 
 
-class Held(msgspec.Struct):
+class Holdings(msgspec.Struct):
     """What lies in an object: names that its code uses, ids of the objects, and the memory that arrays among them look at."""
 
     names: set[str] = msgspec.field(default_factory=set[str])
@@ -148,7 +148,7 @@ class Held(msgspec.Struct):
     def __bool__(self) -> bool:
         return bool(self.names or self.ids)
 
-    def update(self, other: Held) -> None:
+    def update(self, other: Holdings) -> None:
         self.names |= other.names
         self.ids |= other.ids
         self.memory |= other.memory
@@ -170,7 +170,7 @@ class Held(msgspec.Struct):
                 found.add(use.low)
         return frozenset(found)
 
-    def meets(self, other: Held) -> bool:
+    def meets(self, other: Holdings) -> bool:
         """Whether both have hold of an object, or of the same memory."""
         return not self.ids.isdisjoint(other.ids) or any(self._meets(low, high) for low, high in other.memory)
 
@@ -181,36 +181,36 @@ class Held(msgspec.Struct):
         return any(first < high and low < last for first, last in self.memory)
 
 
-MOST_HELD = 2_000  # objects looked at below one that cannot be saved
+MOST_HOLDINGS = 2_000  # objects looked at below one that cannot be saved
 _NOT_ENTERED = (types.ModuleType, type, types.CodeType, types.FrameType, types.TracebackType)
 # Below these lie the shell, its history and its streams, and through them every variable.
 _SURROUNDINGS = _RUNS_CELLS | {"agent_kernel", "zmq", "tornado", "traitlets", "comm", "jupyter_client"}
 
 
-def find_held(value: object, namespace: dict[str, object]) -> Held:
+def find_holdings(value: object, namespace: dict[str, object]) -> Holdings:
     """Find what code the object may run, and what it may change, as far as the collector knows what lies in it.
 
-    At most `MOST_HELD` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
+    At most `MOST_HOLDINGS` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
     cells are not entered.
     """
-    held = Held()
-    level = _below(value, namespace, held)
+    holdings = Holdings()
+    level = _below(value, namespace, holdings)
     seen = {id(value), id(namespace)}
-    while level and len(seen) < MOST_HELD:
+    while level and len(seen) < MOST_HOLDINGS:
         fresh: dict[int, object] = {}
         for one in level:
             if id(one) not in seen and not _is_closed(one):
                 fresh[id(one)] = one
-                if len(seen) + len(fresh) >= MOST_HELD:
+                if len(seen) + len(fresh) >= MOST_HOLDINGS:
                     break
         seen |= fresh.keys()
         for one in fresh.values():
-            held.add(one)
-            held.ids.update(map(id, _classes_of(one)))
+            holdings.add(one)
+            holdings.ids.update(map(id, _classes_of(one)))
         classes = (cast("type", one) for one in level if derives_from(type(one), type))
-        held.ids.update(id(kind) for kind in classes if not is_of_library(kind))
-        level = [found for one in fresh.values() for found in _below(one, namespace, held)]
-    return held
+        holdings.ids.update(id(kind) for kind in classes if not is_of_library(kind))
+        level = [found for one in fresh.values() for found in _below(one, namespace, holdings)]
+    return holdings
 
 
 def _classes_of(value: object) -> tuple[type, ...]:
@@ -225,16 +225,16 @@ def _is_closed(value: object) -> bool:
     return any(_package(base) in _SURROUNDINGS for base in _bases(kind))
 
 
-def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[object]:
+def _below(value: Any, namespace: dict[str, object], holdings: Holdings) -> Iterable[object]:
     """What the object refers to; of a function what is its own, without its globals. Notes names on the way."""
     kind = type(value)
     if kind is types.FunctionType:
         if value.__globals__ is namespace:
-            held.names |= names_used(value.__code__)
+            holdings.names |= names_used(value.__code__)
         return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
     for base in _bases(kind):
         if type.__getattribute__(base, "__module__") == "__main__":
-            held.names |= names_of_class(base)
+            holdings.names |= names_of_class(base)
     below = _referents(value)
     if issubclass(kind, weakref.ReferenceType):
         below += [weakref.ReferenceType.__call__(value), value.__callback__]
@@ -242,15 +242,15 @@ def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[obj
         below += value.peek() or ()
     elif kind is contextvars.ContextVar:
         below.append(contextvars.copy_context().get(value))
-    return [*below, *unseen_below(value, namespace, MOST_HELD)]
+    return [*below, *unseen_below(value, namespace, MOST_HOLDINGS)]
 
 
 def _referents(value: Any) -> list[object]:
     """What the object refers to; of a long container no more than is looked at, for all of it would take a copy."""
     kind = id(type(value))
-    if kind not in _CONTAINER_IDS or len(value) <= MOST_HELD:
+    if kind not in _CONTAINER_IDS or len(value) <= MOST_HOLDINGS:
         return referents((value,))
-    return list(islice(value.values() if kind == id(dict) else value, MOST_HELD))
+    return list(islice(value.values() if kind == id(dict) else value, MOST_HOLDINGS))
 
 
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict, deque)))
@@ -292,7 +292,7 @@ _MOST_AWAITED = 20_000
 
 
 def _is_wide(value: Any) -> bool:
-    return id(type(value)) in _CONTAINER_IDS and len(value) > MOST_HELD
+    return id(type(value)) in _CONTAINER_IDS and len(value) > MOST_HOLDINGS
 
 
 def is_library_callback(reference: object, callback: Any, namespace: dict[str, object]) -> bool:
@@ -366,18 +366,18 @@ _CONTAINERS = (dict, list, tuple, set)
 
 
 def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
-    loss = loss_of(self)
-    if loss is None:
+    failure = save_failure_of(self)
+    if failure is None:
         raise TypeError("not a lost value")
     names, own = _names_used(self) or object.__getattribute__(self, "_agent_kernel_names"), load_failure_of(self)
-    told = own or loss
-    remedy = _remedy(self, told, names[:1])
-    raise LostValueError(names[0], told.type, told.reason, remedy, own is not None, names[1:])
+    shown_failure = own or failure
+    remedy = _remedy(self, shown_failure, names[:1])
+    raise LostValueError(names[0], shown_failure.type, shown_failure.reason, remedy, own is not None, names[1:])
 
 
-def _remedy(self: Any, told: Loss, names: Collection[str]) -> str:
+def _remedy(self: Any, failure: SaveFailure, names: Collection[str]) -> str:
     find = object.__getattribute__(self, "_agent_kernel_remedy")()
-    remedy: str = told.remedy if find is None else find(told, names)
+    remedy: str = failure.remedy if find is None else find(failure, names)
     return remedy
 
 
@@ -400,16 +400,16 @@ def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
     variables = frame.f_globals
     if str(variables.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]:
         return ()
-    bound = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
+    bound_names = sorted(name for name, value in tuple(variables.items()) if value is self and not name.startswith("_"))
     text = _running_text(frame)
     words = list(dict.fromkeys(_WORD.findall(text)))
-    used = [word for word in words if word in bound]
+    used = [word for word in words if word in bound_names]
     if used:
-        return (*used, *(name for name in bound if name not in used))
-    if bound and not text:
-        return tuple(bound)
+        return (*used, *(name for name in bound_names if name not in used))
+    if bound_names and not text:
+        return tuple(bound_names)
     holders = [word for word in words if type(variables.get(word)) in _CONTAINERS]
-    return (holders[0],) if holders else tuple(bound)
+    return (holders[0],) if holders else tuple(bound_names)
 
 
 def _running_text(frame: FrameType) -> str:
@@ -440,13 +440,13 @@ _EVERY_USE = [
 
 
 class Unsavable:
-    """Pickles as the loss of a whole value, for one that the pickler cannot even look into."""
+    """Pickles as the save failure of a whole value, for one that the pickler cannot even look into."""
 
     def __init__(self, value: object, reason: str) -> None:
         self.value, self.reason = value, reason
 
 
-class Lost:
+class Placeholder:
     """The place of an object that is not there.
 
     Args:
@@ -465,19 +465,19 @@ class Lost:
 
     def __init__(
         self,
-        loss: Loss,
+        failure: SaveFailure,
         name: str = "",
-        unloaded: Loss | None = None,
-        remedy: Callable[[], Callable[[Loss, Collection[str]], str] | None] = lambda: None,
+        load_failure: SaveFailure | None = None,
+        remedy: Callable[[], Callable[[SaveFailure, Collection[str]], str] | None] = lambda: None,
     ) -> None:
-        object.__setattr__(self, _STATE, loss)
+        object.__setattr__(self, _STATE, failure)
         object.__setattr__(self, "_agent_kernel_remedy", remedy)
-        object.__setattr__(self, "_agent_kernel_names", (name or loss.type,))
-        object.__setattr__(self, "_agent_kernel_unloaded", unloaded)
+        object.__setattr__(self, "_agent_kernel_names", (name or failure.type,))
+        object.__setattr__(self, "_agent_kernel_unloaded", load_failure)
 
 
 for _name in _EVERY_USE:
-    setattr(Lost, _name, _raise)
+    setattr(Placeholder, _name, _raise)
 
 
 # While holders are loaded around it (a dict that has it as a key, a staticmethod), a placeholder is any plain object.
@@ -498,30 +498,30 @@ def _attribute(self: Any, name: str) -> NoReturn:
 
 
 for _name, _quiet in {"__hash__": _hash, "__eq__": _equals, "__getattr__": _attribute}.items():
-    setattr(Lost, _name, _quiet)
+    setattr(Placeholder, _name, _quiet)
 
 
-def loss_of(value: object) -> Loss | None:
-    """The loss that a placeholder stands for; None for any other object."""
-    if type(value) is not Lost:
+def save_failure_of(value: object) -> SaveFailure | None:
+    """The save failure that a placeholder stands for; None for any other object."""
+    if type(value) is not Placeholder:
         return None
-    loss: Loss = object.__getattribute__(value, _STATE)
-    return loss
+    failure: SaveFailure = object.__getattribute__(value, _STATE)
+    return failure
 
 
-def load_failure_of(value: object) -> Loss | None:
+def load_failure_of(value: object) -> SaveFailure | None:
     """What to say of a stored value that could not be loaded; None for any other object."""
-    if type(value) is not Lost:
+    if type(value) is not Placeholder:
         return None
-    loss: Loss | None = object.__getattribute__(value, "_agent_kernel_unloaded")
-    return loss
+    failure: SaveFailure | None = object.__getattribute__(value, "_agent_kernel_unloaded")
+    return failure
 
 
-def name_losses(values: Mapping[str, object]) -> None:
+def name_placeholders(values: Mapping[str, object]) -> None:
     """Tell each placeholder among these variables by which of them it is reached: it cannot know which one was used."""
-    found: dict[int, tuple[Lost, list[str]]] = {}
+    found: dict[int, tuple[Placeholder, list[str]]] = {}
     for name, value in values.items():
-        if type(value) is Lost:
+        if type(value) is Placeholder:
             found.setdefault(id(value), (value, []))[1].append(name)
     for value, names in found.values():
         object.__setattr__(value, "_agent_kernel_names", tuple(sorted(names)))

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from agent_kernel.values.dump import Dump, Loss
+from agent_kernel.values.dump import Dump, SaveFailure
 from agent_kernel.values.loader import find_nested_codes
+from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
-from agent_kernel.values.surface import Lost
+from agent_kernel.values.surface import Placeholder
 
 if TYPE_CHECKING:
     from agent_kernel.values.dump import Memory
@@ -60,46 +60,46 @@ _LOAD_HOOKS = ("__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", 
 class Trial(msgspec.Struct, eq=False):
     """What the dump of one object on trial met: types that are new, and whether it has to be left alone."""
 
-    new: list[tuple[type, Untried]] = msgspec.field(default_factory=list["tuple[type, Untried]"])
+    new: list[tuple[type, TrialHandler]] = msgspec.field(default_factory=list["tuple[type, TrialHandler]"])
     is_forbidden: bool = False
 
 
-class Untried:
+class TrialHandler:
     """The handler of a type of which no object was loaded yet, around its own one."""
 
     def __init__(self, handler: Handler, *, is_forbidden: bool = False) -> None:
         self.handler, self.is_forbidden = handler, is_forbidden
-        self.tries_left = MOST_TRIES
+        self.remaining_tries = MOST_TRIES
 
     def __call__(self, pickler: Pickler, value: Any) -> Any:
         if pickler.trial is not None:
             pickler.trial.new.append((type(value), self))
             pickler.trial.is_forbidden |= self.is_forbidden
-        elif not self.is_forbidden and id(type(value)) not in pickler.left_untried and not _is_put_off(value):
+        elif not self.is_forbidden and id(type(value)) not in pickler.untried_types and not _is_postponed(value):
             failed = try_out(pickler, value, self)
             if failed:
-                return pickler.lose(value, failed)
+                return pickler.refuse(value, failed)
         return self.handler(pickler, value)
 
 
 def own_handler(handler: Handler) -> Handler:
-    return handler.handler if isinstance(handler, Untried) else handler
+    return handler.handler if isinstance(handler, TrialHandler) else handler
 
 
 def with_trial(kind: type[Any], handler: Handler) -> Handler:
     """The handler of a new type; it tries its objects where that can be done, and says something."""
     module = module_name(kind)
     package = module.partition(".")[0]
-    if package in _KNOWN_LIBRARIES or package in _KNOWN or _is_told_by_name(kind, handler):
+    if package in _KNOWN_LIBRARIES or package in _KNOWN or _is_handled_by_name(kind, handler):
         return handler
     if any("__del__" in vars(base) for base in bases_of(kind)):
-        return Untried(handler, is_forbidden=True)
+        return TrialHandler(handler, is_forbidden=True)
     if package == "__main__":
-        return Untried(handler) if _runs_own_code(kind) else handler
-    return Untried(handler, is_forbidden=not is_library(module) and _runs_own_code(kind))
+        return TrialHandler(handler) if _runs_own_code(kind) else handler
+    return TrialHandler(handler, is_forbidden=not is_library(module) and _runs_own_code(kind))
 
 
-def _is_told_by_name(kind: type[Any], handler: Handler) -> bool:
+def _is_handled_by_name(kind: type[Any], handler: Handler) -> bool:
     from agent_kernel.values.reducers import code, leaf, objects
 
     if handler is leaf or issubclass(kind, type) or id(kind) in code.EXACT or id(kind) in objects.EXACT:
@@ -124,7 +124,7 @@ def _runs_own_code(kind: type) -> bool:
     return any(isinstance(vars(base).get(hook), types.FunctionType) for base in bases_of(kind) for hook in _LOAD_HOOKS)
 
 
-def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
+def try_out(pickler: Pickler, value: object, handler: TrialHandler) -> str:
     """Dump an object alone and load it aside: why it cannot be loaded, or nothing if it can, or cannot be tried."""
     from agent_kernel.values.pickler import FOREIGN
 
@@ -135,19 +135,19 @@ def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
     except (*FOREIGN, _TooLargeError):  # what cannot be dumped is told of by the dump that asked
         is_small = False
     if not is_small:
-        _put_off(value)
-        pickler.left_untried.add(id(type(value)))
+        _postpone(value)
+        pickler.untried_types.add(id(type(value)))
         return ""
     runs = None if trial.is_forbidden or _has_finalizer(probe) else _what_runs(pickler, probe)
     if runs is None:
-        handler.tries_left -= 1
-        if handler.tries_left <= 0:
+        handler.remaining_tries -= 1
+        if handler.remaining_tries <= 0:
             _keep_known(type(value), handler)
-        pickler.left_untried.add(id(type(value)))
+        pickler.untried_types.add(id(type(value)))
         return ""
     failed = _load(pickler, value, probe, runs)
     if failed is None:
-        pickler.left_untried.add(id(type(value)))
+        pickler.untried_types.add(id(type(value)))
         return ""
     if not failed:
         for kind, untried in trial.new:
@@ -155,7 +155,7 @@ def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
     return failed
 
 
-def _keep_known(kind: type, untried: Untried) -> None:
+def _keep_known(kind: type, untried: TrialHandler) -> None:
     from agent_kernel.values.reducers import HANDLERS
 
     if HANDLERS.get(kind) is untried:
@@ -178,7 +178,7 @@ class _Large(msgspec.Struct, eq=False):
 
     thing: weakref.ref[Any]
     passes: int
-    passes_left: int
+    remaining_passes: int
 
 
 _FIRST_PASSES = 32
@@ -186,16 +186,16 @@ _MOST_LARGE = 1_000
 _large: dict[int, _Large] = {}
 
 
-def _is_put_off(value: object) -> bool:
+def _is_postponed(value: object) -> bool:
     thing = _whole_of(value)
     found = _large.get(id(thing))
     if found is None or found.thing() is not thing:
         return False
-    found.passes_left -= 1
-    return found.passes_left >= 0
+    found.remaining_passes -= 1
+    return found.remaining_passes >= 0
 
 
-def _put_off(value: object) -> None:
+def _postpone(value: object) -> None:
     thing: Any = _whole_of(value)
     found = _large.get(id(thing))
     passes = _FIRST_PASSES if found is None or found.thing() is not thing else 2 * found.passes
@@ -270,8 +270,8 @@ class _Live:
     def find_pinned(self, token: str) -> None:
         return None
 
-    def placeholder(self, token: str, loss: Loss) -> Lost:
-        return Lost(loss)
+    def placeholder(self, token: str, failure: SaveFailure) -> Placeholder:
+        return Placeholder(failure)
 
 
 class _Bytes:
@@ -306,8 +306,8 @@ def _load(pickler: Pickler, value: object, probe: Dump, runs: Run) -> str | None
     if isinstance(loaded.error, (NameError, MemoryError)):  # a later cell may give the name, or have more memory
         return None
     error = loaded.error
-    said = explain(error).removeprefix("it raises ")
-    return f"it cannot be loaded again: {said if said.startswith(type(error).__name__) else f'{type(error).__name__}: {said}'}"
+    reason = explain(error).removeprefix("it raises ")
+    return f"it cannot be loaded again: {reason if reason.startswith(type(error).__name__) else f'{type(error).__name__}: {reason}'}"
 
 
 @contextlib.contextmanager
@@ -382,8 +382,8 @@ def what_runs(probe: Dump, namespace: dict[str, object]) -> Run | None:
     kinds = {id(type(value)): type(value) for value in met}
     if not all(_is_data(kind) for kind in kinds.values()):
         return None
-    asked = _Globals()
-    if not all(map(asked.are_harmless, probe.streams)):
+    requested = _Globals()
+    if not all(map(requested.are_harmless, probe.streams)):
         return None
     reading = _Reading(namespace)
     for value in met:
@@ -475,21 +475,23 @@ class _Reading:
         says = any(not _SAYING.isdisjoint(class_dict(base)) for base in _own_bases(kind))
         makes = says or id(kind) in self._called or not self._names.isdisjoint(("type", "__class__"))
         for base in _own_bases(kind):
-            for name, held in list(class_dict(base).items()):
+            for name, attribute in list(class_dict(base).items()):
                 is_special = name.startswith("__") and name.endswith("__")
                 if name in _SHOWING or (name in _MAKING and not makes):
                     continue
-                for function in _functions(held):
+                for function in _functions(attribute):
                     if is_special or name in self._names:
                         self.add_function(function)
-                if name in self._names and not is_special and not list(_functions(held)):
-                    self._is_refused |= not isinstance(held, _DESCRIPTORS) and not self._may_use(held, guarded=True)
+                if name in self._names and not is_special and not list(_functions(attribute)):
+                    self._is_refused |= not isinstance(attribute, _DESCRIPTORS) and not self._may_use(
+                        attribute, guarded=True
+                    )
 
     def _read(self, function: types.FunctionType) -> None:
         own = function.__globals__ is self._namespace
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        held = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
-        self._is_refused |= not all(self._may_use(value, guarded=False) for value in held)
+        values = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
+        self._is_refused |= not all(self._may_use(value, guarded=False) for value in values)
         for code in find_nested_codes(function.__code__):
             self.run.codes.append(code)
             self._read_code(code, function.__globals__, own=own)
@@ -550,13 +552,13 @@ def _own_bases(kind: type[Any]) -> Iterable[type]:
     return [base for base in bases_of(kind) if module_name(base) == "__main__"]
 
 
-def _functions(held: Any) -> Iterator[types.FunctionType]:
-    if type(held) in (staticmethod, classmethod):
-        found: tuple[Any, ...] = (held.__func__,)
-    elif type(held) is property:
-        found = (held.fget, held.fset, held.fdel)
+def _functions(value: Any) -> Iterator[types.FunctionType]:
+    if type(value) in (staticmethod, classmethod):
+        found: tuple[Any, ...] = (value.__func__,)
+    elif type(value) is property:
+        found = (value.fget, value.fset, value.fdel)
     else:
-        found = (held,)
+        found = (value,)
     return (one for one in found if type(one) is types.FunctionType)
 
 

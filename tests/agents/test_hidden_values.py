@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agent_kernel.values import summaries
-from agent_kernel.values.redacted_values import RedactedTexts, faces
+from agent_kernel.values import previews
+from agent_kernel.values.redacted_values import RedactedTexts, spellings
 from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES, SHOWN_BY_HOLDERS
 from tests.agents.test_privacy import CANARY, sent
 
@@ -57,7 +57,7 @@ def test_what_holds_a_hidden_value_does_not_give_it_away(holder: str) -> None:
     told, events = sent({"held": held}, f"print(''.join(list({CANARY!r})))", hide=("held",))
     close(held)
     assert "withheld" not in told
-    assert summaries.MASK in told
+    assert previews.MASK in told
     assert CANARY not in told
     assert CANARY not in events
 
@@ -79,7 +79,7 @@ def test_what_an_object_shows_of_a_hidden_value_by_the_way_is_masked(holder: str
     code, step = SHOWN_BY_HOLDERS[holder]
     told, events = sent({"held": made(code)["held"]}, step, hide=("held",))
     assert "withheld" not in told
-    assert summaries.MASK in told
+    assert previews.MASK in told
     assert CANARY not in told
     assert CANARY not in events
 
@@ -220,7 +220,7 @@ def test_what_somebody_puts_into_an_object_of_a_library_is_masked(attribute: str
 def test_a_hidden_text_that_is_cut_off_is_masked(held: str, shown: str) -> None:
     told, _ = sent({"held": held}, f"print({shown!r})", hide=("held",))
     assert shown not in told.replace(repr(shown), "")
-    assert summaries.MASK in told
+    assert previews.MASK in told
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_hidden_day_number_or_name_is_masked_however_it_is_written(held: Any, 
     for text in shown:
         told, _ = sent({"held": values}, f"print('<{text}>')", hide=("held",))
         assert f"<{text}>" not in told, text
-        assert f"<{summaries.MASK}" in told or f"({summaries.MASK}" in told, text
+        assert f"<{previews.MASK}" in told or f"({previews.MASK}" in told, text
     told, _ = sent({"held": values}, "print('13-03-1987 is a day, and 4711 a number')", hide=("held",))
     assert "13-03-1987 is a day, and 4711 a number" in told
 
@@ -355,7 +355,7 @@ def test_a_text_that_is_encoded_more_often_than_is_decoded_is_masked() -> None:
         encoded = base64.b64encode(encoded)
     told, _ = sent({"held": CANARY}, step, hide=("held",))
     assert encoded.decode() not in told
-    assert summaries.MASK in told
+    assert previews.MASK in told
 
 
 def test_a_number_of_many_digits_that_gives_a_hidden_text_is_masked() -> None:
@@ -377,7 +377,7 @@ def test_words_that_every_output_has_are_told_though_a_hidden_variable_holds_the
 
 def test_what_is_searched_is_gone_through_a_few_times_and_no_more() -> None:
     """A regular expression that tries all ways to begin takes minutes for a line of this length."""
-    texts = RedactedTexts(faces(CANARY))
+    texts = RedactedTexts(spellings(CANARY))
     for text in (
         "[1, 22, 333], " * 20_000,
         '{"a":1.5,"b":"x"},' * 20_000,

@@ -21,7 +21,7 @@ from agent_kernel.session import Repository, Session
 from agent_kernel.session.ignoring import HideList
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 CANARY = "zebra-4711-quagga"
 
@@ -158,7 +158,7 @@ def test_no_environment_is_stored_or_sent(monkeypatch: pytest.MonkeyPatch) -> No
     ]
     assert len(outputs) == len(code)
     for text in (told, events, *outputs):
-        assert "ACME" in text or "environ(" in text or summaries.MASK in text
+        assert "ACME" in text or "environ(" in text or previews.MASK in text
         assert CANARY not in text
         assert "walrus-region-1" not in text
     assert os.environ["ACME_API_KEY"] == CANARY
@@ -169,7 +169,7 @@ def test_a_value_of_the_environment_that_is_no_secret_is_masked_beside_its_name_
 ) -> None:
     monkeypatch.setenv("ACME_REGION", "north")
     told, _ = sent({}, "print('the wind is in the north', {'ACME_REGION': 'north'})")
-    assert f"the wind is in the north {{'ACME_REGION': '{summaries.MASK}'}}" in told
+    assert f"the wind is in the north {{'ACME_REGION': '{previews.MASK}'}}" in told
 
 
 def test_places_and_addresses_stay_legible_beside_secrets_that_begin_alike(
@@ -293,7 +293,7 @@ def test_a_hidden_number_is_masked_within_a_word(step: str) -> None:
         assert "48213" not in text
         assert "48,213" not in text
         assert "918273" not in text
-        assert summaries.MASK in text or "globals" in step  # no model is told of a variable of such a name
+        assert previews.MASK in text or "globals" in step  # no model is told of a variable of such a name
 
 
 def test_a_hidden_number_or_date_is_masked_as_other_languages_write_it() -> None:
@@ -357,13 +357,13 @@ def test_parts_of_a_hidden_value_are_masked_as_they_are_usually_written(made: st
 
 def test_other_numbers_with_an_exponent_are_told() -> None:
     told, _ = sent({"held": [1234567.891, 2.5e-7]}, "print(1.234569e+06, 1e-06, 2.51e-7, '1e+06')", hide=("held",))
-    assert summaries.MASK not in told
+    assert previews.MASK not in told
     assert "2.51e-07 1e+06" in told
 
 
 def test_a_hidden_word_is_masked_as_a_word() -> None:
     told, _ = sent({"name": "Anna"}, "print('Anna, Annabelle, Anna_2 and Hanna')", hide=("name",))
-    assert f"{summaries.MASK}, Annabelle, {summaries.MASK}_2 and Hanna" in told
+    assert f"{previews.MASK}, Annabelle, {previews.MASK}_2 and Hanna" in told
 
 
 def test_a_secret_that_is_typed_into_a_task_is_not_kept() -> None:
@@ -372,7 +372,7 @@ def test_a_secret_that_is_typed_into_a_task_is_not_kept() -> None:
     model = FunctionModel(lambda _: "task.success(1)")
     run = Agent("ada", model=model, state=session).start(f"Log in with {CANARY} and sum up salaries")
     assert CANARY not in repr(run.events[0])
-    assert run.task == f"Log in with {summaries.MASK} and sum up salaries"  # the person's own words, but for that
+    assert run.task == f"Log in with {previews.MASK} and sum up salaries"  # the person's own words, but for that
     assert "salaries" not in run.events[0].prompt  # type: ignore[attr-defined]  # a TaskStart
 
 
@@ -484,7 +484,7 @@ def test_what_a_hidden_variable_holds_leaves_from_nowhere(holder: str) -> None:
     made: dict[str, Any] = {"__name__": "__main__"}
     exec(HOLDERS[holder].format(CANARY), made)
     told, events = sent({"held": made["held"]}, f"print(''.join(list({CANARY!r})))", hide=("held",))
-    assert summaries.MASK in told
+    assert previews.MASK in told
     assert CANARY not in told
     assert CANARY not in events
     if holder == "a coroutine":
@@ -647,7 +647,7 @@ def test_whole_values_are_masked_and_no_more() -> None:
         hide=("home", "pin"),
     )
     assert "in 2024 and https://example.com/public and https://example.org" in told
-    assert f"{summaries.MASK} {summaries.MASK}… " in told
+    assert f"{previews.MASK} {previews.MASK}… " in told
     assert "4711" not in told
 
 

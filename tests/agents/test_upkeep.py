@@ -31,7 +31,7 @@ from agent_kernel.repository import Retention
 from agent_kernel.repository.runs import match_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SECRET = "tangerine-4711"
@@ -224,7 +224,7 @@ def test_code_that_was_never_run_can_be_masked_too() -> None:
     list(run.stream())
     with pytest.raises(NameNotFoundError):
         session.repo.forget(["fruit"])
-    session.repo.forget(["fruit"], mask=summaries.CodeMask())
+    session.repo.forget(["fruit"], mask=previews.CodeMask())
     assert SECRET.encode() not in raw(session)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agent_kernel.bundle import exporting
 from agent_kernel.bundle.exporting import Contents
-from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.session import Repository, bind
 
 __all__ = ["ATTACKS", "PNG", "Ran", "contents_of", "make_study", "picture", "printed", "shown"]
@@ -42,12 +42,15 @@ def printed(text: str, name: str = "stdout") -> Output:
 def shown(**faces: str) -> Output:
     """An output in these formats; `text_plain` stands for `text/plain`."""
     kinds = {name.replace("_", "/", 1).replace("_", "+"): text for name, text in faces.items()}
-    return Output(kind="display_data", faces=tuple(Face(kind, "text", len(text), text) for kind, text in kinds.items()))
+    return Output(
+        kind="display_data",
+        representations=tuple(Representation(kind, "text", len(text), text) for kind, text in kinds.items()),
+    )
 
 
 def picture(mime: str, content: bytes, text: str = "a figure") -> Output:
-    face = Face(mime, "bytes", len(content), blob=Blob(len(content), content))
-    return Output(kind="display_data", faces=(Face("text/plain", "text", len(text), text), face))
+    face = Representation(mime, "bytes", len(content), blob=Blob(len(content), content))
+    return Output(kind="display_data", representations=(Representation("text/plain", "text", len(text), text), face))
 
 
 def make_study(place: Path, *cells: Ran | str) -> Path:

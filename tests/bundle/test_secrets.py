@@ -23,7 +23,7 @@ from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
 from agent_kernel.errors import LoadError, RefNotFoundError
 from agent_kernel.repository import Output
 from agent_kernel.session import Repository
-from agent_kernel.values.summaries import MASK, mask_text
+from agent_kernel.values.previews import MASK, mask_text
 from tests.bundle.bundles import bundle_of, make_bundle, members_of
 from tests.bundle.studies import Ran, make_study
 from tests.commands.stores import make_history

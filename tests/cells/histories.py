@@ -12,7 +12,7 @@ import nbformat
 from agent_kernel.cells.notebook_file import NotebookFile, history_notebook
 from agent_kernel.cells.script_file import script_of
 from agent_kernel.cells.slices import Slice, slice_of
-from agent_kernel.repository import Author, Face, ObjectId, Output, Outputs
+from agent_kernel.repository import Author, ObjectId, Output, Outputs, Representation
 from agent_kernel.session import Report
 from agent_kernel.session.notebooks import NotebookCell, page_of
 from tests.support.notebooks import Notebook as PlainNotebook
@@ -48,7 +48,9 @@ class Notebook(PlainNotebook):
 
     def page(self, *cells: tuple[str, str, str]) -> None:
         """The front end tells the document: id, type and source of each cell."""
-        self.session._recorder.told = page_of("analysis.ipynb", "python", [NotebookCell(*cell) for cell in cells])
+        self.session._recorder.open_document = page_of(
+            "analysis.ipynb", "python", [NotebookCell(*cell) for cell in cells]
+        )
 
     @property
     def head(self) -> ObjectId:
@@ -119,8 +121,8 @@ def shown(*outputs: Output) -> Outputs:
     return Outputs(version=1, outputs=outputs)
 
 
-def text_face(text: str, mime: str = "text/plain", form: str = "text") -> Face:
-    return Face(mime, form, len(text.encode()), text)
+def text_face(text: str, mime: str = "text/plain", form: str = "text") -> Representation:
+    return Representation(mime, form, len(text.encode()), text)
 
 
 def metadata(cell: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import TaskStart
 from agent_kernel.cells.notebook_file import history_notebook
-from agent_kernel.repository import Blob, Face, Output
+from agent_kernel.repository import Blob, Output, Representation
 from agent_kernel.session import Repository
 from agent_kernel.session.ignoring import HideList
 from tests.cells.histories import Notebook, metadata, read, shown, text_face
@@ -240,7 +240,9 @@ class TestOutputs:
             nb,
             Output(kind="stream", name="stdout", text="a\nb\n"),
             Output(kind="stream", name="stderr", text="\x1b[31mred\x1b[0m"),
-            Output(kind="execute_result", faces=(text_face("42"), text_face("<b>42</b>", "text/html")), number=7),
+            Output(
+                kind="execute_result", representations=(text_face("42"), text_face("<b>42</b>", "text/html")), number=7
+            ),
             Output(kind="error", name="ValueError", text="no", traceback=("one", "two")),
         )
         assert out == {"output_type": "stream", "name": "stdout", "text": "a\nb\n"}
@@ -259,9 +261,9 @@ class TestOutputs:
             nb,
             Output(
                 kind="display_data",
-                faces=(
-                    Face("image/png", "bytes", len(png), blob=Blob(len(png), inline=png)),
-                    Face("image/svg+xml", "text", len(svg), blob=Blob(len(svg), inline=svg.encode())),
+                representations=(
+                    Representation("image/png", "bytes", len(png), blob=Blob(len(png), inline=png)),
+                    Representation("image/svg+xml", "text", len(svg), blob=Blob(len(svg), inline=svg.encode())),
                 ),
                 metadata='{"image/png":{"width":10}}',
             ),
@@ -274,7 +276,7 @@ class TestOutputs:
         gap, left_out = self.show(
             nb,
             Output(kind="gap", size=5_000_000),
-            Output(kind="display_data", faces=(Face("text/html", "text", 9_000_000),)),
+            Output(kind="display_data", representations=(Representation("text/html", "text", 9_000_000),)),
         )
         assert gap["text"] == "… 5 MB left out …\n"  # type: ignore[index]
         assert left_out["data"] == {"text/plain": "(text/html 9 MB left out)"}  # type: ignore[index]
@@ -283,8 +285,8 @@ class TestOutputs:
         view = text_face('{"model_id":"1","version_major":2}', "application/vnd.jupyter.widget-view+json", "json")
         words, nothing, within = self.show(
             nb,
-            Output(kind="display_data", faces=(view, text_face("IntSlider(value=3)"))),
-            Output(kind="display_data", faces=(view,)),
+            Output(kind="display_data", representations=(view, text_face("IntSlider(value=3)"))),
+            Output(kind="display_data", representations=(view,)),
             Output(kind="stream", name="stdout", text="in a widget", widget="model"),
         )
         assert words["data"] == {"text/plain": "IntSlider(value=3)"}  # type: ignore[index]
@@ -292,8 +294,10 @@ class TestOutputs:
         assert within["text"] == "in a widget"  # type: ignore[index]
 
     def test_an_update_replaces_what_an_earlier_cell_showed(self, nb: Notebook) -> None:
-        nb.cell("x = 1", shows=shown(Output(kind="display_data", display="d", faces=(text_face("0 %"),))))
-        nb.cell("x = 2", shows=shown(Output(kind="update_display_data", display="d", faces=(text_face("100 %"),))))
+        nb.cell("x = 1", shows=shown(Output(kind="display_data", display="d", representations=(text_face("0 %"),))))
+        nb.cell(
+            "x = 2", shows=shown(Output(kind="update_display_data", display="d", representations=(text_face("100 %"),)))
+        )
         assert nb.outputs(0)[0]["data"] == {"text/plain": "100 %"}
         assert nb.outputs(1) == []
 
@@ -308,7 +312,7 @@ class TestOutputs:
             nb,
             Output(
                 kind="display_data",
-                faces=(
+                representations=(
                     text_face('{"a":[1,NaN]}', "application/json", "json"),
                     text_face('["x",1]', "text/odd", "json"),
                     text_face("not json", "application/vnd.plotly.v1+json", "json"),
@@ -324,7 +328,7 @@ class TestOutputs:
 
     def test_our_own_displays_are_left_out(self, nb: Notebook) -> None:
         ours = text_face("{}", "application/vnd.agent-kernel.history.v1+json", "json")
-        assert self.show(nb, Output(kind="display_data", faces=(ours,))) == []
+        assert self.show(nb, Output(kind="display_data", representations=(ours,))) == []
 
     def test_damaged_outputs_are_left_out(self, nb: Notebook) -> None:
         nb.cell("x = 1", shows=shown(Output(kind="stream", name="stdout", text="a" * 50)))
@@ -338,7 +342,7 @@ class TestOutputs:
 class TestSecrets:
     def test_secrets_are_masked_in_code_and_outputs(self, nb: Notebook) -> None:
         nb.cell("api_key = 'abcd-1234-efgh'", shows=shown(Output(kind="stream", text="abcd-1234-efgh!\n")))
-        nb.cell("y = 1", shows=shown(Output(kind="execute_result", faces=(text_face("'abcd-1234-efgh'"),))))
+        nb.cell("y = 1", shows=shown(Output(kind="execute_result", representations=(text_face("'abcd-1234-efgh'"),))))
         assert b"abcd-1234-efgh" not in nb.written().content
         assert nb.written().masked == 1
 

@@ -91,7 +91,7 @@ def test_status_names_what_is_not_committed_in_the_same_order(tmp_path: Path) ->
 
 def test_a_damaged_summary_only_costs_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_history(tmp_path / "s", ALL_KINDS)
-    monkeypatch.setattr(Repository, "read_summary", lambda repo, entry: b"\xc1")
+    monkeypatch.setattr(Repository, "read_preview", lambda repo, entry: b"\xc1")
     with closing(Repository.open(tmp_path / "s", create=False)) as repo:
         first, *_ = answer(["log"], Scope(repo))[0].to_text().splitlines()
     assert "+words" in first

@@ -10,18 +10,18 @@ import pytest
 
 from agent_kernel.commands.scope import Scope, UsageProblem
 from agent_kernel.commands.table import answer
-from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.session import Repository, bind
 
 HOSTILE = "<script>alert(1)</script>"
 
 
-def text(value: str, mime: str = "text/plain") -> Face:
-    return Face(mime, "text", len(value), value)
+def text(value: str, mime: str = "text/plain") -> Representation:
+    return Representation(mime, "text", len(value), value)
 
 
-def shown(kind: str, *faces: Face, **more: Any) -> Output:
-    return Output(kind=kind, faces=faces, **more)
+def shown(kind: str, *faces: Representation, **more: Any) -> Output:
+    return Output(kind=kind, representations=faces, **more)
 
 
 def said(words: str, name: str = "stdout", **more: Any) -> Output:
@@ -51,12 +51,12 @@ def test_the_first_lines_are_shown_and_the_way_to_the_rest(tmp_path: Path) -> No
 
 
 def test_pictures_and_markup_are_told_by_type_and_size(tmp_path: Path) -> None:
-    figure = Face("image/png", "bytes", 34_000, blob=Blob(34_000, b"\x89" * 34_000))
+    figure = Representation("image/png", "bytes", 34_000, blob=Blob(34_000, b"\x89" * 34_000))
     table = text(f"<table>{HOSTILE}</table>", "text/html")
     outputs = [
         shown("display_data", text("<Figure size 640x480>"), figure),
         shown("execute_result", text("   a\n0  1"), table, number=3),
-        shown("display_data", Face("text/html", "text", 5_000_000)),
+        shown("display_data", Representation("text/html", "text", 5_000_000)),
     ]
     plain, html, facts = show(tmp_path / "s", outputs)
     assert "    <Figure size 640x480>\n    (image/png 34 kB)" in plain
@@ -73,7 +73,7 @@ def test_stored_markup_never_comes_alive(tmp_path: Path, words: str) -> None:
         shown("display_data", text(f"<svg onload='x'>{HOSTILE}</svg>", "image/svg+xml")),
         shown("display_data", text("alert(2)", "application/javascript")),
         said(HOSTILE),
-        shown("display_data", Face(f"text/{HOSTILE}", "text", 3, "abc")),
+        shown("display_data", Representation(f"text/{HOSTILE}", "text", 3, "abc")),
     ]
     plain, html, _ = show(tmp_path / "s", outputs, words)
     assert "<script" not in html

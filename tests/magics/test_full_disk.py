@@ -9,8 +9,8 @@ import pytest
 from agent_kernel.errors import StoreFullError
 from agent_kernel.magics import binding
 from agent_kernel.repository.objects import Writer
-from agent_kernel.session.detector import Watching
-from agent_kernel.session.staging import Sharing
+from agent_kernel.session.detector import Detector
+from agent_kernel.session.staging import AliasGrouping
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
 
@@ -60,7 +60,7 @@ def test_what_goes_wrong_in_saving_is_told_in_one_line(monkeypatch: pytest.Monke
     with Shell() as shell:
         shell.run("x = [1]")
         with monkeypatch.context() as patched:
-            patched.setattr(Sharing, "settle", lambda _: 1 / 0)
+            patched.setattr(AliasGrouping, "dump_sharing", lambda _: 1 / 0)
             told = shell.run("x.append(2); y = 1")
         assert (told.out + told.err).count("\n") == 1
         assert "Traceback" not in told.out + told.err
@@ -72,7 +72,7 @@ def test_what_goes_wrong_in_saving_is_told_in_one_line(monkeypatch: pytest.Monke
 def test_what_several_cells_changed_on_a_full_disk_is_in_the_next_commit(tmp_path: Path) -> None:
     """Also what no later cell mentions, before the look in the background comes to it."""
     with Shell(store=str(tmp_path / "s")) as shell, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Watching, "overdue", lambda *_: [])
+        patched.setattr(Detector, "choose_for_verification", lambda *_: [])
         shell.run("x = [1]; y = {'a': x}; z = [0]; n = [5]\ndef f(): n.append(6)")
 
         def is_full(*_: object, **__: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.magics.outputs import Collector, KernelTap
-from agent_kernel.repository import Output, Repository, read_face, read_outputs
+from agent_kernel.repository import Output, Repository, read_outputs, read_representation
 from tests.magics.collected import kept, texts
 from tests.magics.test_kernel import kernel, run, text
 
@@ -138,23 +138,25 @@ def test_a_kernel_keeps_what_its_cells_showed(tmp_path: Path, monkeypatch: pytes
                 id = commit.cell.outputs
                 outputs = () if id is None else read_outputs(repo.objects, id).outputs
                 found[names[commit.cell.source]] = list(outputs)
-        picture = read_face(repo.objects, next(face for face in found["figure"][0].faces if face.mime == "image/png"))
+        picture = read_representation(
+            repo.objects, next(face for face in found["figure"][0].representations if face.mime == "image/png")
+        )
         assert repo.verify().is_sound
     assert "[agent] Every cell is now a commit" in text(seen["nothing"])
     assert [found[name] for name in ("nothing", "captured", "silent")] == [[], [], []]
     assert [(one.name, one.text) for one in found["streams"]] == [("stdout", "out\n"), ("stderr", "err\n")]
-    assert found["result"][0].faces[0].text == "2"
+    assert found["result"][0].representations[0].text == "2"
     assert found["error"][0].traceback == tuple(
         next(one for one in seen["error"] if one["msg_type"] == "error")["content"]["traceback"]
     )
     assert picture is not None
     assert picture.startswith(b"\x89PNG")
-    assert {face.mime for face in found["table"][0].faces} == {"text/plain", "text/html"}
+    assert {face.mime for face in found["table"][0].representations} == {"text/plain", "text/html"}
     assert [(one.kind, one.display) for one in found["display"]] == [("display_data", "h")]
-    assert [(one.kind, one.display, one.faces[0].text) for one in found["update"]] == [
+    assert [(one.kind, one.display, one.representations[0].text) for one in found["update"]] == [
         ("update_display_data", "h", "'three'")
     ]
-    assert [(one.kind, one.faces[0].text) for one in found["own update"]] == [("display_data", "2")]
+    assert [(one.kind, one.representations[0].text) for one in found["own update"]] == [("display_data", "2")]
     for name, said in {
         "clear": "frame 2\n",
         "subprocess": "from below\n",

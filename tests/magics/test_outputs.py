@@ -79,7 +79,7 @@ class TestCollecting:
             collector.text("stdout", "x" * 100)
             collector.show("display_data", {"text/plain": str(number)})
         outputs = kept(collector)
-        sizes = [len(one.text) + sum(face.size for face in one.faces) for one in outputs.outputs]
+        sizes = [len(one.text) + sum(face.size for face in one.representations) for one in outputs.outputs]
         assert sum(sizes) < ROOM
         assert outputs.dropped_outputs == 10_000 - len(outputs.outputs) + 1
 
@@ -87,7 +87,7 @@ class TestCollecting:
         collector = Collector()
         collector.show("execute_result", {"text/plain": "small", "text/html": "x" * (ROOM + 1)})
         outputs = kept(collector)
-        plain, html = outputs.outputs[0].faces
+        plain, html = outputs.outputs[0].representations
         assert plain.text == "small"
         assert (html.is_kept, html.size) == (False, ROOM + 1)
         assert outputs.dropped_bytes == ROOM + 1
@@ -97,9 +97,9 @@ class TestCollecting:
         for _ in range(100):
             collector.show("display_data", {"image/png": "QUJD" * 250_000, "text/plain": "figure"})
         outputs = kept(collector)
-        pictures = [one for one in outputs.outputs if one.faces]
+        pictures = [one for one in outputs.outputs if one.representations]
         assert 10 <= len(pictures) <= 16
-        assert pictures[0].faces[0].size == 750_000
+        assert pictures[0].representations[0].size == 750_000
         assert outputs.dropped_outputs == 100 - len(pictures)
 
     def test_a_display_id_has_one_state(self) -> None:
@@ -109,14 +109,14 @@ class TestCollecting:
         for done in range(1, 101):
             collector.show("update_display_data", {"text/plain": f"{done} %"}, display="bar")
         bar, said = kept(collector).outputs
-        assert (bar.kind, bar.faces[0].text, said.text) == ("display_data", "100 %", "working\n")
+        assert (bar.kind, bar.representations[0].text, said.text) == ("display_data", "100 %", "working\n")
 
     def test_the_display_of_an_earlier_cell_has_one_update(self) -> None:
         collector = Collector()
         for done in range(100):
             collector.show("update_display_data", {"text/plain": f"{done} %"}, display="bar")
         (update,) = kept(collector).outputs
-        assert (update.kind, update.display, update.faces[0].text) == ("update_display_data", "bar", "99 %")
+        assert (update.kind, update.display, update.representations[0].text) == ("update_display_data", "bar", "99 %")
 
     def test_updates_that_grow_stay_bounded(self) -> None:
         collector = Collector()
@@ -124,7 +124,7 @@ class TestCollecting:
             collector.show("display_data", {"text/plain": "-"}, display=str(number))
         for number in range(50):
             collector.show("update_display_data", {"text/plain": "x" * 100_000}, display=str(number))
-        assert sum(face.size for one in kept(collector).outputs for face in one.faces) <= ROOM
+        assert sum(face.size for one in kept(collector).outputs for face in one.representations) <= ROOM
 
     def test_clearing_takes_away_what_was_shown_at_that_place(self) -> None:
         collector = Collector()
@@ -164,7 +164,7 @@ class TestCollecting:
         collector.show("display_data", data)
         collector.text("stdout", "half a pair: \ud83d")
         shown, said = kept(collector).outputs
-        assert {face.mime for face in shown.faces} == {"image/png", "text/plain"}
+        assert {face.mime for face in shown.representations} == {"image/png", "text/plain"}
         assert said.text == "half a pair: \\ud83d"
 
     def test_threads_may_print_at_once(self) -> None:

@@ -48,14 +48,14 @@ class TestTerminal:
             ("stream", "stdout", "out\n"),
             ("stream", "stderr", "err\n"),
         ]
-        assert (result.kind, result.number, result.faces[0].text) == ("execute_result", 1, "[1, 2]")
+        assert (result.kind, result.number, result.representations[0].text) == ("execute_result", 1, "[1, 2]")
         (error,) = self.outputs(shell, "1 / 0")
         assert (error.kind, error.name, error.text) == ("error", "ZeroDivisionError", "division by zero")
         assert error.traceback[-1].endswith(": division by zero")
 
     def test_displays_are_not_heard_twice(self, shell: Shell) -> None:
         (shown,) = self.outputs(shell, "get_ipython().display_pub.publish({'text/plain': 'once'})")
-        assert (shown.kind, [face.text for face in shown.faces]) == ("display_data", ["once"])
+        assert (shown.kind, [face.text for face in shown.representations]) == ("display_data", ["once"])
 
     def test_what_is_captured_is_shown_to_nobody(self, shell: Shell) -> None:
         assert self.outputs(shell, "%%capture\nprint(1)") == []
@@ -65,7 +65,7 @@ class TestTerminal:
     def test_what_a_repr_prints_is_output_and_it_runs_once(self, shell: Shell) -> None:
         source = "class Loud:\n    def __repr__(self):\n        print('asked')\n        return 'Loud'\nLoud()"
         said, result = self.outputs(shell, source)
-        assert (said.text, result.faces[0].text) == ("asked\n", "Loud")
+        assert (said.text, result.representations[0].text) == ("asked\n", "Loud")
 
     def test_the_text_of_an_error_is_not_asked_for_again(self, shell: Shell) -> None:
         shell.run(

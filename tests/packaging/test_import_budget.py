@@ -49,8 +49,8 @@ COMMITTING = {
     "agent_kernel.values.dump",
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
-    "agent_kernel.values.summaries.plain",
-    "agent_kernel.values.summaries.redaction",
+    "agent_kernel.values.previews.plain",
+    "agent_kernel.values.previews.redaction",
 }
 # What only cells of agents and `%agent` lines need.
 AGENTS = {
@@ -67,9 +67,9 @@ BY_KIND = {
     "agent_kernel.values.reducers.code",
     "agent_kernel.values.reducers.objects",
     "agent_kernel.values.restore.arrays",
-    "agent_kernel.values.summaries.arrays",
-    "agent_kernel.values.summaries.objects",
-    "agent_kernel.values.summaries.frames",
+    "agent_kernel.values.previews.arrays",
+    "agent_kernel.values.previews.objects",
+    "agent_kernel.values.previews.frames",
     "fractions",
 }
 # Each module costs a quarter of a millisecond, and one or two more where Python keeps no bytecode.

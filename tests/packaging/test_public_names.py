@@ -68,7 +68,7 @@ def test_type_checkers_are_told_that_the_package_is_typed() -> None:
     assert (Path(inspect.getfile(agent_kernel)).parent / "py.typed").exists()
 
 
-@pytest.mark.parametrize("package", ["agent_kernel.agents", "agent_kernel.session", "agent_kernel.values.summaries"])
+@pytest.mark.parametrize("package", ["agent_kernel.agents", "agent_kernel.session", "agent_kernel.values.previews"])
 def test_no_name_that_loads_later_is_called_as_a_module_beside_it(package: str) -> None:
     # Whoever imports that module would make the name mean the module.
     found = importlib.import_module(package)

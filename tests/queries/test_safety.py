@@ -26,10 +26,10 @@ from agent_kernel.errors import (
 )
 from agent_kernel.queries import Reader, failure, lists
 from agent_kernel.queries.text_diff import diff_lines
-from agent_kernel.repository import Blob, Entry, Face, Manifest, Output, Outputs, encode
+from agent_kernel.repository import Blob, Entry, Manifest, Output, Outputs, Representation, encode
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from tests.commands.stores import canary, make_history
 from tests.queries.histories import notebook
 from tests.support.repositories import commit_values
@@ -95,10 +95,10 @@ def test_a_pickle_that_would_do_harm_is_only_described(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     stream = f"\x80\x05cos\nsystem\n\x8c{chr(len(str(ran)) + 6)}touch {ran}\x85R.".encode("latin-1")
     manifest = encode(Manifest(blobs=(Blob(len(stream), stream),), size=len(stream)))
-    summary = summaries.encode(summaries.Summary("object", "posix.system"))
+    summary = previews.encode(previews.Preview("object", "posix.system"))
     repo = Repository.open(MemoryStore())
-    commit_values(repo, {"x": Entry(manifest, summary=summary)})
-    commit_values(repo, {"x": Entry(manifest + b"", summary=summary, slot=1)})
+    commit_values(repo, {"x": Entry(manifest, preview=summary)})
+    commit_values(repo, {"x": Entry(manifest + b"", preview=summary, slot=1)})
     for op, answer in everything(Reader(repo, "s")):
         assert answer is not None, op
     assert not ran.exists()
@@ -112,10 +112,8 @@ def test_what_nobodys_pickler_wrote_is_still_answered(kind: str, stream: bytes) 
     repo = Repository.open(MemoryStore())
     for number in range(2):
         manifest = encode(Manifest(blobs=(Blob(len(stream), stream), Blob(3, b"abc")), size=number))
-        summary = summaries.Summary(
-            kind, "x.Y", shape=(10**12, -1)[: number + 1], columns=(summaries.Column("c", "d"),)
-        )
-        commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+        summary = previews.Preview(kind, "x.Y", shape=(10**12, -1)[: number + 1], columns=(previews.Column("c", "d"),))
+        commit_values(repo, {"x": Entry(manifest, preview=previews.encode(summary))})
     for op, answer in everything(Reader(repo, "s")):
         assert answer is not None, op
     answer = Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"})
@@ -154,10 +152,10 @@ def test_the_objects_of_a_column_that_nobodys_pickler_wrote_are_only_described(t
     for in_series in (False, True):
         for codes, shape, atoms in cases:
             stream = column_of_objects(shape, in_series=in_series)
-            summary = summaries.Summary("series" if in_series else "array", "x.Y", shape=shape)
+            summary = previews.Preview("series" if in_series else "array", "x.Y", shape=shape)
             blobs = tuple(Blob(len(part), part) for part in (stream, codes, atoms))
             manifest = encode(Manifest(blobs=blobs, size=len(stream)))
-            commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+            commit_values(repo, {"x": Entry(manifest, preview=previews.encode(summary))})
             assert Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"}) is not None
     assert time.thread_time() - begun < 20
     assert not ran.exists()
@@ -172,9 +170,9 @@ def test_a_summary_that_cannot_be_read_is_said_to_be_none() -> None:
 
 def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
     said = Output(kind="stream", name="stdout", text=f"{KEY}\ncorrect horse\n")
-    html = Face("text/html", "text", 99, f"<b>{KEY}</b> correct horse")
+    html = Representation("text/html", "text", 99, f"<b>{KEY}</b> correct horse")
     error = Output(kind="error", name="E", text=KEY, traceback=(KEY, "correct horse"))
-    shown = Outputs(version=1, outputs=(said, Output(kind="display_data", faces=(html,)), error))
+    shown = Outputs(version=1, outputs=(said, Output(kind="display_data", representations=(html,)), error))
     with notebook() as nb:
         nb.run(
             f"password = 'correct horse'\nd = {{'a': '{KEY}', 'token': 'hunter2hunter2'}}\ntext = '{KEY}'", shows=shown
@@ -243,7 +241,7 @@ def test_no_face_of_a_series_shows_what_its_name_or_a_label_says_is_a_secret() -
 
 def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
     def dirty(mime: str) -> Output:
-        return Output(kind="display_data", faces=(Face(mime, "text", 9, HOSTILE),))
+        return Output(kind="display_data", representations=(Representation(mime, "text", 9, HOSTILE),))
 
     mimes = ("text/plain", "text/html", "image/svg+xml", "application/json", f"text/{HOSTILE}")
     shown = Outputs(version=1, outputs=(Output(kind="stream", text=HOSTILE), *map(dirty, mimes)))
@@ -326,9 +324,9 @@ def test_all_cells_of_a_comparison_share_what_may_be_spent_and_each_has_its_line
 
 def test_pictures_come_as_data_until_the_answer_is_full() -> None:
     picture = b"\x89" * 600_000
-    face = Face("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
-    plain = Face("text/plain", "text", 6, "<Figure size 640x480>")
-    one = Output(kind="display_data", faces=(plain, face))
+    face = Representation("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
+    plain = Representation("text/plain", "text", 6, "<Figure size 640x480>")
+    one = Output(kind="display_data", representations=(plain, face))
     with notebook() as nb:
         nb.run("x = 1", shows=Outputs(version=1, outputs=(one, one, one)))
         shown = nb.ask("outputs", id="HEAD")
@@ -342,14 +340,22 @@ def test_each_kind_of_output_says_what_it_is() -> None:
     outputs = (
         Output(kind="stream", name="stderr", text="warned\n"),
         Output(kind="gap", size=99),
-        Output(kind="display_data", faces=(Face("text/html", "text", 5_000_000),)),
+        Output(kind="display_data", representations=(Representation("text/html", "text", 5_000_000),)),
         Output(
-            kind="display_data", faces=(Face("text/plain", "text", 1, "a"), Face("text/html", "text", 8, "<b>x</b>"))
+            kind="display_data",
+            representations=(
+                Representation("text/plain", "text", 1, "a"),
+                Representation("text/html", "text", 8, "<b>x</b>"),
+            ),
         ),
-        Output(kind="display_data", faces=(Face("image/svg+xml", "text", 6, "<svg/>"),)),
-        Output(kind="display_data", faces=(Face("application/json", "json", 2, "{}"),)),
-        Output(kind="display_data", faces=(Face("application/x-odd", "text", 3, "odd"),)),
-        Output(kind="update_display_data", faces=(Face("text/plain", "text", 4, "done"),), display="bar"),
+        Output(kind="display_data", representations=(Representation("image/svg+xml", "text", 6, "<svg/>"),)),
+        Output(kind="display_data", representations=(Representation("application/json", "json", 2, "{}"),)),
+        Output(kind="display_data", representations=(Representation("application/x-odd", "text", 3, "odd"),)),
+        Output(
+            kind="update_display_data",
+            representations=(Representation("text/plain", "text", 4, "done"),),
+            display="bar",
+        ),
         Output(kind="stream", text="late", under=2),
         Output(kind="error", name="ValueError", text="no", traceback=("Traceback", "ValueError: no")),
     )

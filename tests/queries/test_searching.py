@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agent_kernel.commands.timeline import moment, terms_of
-from agent_kernel.values import summaries
+from agent_kernel.values import previews
 from tests.queries.histories import Notebook, notebook
 
 SECRET = "correct horse battery"
@@ -138,6 +138,6 @@ def test_what_was_forgotten_is_not_kept_to_be_searched() -> None:
     with notebook() as nb:
         nb.cells("x = 'fox'", "y = 'hound'", "z = 1")
         assert nb.subjects("fox") == ["x = 'fox'"]
-        nb.repo.forget(names=["x"], mask=summaries.CodeMask())
+        nb.repo.forget(names=["x"], mask=previews.CodeMask())
         assert nb.subjects("hound") == ["y = 'hound'"]
         assert "fox" not in str(nb.reader._context._finder._digests)

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from agent_kernel.errors import NameNotFoundError
-from agent_kernel.repository import Blob, Face, Output, Outputs
-from agent_kernel.values import summaries
+from agent_kernel.repository import Blob, Output, Outputs, Representation
+from agent_kernel.values import previews
 from tests.queries.histories import Notebook
 
 
@@ -75,9 +75,9 @@ def test_of_an_object_with_many_attributes_the_first_are_shown_and_the_others_co
 
 
 def test_a_summary_that_an_older_release_stored_has_no_attributes() -> None:
-    older = summaries.decode(msgspec.msgpack.encode({"k": "object", "t": "Point"}))
+    older = previews.decode(msgspec.msgpack.encode({"k": "object", "t": "Point"}))
     assert (older.columns, older.attributes) == ((), 0)
-    assert summaries.lines_diff(older, older) == ["Point: contents may differ"]
+    assert previews.lines_diff(older, older) == ["Point: contents may differ"]
 
 
 def test_a_text_is_shown_line_by_line(nb: Notebook) -> None:
@@ -177,8 +177,8 @@ def test_figures_are_the_pictures_that_their_cells_showed(nb: Notebook) -> None:
     pytest.importorskip("matplotlib")
     pictures = [b"\x89PNG first", b"\x89PNG second"]
     for number, picture in enumerate(pictures):
-        face = Face("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
-        shown = Outputs(version=1, outputs=(Output(kind="display_data", faces=(face,)),))
+        face = Representation("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
+        shown = Outputs(version=1, outputs=(Output(kind="display_data", representations=(face,)),))
         nb.run(f"from matplotlib.figure import Figure\nfig = Figure(figsize=({number + 1}, 1))", shows=shown)
     change = next(one for one in nb.ask("commit", id="HEAD")["changes"] if one["name"] == "fig")
     assert change["opens"]

@@ -56,8 +56,8 @@ def test_deleting_what_the_other_changed_is_a_conflict(repo: Repository) -> None
     assert merge.conflicts["a"].ours is None
 
 
-def test_a_better_summary_is_not_a_change(repo: Repository) -> None:
-    shown = Entry(entry_of("1").value, summary=b"int 1")
+def test_a_better_preview_is_not_a_change(repo: Repository) -> None:
+    shown = Entry(entry_of("1").value, preview=b"int 1")
     merge = _merge(repo, {"a": "1"}, {"a": "2"}, {"a": shown})
     assert (merge.changes, merge.conflicts) == ({}, {})
 

@@ -13,15 +13,15 @@ from agent_kernel.repository import (
     Blob,
     Cell,
     Commit,
-    Face,
     Kind,
     ObjectId,
     Output,
     Outputs,
     Repository,
+    Representation,
     encode,
-    read_face,
     read_outputs,
+    read_representation,
     store_outputs,
 )
 from agent_kernel.repository.blobs import VERSION
@@ -31,7 +31,8 @@ from tests.support.repositories import AUTHOR, commit_values
 
 def picture(payload: bytes) -> Output:
     return Output(
-        kind="display_data", faces=(Face("image/png", "bytes", len(payload), blob=Blob(len(payload), payload)),)
+        kind="display_data",
+        representations=(Representation("image/png", "bytes", len(payload), blob=Blob(len(payload), payload)),),
     )
 
 
@@ -63,8 +64,8 @@ def test_outputs_come_back_as_they_were(any_repo: Repository) -> None:
     any_repo.objects.forget_cached()
     first, second, third = outputs_of(any_repo, made).outputs
     assert first == said
-    assert read_face(any_repo.objects, second.faces[0]) == large
-    assert read_face(any_repo.objects, third.faces[0]) == small
+    assert read_representation(any_repo.objects, second.representations[0]) == large
+    assert read_representation(any_repo.objects, third.representations[0]) == small
 
 
 def test_a_picture_shown_twice_is_stored_once(any_repo: Repository) -> None:
@@ -85,7 +86,10 @@ def test_collection_keeps_outputs_with_their_commit_and_no_longer(any_repo: Repo
     assert outputs_of(any_repo, lost).outputs
     any_repo.forget(commits=[lost])
     assert any_repo.stats("s").objects["output"] == 1
-    assert len(read_face(any_repo.objects, outputs_of(any_repo, kept).outputs[0].faces[0]) or b"") == 70 * 262_080
+    assert (
+        len(read_representation(any_repo.objects, outputs_of(any_repo, kept).outputs[0].representations[0]) or b"")
+        == 70 * 262_080
+    )
 
 
 def test_verify_reads_outputs_and_says_whose_are_damaged(any_repo: Repository) -> None:
@@ -109,7 +113,7 @@ def test_a_copied_store_has_the_outputs_too(tmp_path: object) -> None:
     target = MemoryStore()
     copy_store(source, target)
     copy = Repository.open(target)
-    assert read_face(copy.objects, outputs_of(copy, made).outputs[0].faces[0]) == b"\x89" * 50_000
+    assert read_representation(copy.objects, outputs_of(copy, made).outputs[0].representations[0]) == b"\x89" * 50_000
 
 
 def test_outputs_of_a_newer_release_are_refused_and_never_collected(repo: Repository) -> None:

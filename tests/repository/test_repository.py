@@ -203,13 +203,13 @@ def test_tiny_commits_take_less_than_two_kilobytes_each(tmp_path: Path) -> None:
     assert size / 500 < 2048
 
 
-def test_a_summary_is_inline_or_an_object(repo: Repository) -> None:
+def test_a_preview_is_inline_or_an_object(repo: Repository) -> None:
     writer = repo.writer()
-    for summary in (b"", b"int 5", b"x" * 33, b"x" * 64, b"long " * 100):
-        kept = writer.add_summary(summary)
+    for preview in (b"", b"int 5", b"x" * 33, b"x" * 64, b"long " * 100):
+        kept = writer.add_preview(preview)
         assert len(kept) <= 64
         writer.flush()
-        assert repo.read_summary(Entry(summary=kept)) == summary
+        assert repo.read_preview(Entry(preview=kept)) == preview
 
 
 def test_equal_commits_have_equal_bytes_and_defaults_take_no_room() -> None:

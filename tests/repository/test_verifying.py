@@ -27,8 +27,8 @@ def filled(any_repo: Repository) -> Repository:
     text, _ = store_blob(writer, words, plan_cuts(len(words)), digest_pieces(words, plan_cuts(len(words))))
     definition = writer.add(Kind.DEFINITION, b"def f(): ...")
     manifest = writer.add(Kind.MANIFEST, encode(Manifest(blobs=(blob, text), definitions=(definition,))))
-    summary = writer.add_summary(b"summary " * 20)
-    entries = {name: Entry(manifest=manifest, leader="array", summary=summary) for name in ("array", "view")}
+    preview = writer.add_preview(b"preview " * 20)
+    entries = {name: Entry(manifest=manifest, alias_group="array", preview=preview) for name in ("array", "view")}
     head = any_repo.head("s")
     assert head.commit is not None
     tree = any_repo.tree_at(head.commit).edit(writer, entries)

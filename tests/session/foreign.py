@@ -80,13 +80,13 @@ class Canary:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What a careless summary asks for."""
+        """What a careless preview asks for."""
         RAN.append("shape")
         return (1,)
 
     @property
     def dtype(self) -> str:
-        """What a careless summary asks for, too."""
+        """What a careless preview asks for, too."""
         RAN.append("dtype")
         return "f8"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.repository import ObjectId
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from tests.session.adversarial import CASES, HELPER_MODULE, Case, Found
 from tests.support.notebooks import Notebook
 from tests.support.shells import ShellNotebook
@@ -59,7 +59,7 @@ def tip(stage: Notebook | ShellNotebook) -> ObjectId:
 def test_a_change_is_reported_in_the_same_cell(
     case: Case, stage: Notebook | ShellNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # nothing is found by chance
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])  # nothing is found by chance
     before = look(stage, case)
     report = stage.run(case.cell, fails=case.raises)
     if case.found is Found.NEVER:

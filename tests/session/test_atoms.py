@@ -99,7 +99,9 @@ STEPS = (
 def told_by(steps: list[str], *, looked_into: bool) -> list[object]:
     """What the trees of a few cells hold, what was said of each, and what is shared when all are gone back to."""
     with pytest.MonkeyPatch.context() as patch, Notebook() as nb:
-        patch.setattr(nb.session.workspace, "overdue", lambda _: list(nb.session.workspace.tracking.groups))
+        patch.setattr(
+            nb.session.workspace, "choose_for_verification", lambda _: list(nb.session.workspace.tracking.groups)
+        )
         if looked_into:
             look_into_all(patch)
         found: list[object] = []

@@ -10,7 +10,7 @@ import pytest
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session import Repository, bind
-from agent_kernel.session.staging import Sharing
+from agent_kernel.session.staging import AliasGrouping
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, names_changed
 
@@ -100,7 +100,7 @@ def test_a_cell_whose_variables_cannot_be_saved_is_kept_and_the_next_commit_hold
     with Notebook() as nb:
         first = nb.run("x = [1]; gone = 1; class_ = type('C', (), {})")
         with monkeypatch.context() as patched:
-            patched.setattr(Sharing, "settle", fails)
+            patched.setattr(AliasGrouping, "dump_sharing", fails)
             kept = nb.run("x.append(2); new = {'a': 1}; del gone")
             again = nb.run("y = 5")
         assert kept.record is not None
@@ -126,7 +126,7 @@ def test_nothing_is_replaced_that_could_not_be_saved(monkeypatch: pytest.MonkeyP
         nb.run("x.append(2)")
         nb.namespace["x"] = [3]
         with monkeypatch.context() as patched:
-            patched.setattr(Sharing, "settle", lambda _: 1 / 0)
+            patched.setattr(AliasGrouping, "dump_sharing", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 nb.checkout(first)
         assert nb.look("x") == [3]

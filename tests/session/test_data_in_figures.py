@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from agent_kernel.values import pickler
 from tests.support.notebooks import Notebook, names_changed
 
@@ -51,7 +51,7 @@ del Drawn
 
 @pytest.fixture
 def nb(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # what a cell changes is found for the cell
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])  # what a cell changes is found for the cell
     with matplotlib.rc_context(), Notebook() as notebook:
         notebook.run(START)
         yield notebook

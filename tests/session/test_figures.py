@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.session import library_state, serialization
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.serialization import Components
 from agent_kernel.values import aliases, groups, pickler
@@ -53,7 +53,9 @@ def visited(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return reduce(self, value)
 
     monkeypatch.setattr(pickler.Pickler, "reducer_override", counted)
-    monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # nor is anything looked at in the background
+    monkeypatch.setattr(
+        Detector, "choose_for_verification", lambda *_: []
+    )  # nor is anything looked at in the background
     return counts
 
 

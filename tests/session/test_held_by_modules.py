@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.values import references
 from agent_kernel.values.groups import dump_group
@@ -583,7 +583,7 @@ class TestWhatAModuleOfOnesOwnHolds:
     def test_is_found_changed_where_a_cell_names_only_its_code(
         self, home: Callable[[str], None], change: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # nothing is found by chance
+        monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])  # nothing is found by chance
         home(HOME + "class Thing:\n    def add(self): STATE['x'].append(1)\n")
         with Notebook() as nb:
             nb.run("import ak_home as h\nfrom ak_home import bump, state, Thing\nthing = Thing()")
@@ -942,7 +942,7 @@ def test_a_module_that_is_imported_anew_is_looked_at_anew_wherever_it_lies() -> 
         vars(made)["ROWS"] = rows = [number]
         references.begin()
         references.look()
-        assert ("ak_anew", "ROWS") in references.HELD[id(rows)]
+        assert ("ak_anew", "ROWS") in references.MODULE_OBJECTS[id(rows)]
         places.append(id(made))
         kept.append(rows)
         del sys.modules["ak_anew"], made

@@ -294,7 +294,7 @@ def test_a_home_that_cannot_be_written_costs_no_history(tmp_path: Path, monkeypa
         nb.run("x.append(2)")
         nb.checkout(made)
         assert nb.look("x") == [1]
-    monkeypatch.setattr("agent_kernel.session.trust._only_here", set())  # another process
+    monkeypatch.setattr("agent_kernel.session.trust._trusted_in_process", set())  # another process
     with Notebook(Repository.open(tmp_path / "store")) as nb:
         nb.session.checkout("HEAD")
         assert nb.look("x") == [1]

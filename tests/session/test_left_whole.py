@@ -140,7 +140,7 @@ def test_classes_of_one_cell_that_share_nothing_are_saved_apart() -> None:
     with Notebook() as nb:
         nb.run("\n".join(f"class C{number}:\n    {body}" for number, body in enumerate(bodies * 3)))
         tree = nb.repo.tree_at(nb.session.head)
-        assert {entry.leader for _, entry in tree.items()} == {""}
+        assert {entry.alias_group for _, entry in tree.items()} == {""}
 
 
 def test_what_a_class_alone_holds_and_cannot_be_saved_is_named_after_the_class() -> None:

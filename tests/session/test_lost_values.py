@@ -11,7 +11,7 @@ from agent_kernel.errors import LostValueError
 from agent_kernel.repository import Unsaved, short
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values.dump import Loss
+from agent_kernel.values.dump import SaveFailure
 from tests.support.notebooks import Notebook, names_changed
 
 
@@ -144,7 +144,7 @@ class TestRemediesAfterARestart:
         with Notebook() as nb:
             assert (
                 nb.session.workspace.living.remedy_now(
-                    Loss("generator-gone-0011", "generator", "", "run cell [2] again to have it back")
+                    SaveFailure("generator-gone-0011", "generator", "", "run cell [2] again to have it back")
                 )
                 == "run the cell that made it again to have it back"
             )

@@ -15,7 +15,7 @@ import pytest
 
 from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
-from agent_kernel.values.summaries import decode, encode, line, lines_diff, summarize
+from agent_kernel.values.previews import decode, encode, line, lines_diff, make_preview
 from tests.support.notebooks import Notebook, rev
 from tests.support.shells import ShellNotebook
 
@@ -89,7 +89,7 @@ def test_a_commit_runs_what_pickling_runs_and_nothing_else(foreign: ModuleType) 
 def test_a_class_that_talks_is_not_asked(foreign: ModuleType) -> None:
     loud = foreign.Loud()
     ran(foreign)
-    text = line(decode(encode(summarize(loud))))
+    text = line(decode(encode(make_preview(loud))))
     assert "Loud" in text
     assert ran(foreign) == []
 
@@ -112,13 +112,13 @@ def test_a_class_that_talks_is_not_asked(foreign: ModuleType) -> None:
         "Loud",
     ],
 )
-def test_summaries_run_nothing(foreign: ModuleType, make: str) -> None:
+def test_previews_run_nothing(foreign: ModuleType, make: str) -> None:
     value: object = eval(make, vars(foreign))
     ran(foreign)
-    summary = summarize(value)
-    stored = encode(summary)
+    preview = make_preview(value)
+    stored = encode(preview)
     line(decode(stored))
-    lines_diff(summary, decode(stored))
+    lines_diff(preview, decode(stored))
     assert ran(foreign) == []
     assert len(stored) <= 2048
 
@@ -145,11 +145,11 @@ def in_an_array(value: object) -> object:
         "ValueError(Canary())",
     ],
 )
-def test_summaries_of_what_holds_canaries_run_nothing(foreign: ModuleType, make: str) -> None:
+def test_previews_of_what_holds_canaries_run_nothing(foreign: ModuleType, make: str) -> None:
     pytest.importorskip("pandas")
     value: object = eval(make, {**vars(foreign), "in_an_array": in_an_array})
     ran(foreign)
-    line(decode(encode(summarize(value))))
+    line(decode(encode(make_preview(value))))
     assert ran(foreign) == []
 
 

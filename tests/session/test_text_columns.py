@@ -113,8 +113,8 @@ def test_a_column_that_a_cell_drops_is_freed_in_that_cell(how: str) -> None:
         nb.run(FRAME)
         nb.run("df.head()")
         gc.collect()
-        before = len(atoms._kept)
-        nb.run(f"{how}\nimport gc; gc.collect()\nfrom agent_kernel.values import atoms\nkept = len(atoms._kept)")
+        before = len(atoms._last_dumps)
+        nb.run(f"{how}\nimport gc; gc.collect()\nfrom agent_kernel.values import atoms\nkept = len(atoms._last_dumps)")
         assert nb.look("kept") == before - 2
 
 

@@ -22,10 +22,10 @@ import pytest
 
 from agent_kernel.session import dependencies, detector, serialization
 from agent_kernel.session.dependencies import uses_of
-from agent_kernel.session.detector import Watching
+from agent_kernel.session.detector import Detector
 from agent_kernel.values import groups, surface
 from agent_kernel.values.groups import dump_group, is_same
-from agent_kernel.values.surface import MOST_HELD, Held, find_death_callbacks, find_held
+from agent_kernel.values.surface import MOST_HOLDINGS, Holdings, find_death_callbacks, find_holdings
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
 from tests.support.notebooks import Notebook, names_changed
@@ -41,7 +41,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "helper_ext.py").write_text("def load_ipython_extension(ip):\n    ip.user_ns['x'].append(1)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(Watching, "overdue", lambda *_: [])
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])
     callbacks, handler = list(gc.callbacks), signal.getsignal(signal.SIGUSR1)
     yield tmp_path
     gc.callbacks[:] = callbacks
@@ -355,9 +355,9 @@ def test_no_more_than_some_thousand_objects_are_looked_at_below_one(monkeypatch:
         looks = count()
         with monkeypatch.context() as patched:
             patched.setattr(surface, "_referents", partial(look, looks))
-            assert len(find_held(waiting, {}).ids) <= MOST_HELD
+            assert len(find_holdings(waiting, {}).ids) <= MOST_HOLDINGS
         counted.append(next(looks))
-    assert counted[0] <= MOST_HELD
+    assert counted[0] <= MOST_HOLDINGS
     assert counted[1:] == counted[:2]
 
 
@@ -374,7 +374,7 @@ def test_a_class_that_abstract_classes_were_asked_about_is_mourned_by_nobody_of_
 def test_the_shell_is_not_entered(tmp_path: Path) -> None:
     with ShellNotebook(tmp_path / "store") as nb:
         nb.run("class Holder:\n    pass\nholder = Holder()\nholder.ip = get_ipython()\nx = []")
-        assert id(nb.namespace["x"]) not in find_held(nb.namespace["holder"], nb.namespace).ids
+        assert id(nb.namespace["x"]) not in find_holdings(nb.namespace["holder"], nb.namespace).ids
 
 
 def test_what_a_connection_was_given_is_kept_through_later_changes_of_it() -> None:
@@ -434,11 +434,11 @@ def test_what_dies_and_calls_the_notebook_is_still_followed_where_a_library_is_a
 def test_what_nobody_mourns_is_looked_into_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     mourned: list[object] = []
 
-    def noted(value: object, namespace: dict[str, object]) -> Held:
+    def noted(value: object, namespace: dict[str, object]) -> Holdings:
         mourned.append(value)
-        return find_held(value, namespace)
+        return find_holdings(value, namespace)
 
-    monkeypatch.setattr(groups, "find_held", noted)
+    monkeypatch.setattr(groups, "find_holdings", noted)
     with Notebook() as nb:
         nb.run(
             "import weakref\nclass Base:\n    pass\nclass Kept(Base):\n    pass\nkept = Kept()\nwatch = weakref.ref(kept)"

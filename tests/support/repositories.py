@@ -27,7 +27,7 @@ _clock = count(1_700_000_000_000_000_000, 1_000_000_000)
 def entry_of(value: str, *, classes: Sequence[str] = (), leader: str = "", slot: int = 0) -> Entry:
     """An entry whose value is this text; `value_of` reads it back."""
     manifest = Manifest(layout=value.encode(), size=len(value), classes=tuple(classes))
-    return Entry(encode(manifest), slot=slot, leader=leader, summary=b"str")
+    return Entry(encode(manifest), slot=slot, alias_group=leader, preview=b"str")
 
 
 def group_of(value: str, names: Iterable[str]) -> dict[str, Entry]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Optional
 
 import pytest
 
-from agent_kernel.values.aliases import LARGE, Reach, find, find_held_below, find_held_elsewhere, reach, share
+from agent_kernel.values.aliases import LARGE, Reach, find, find_possibly_shared, find_shared_below, reach, share
 from agent_kernel.values.pickler import dump_objects
 from tests.values.notebook import Namespace
 
@@ -248,7 +248,7 @@ class TestHeldElsewhere:
         members = {name: notebook.names[name] for name in names}
         dump = dump_objects([tuple(members.values())], notebook.living, notebook.names)
         # The namespace holds each value, and `members` holds it once more.
-        return find_held_elsewhere(tuple(members.values()), dump, holders=2)
+        return find_possibly_shared(tuple(members.values()), dump, holders=2)
 
     @pytest.mark.parametrize(
         "source",
@@ -304,7 +304,7 @@ class TestHeldBelow:
     def held(self, notebook: Namespace, first: int, last: int) -> set[int]:
         items = notebook["rows"][first:last]
         dump = dump_objects([items], notebook.living, notebook.names)
-        return find_held_below(items, dump)
+        return find_shared_below(items, dump)
 
     def test_rows_of_their_own_are_not_flagged(self) -> None:
         notebook = Namespace()

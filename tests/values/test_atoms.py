@@ -283,21 +283,21 @@ def test_what_a_frame_held_goes_with_the_frame() -> None:
     names.run("import numpy as np, pandas as pd")
     names.run(f"df = pd.DataFrame({{'t': [f'text {{n}}' for n in range({N})]}}, dtype=object)")
     gc.collect()
-    before = len(atoms._kept)
+    before = len(atoms._last_dumps)
     names.keep("df")
-    assert len(atoms._kept) == before + 1
+    assert len(atoms._last_dumps) == before + 1
     names.run("del df")
     gc.collect()
-    assert len(atoms._kept) == before
+    assert len(atoms._last_dumps) == before
 
 
 def test_what_a_set_held_goes_with_the_set() -> None:
     words = {f"word {n}" for n in range(N)}
     assert atoms.digest_of(words)
     key = id(words)
-    assert key in atoms._kept
+    assert key in atoms._last_dumps
     del words
-    assert key not in atoms._kept
+    assert key not in atoms._last_dumps
 
 
 def test_an_array_that_a_person_may_hold_can_still_be_resized() -> None:

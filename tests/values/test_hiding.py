@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.values.summaries import MASK, mask_code, mask_text
-from agent_kernel.values.summaries.redaction import lexemes
+from agent_kernel.values.previews import MASK, mask_code, mask_text
+from agent_kernel.values.previews.redaction import lexemes
 
 TOKENS = [
     "sk-proj-abcdefghijklmnop",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values.summaries import MASK, Column, encode, line, names_a_secret, summarize
-from tests.values.summarized import told
+from agent_kernel.values.previews import MASK, Column, encode, line, make_preview, names_a_secret
+from tests.values.previewed import told
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")
@@ -33,7 +33,7 @@ EVERYDAY = (
 def test_a_value_under_a_telling_name_is_masked(name: str) -> None:
     assert names_a_secret(name)
     for value in ("hunter2", 1234, ["hunter2"], {"x": "hunter2"}, b"hunter2", {"hunter2"}, np.array(["hunter2"])):
-        shown = summarize(value, name)
+        shown = make_preview(value, name)
         assert shown.masked
         assert b"hunter2" not in encode(shown)
         assert b"1234" not in encode(shown)
@@ -74,10 +74,10 @@ def test_an_everyday_name_is_not_masked(name: str) -> None:
 def test_a_text_that_looks_like_a_secret_is_masked_wherever_it_lies(text: str) -> None:
     frame = pd.DataFrame({"note": [text], "n": [1]})
     for value in (text, text.encode(), [text], {"k": text}, {text: 1}, (1, [text]), frame, pd.Series([text]), {text}):
-        stored = encode(summarize(value))
+        stored = encode(make_preview(value))
         for part in (text, text[:20], text[-8:], "hunter2"):
             assert part.encode() not in stored
-        assert summarize(value).masked
+        assert make_preview(value).masked
 
 
 def test_an_ordinary_text_is_not_masked() -> None:
@@ -86,13 +86,13 @@ def test_an_ordinary_text_is_not_masked() -> None:
 
 
 def test_entries_columns_and_parameters_under_telling_names_are_masked() -> None:
-    shown = summarize({"user": "bob", "password": "hunter2"})
+    shown = make_preview({"user": "bob", "password": "hunter2"})
     assert shown.columns == (Column("'user'", "'bob'"), Column("'password'", MASK))
-    frame = summarize(pd.DataFrame({"user": ["bob"], "api_key": ["hunter2"]}))
+    frame = make_preview(pd.DataFrame({"user": ["bob"], "api_key": ["hunter2"]}))
     assert frame.rows == (("'bob'", MASK),)
     assert line(frame).startswith("DataFrame 1 × 2")
     assert "hunter2" not in told(("password", "hunter2"))
     assert "hunter2" not in told([("password", "hunter2")])
     assert "hunter2" not in told({"name": "password", "value": "hunter2"})
-    assert "hunter2" not in str(summarize(pd.DataFrame({"key": ["password"], "value": ["hunter2"]})))
+    assert "hunter2" not in str(make_preview(pd.DataFrame({"key": ["password"], "value": ["hunter2"]})))
     assert told(pd.Series(["hunter2"], name="password")).endswith(MASK)

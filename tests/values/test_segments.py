@@ -204,7 +204,7 @@ def test_a_row_that_cannot_be_saved_costs_only_itself(item: str) -> None:
     notebook = Saved(f"import threading\nrows = [[n] for n in range({LONG})]\nrows[3].append({item})")
     dumped = notebook.save()
     assert dumped.layout.form == ""  # what needs care has the list pickled whole
-    assert len(dumped.dump.losses) == 1
+    assert len(dumped.dump.save_failures) == 1
     assert notebook.again()[4:] == notebook["rows"][4:]
 
 

@@ -1,4 +1,4 @@
-"""To summarize a value runs none of its code, and imports no library."""
+"""To make_preview a value runs none of its code, and imports no library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values.summaries import Column, summarize
+from agent_kernel.values.previews import Column, make_preview
 from tests.values.traps import HostileMeta, assert_untouched, hostile, touched, trap, trapped, watched
 
 np: Any = pytest.importorskip("numpy")
@@ -210,7 +210,7 @@ def test_no_code_of_an_arrow_extension_type_runs() -> None:
     shown = [assert_untouched(value) for value in values]
     assert [column.name for column in shown[0].columns] == ["e", "n"]
     assert shown[0].shape == (2, 2)
-    assert summarize(pa.table({"n": [1]})).columns == (Column("n", "int64"),)
+    assert make_preview(pa.table({"n": [1]})).columns == (Column("n", "int64"),)
     del made, series, values
     gc.collect()  # the class too: while it lives, arrow arrays are told by length only
 
@@ -290,23 +290,23 @@ def test_a_path_made_of_a_string_subclass_is_not_joined() -> None:
 def test_an_accessor_that_fails_costs_the_details_and_not_the_commit() -> None:
     view = memoryview(b"abc")
     view.release()
-    assert summarize(view).type == "memoryview"
+    assert make_preview(view).type == "memoryview"
     torn = pd.DataFrame({"a": [1]})
     torn._mgr = None
-    assert summarize(torn).type == "pandas.DataFrame"
+    assert make_preview(torn).type == "pandas.DataFrame"
     bare = pd.DataFrame.__new__(pd.DataFrame)
-    assert summarize(bare).type == "pandas.DataFrame"
-    assert summarize(uuid.UUID.__new__(uuid.UUID)).type == "uuid.UUID"
+    assert make_preview(bare).type == "pandas.DataFrame"
+    assert make_preview(uuid.UUID.__new__(uuid.UUID)).type == "uuid.UUID"
 
 
 def test_no_library_is_imported() -> None:
     code = """
         import sys
-        from agent_kernel.values.summaries import summarize
+        from agent_kernel.values.previews import make_preview
         class DataFrame: pass
         DataFrame.__module__ = "pandas"
         for value in (1, "a", [1], {"a": 1}, DataFrame(), print, sys):
-            summarize(value)
+            make_preview(value)
         print(sorted({"numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "IPython", "inspect"} & set(sys.modules)))
     """
     run = subprocess.run(

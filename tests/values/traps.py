@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from agent_kernel.values.summaries import Summary, encode, line, lines_diff, summarize
+from agent_kernel.values.previews import Preview, encode, line, lines_diff, make_preview
 
 touched: list[str] = []
 trapped: list[type] = []
@@ -86,12 +86,12 @@ def watched() -> Generator[None]:
                 type.__setattr__(made, name, held)
 
 
-def assert_untouched(value: object, name: str = "value") -> Summary:
+def assert_untouched(value: object, name: str = "value") -> Preview:
     touched.clear()
     with watched():
-        shown = summarize(value, name)
+        shown = make_preview(value, name)
         line(shown)
-        lines_diff(shown, summarize(value, name))
+        lines_diff(shown, make_preview(value, name))
         encode(shown)
     assert touched == []
     return shown

@@ -501,9 +501,9 @@ def _with_end(seen: Seen, settled: TaskEnd | None, place: ExecutionContext) -> S
 
 def place_line(value: object) -> str:
     """One line about a value that no name is bound to."""
-    from agent_kernel.values import summaries
+    from agent_kernel.values import previews
 
-    return summaries.line(summaries.summarize(value, "result"))
+    return previews.line(previews.make_preview(value, "result"))
 
 
 def _by_name_or_value(value: object) -> bytes | None:

@@ -20,9 +20,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, Final, cast
 
 from agent_kernel.agents.effects import is_own, is_read_only
-from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
-from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.reading import (
     bases_of,
     class_dict,
     derives_from,
@@ -33,6 +31,8 @@ from agent_kernel.values.summaries.reading import (
     module_dict,
     module_name,
 )
+from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
+from agent_kernel.values.references import is_library
 
 __all__ = [
     "BROWSER",

@@ -44,8 +44,8 @@ from agent_kernel.agents.review.meaning import (
     reaches,
     words,
 )
+from agent_kernel.values.previews.reading import module_dict
 from agent_kernel.values.references import is_library
-from agent_kernel.values.summaries.reading import module_dict
 
 __all__ = ["automagic", "bindings", "is_risky", "review", "shorten_code", "without_magics"]
 

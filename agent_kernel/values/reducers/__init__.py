@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
-from agent_kernel.values.summaries.reading import TypeCache, bases_of, class_dict, module_dict, module_name
+from agent_kernel.values.previews.reading import TypeCache, bases_of, class_dict, module_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -182,8 +182,8 @@ def is_importable(value: Any) -> bool:
     try:
         for part in value.__qualname__.split("."):
             # The dict of a module first: its __getattr__ may warn of names that it no longer has.
-            held = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
-            found = held[part] if part in held else getattr(found, part)
+            attributes = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
+            found = attributes[part] if part in attributes else getattr(found, part)
     except AttributeError:
         return False
     return found is value
@@ -224,8 +224,8 @@ def class_level(kind: type) -> frozenset[int]:
     """The ids of containers that the classes of a library's type hold, such as pandas' `_metadata`."""
     known = _class_level.get(kind)
     if known is None:
-        held = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
-        ids = frozenset(map(id, filter(_is_container, held)))
+        attributes = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
+        ids = frozenset(map(id, filter(_is_container, attributes)))
         known = _class_level.keep(kind, ids)
     return known
 
@@ -240,7 +240,7 @@ def by_name(module: str, name: str) -> Any:
     return restore.by_name, (module, name)
 
 
-def reduce_held(module: str, name: str, value: Any) -> Any:
+def reduce_module_object(module: str, name: str, value: Any) -> Any:
     state = object.__getattribute__(value, "__dict__")
     return restore.held, (module, name, type(value)), state, None, None, restore.held_state
 
@@ -285,11 +285,11 @@ def can_be_pinned(value: object) -> bool:
     bases = bases_of(kind)
     above = {id(base) for base in bases if module_name(base) == "builtins"}
     own = [class_dict(base) for base in bases if module_name(base) != "builtins"]
-    said = set[str]().union(*own)
+    named = set[str]().union(*own)
     hashes = next((found["__hash__"] for found in own if "__hash__" in found), None)
     return (
         above <= _ABOVE_IDS
-        and said.isdisjoint(_HOOKS)
+        and named.isdisjoint(_HOOKS)
         and hashes is None
         and not any(kind is other for other in dispatch_table())
         and not issubclass(kind, (enum.Enum, type))
@@ -325,7 +325,7 @@ def reduce_pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     return restore.pinned, (token, *made), refill, None, None, restore.pinned_state
 
 
-def reduce_held_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
+def reduce_module_object_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
     """Save what a module of the person's own holds so that the live one is set back where it is still held."""
     refilled = _split_refill(value, parts)
     if refilled is None:

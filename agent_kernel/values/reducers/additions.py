@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.loader import find_nested_codes
 from agent_kernel.values.pickler import reduce
+from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
-from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -46,17 +46,17 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         if not any(own):
             return parts
         whole = reduce(value) if parts is NotImplemented else parts
-        if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or lost
+        if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or not saved
             return parts
-        held = list(_dicts_in(whole[1:3], _DEPTH))
+        dicts = list(_dicts_in(whole[1:3], _DEPTH))
         attributes, slots = (
-            {name: found for name, found in part.items() if all(one.get(name, _MISSING) is not found for one in held)}
+            {name: found for name, found in part.items() if all(one.get(name, _MISSING) is not found for one in dicts)}
             for part in own
         )
         if not attributes and not slots:
             return parts
         if not _names(type(value), whole[:2], _DEPTH):
-            return pickler.lose(
+            return pickler.refuse(
                 value, f"its library would load it as an object of its own, not as {type(value).__name__}"
             )
         return add(pickler, value, whole, attributes, slots)
@@ -91,8 +91,8 @@ def _may_leave_out(kind: type[Any]) -> bool:
 def _find_added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes that no code of the library sets, and the slots of the notebook's classes."""
     kind = type(value)
-    held: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
-    attributes = dict(held)
+    own: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
+    attributes = dict(own)
     if attributes:
         set_by_library = _names_set(kind)
         attributes = {name: found for name, found in attributes.items() if name not in set_by_library}
@@ -121,8 +121,8 @@ def _names_set(kind: type) -> set[str]:
     for base in bases_of(kind):
         if base is object or is_notebook_type(base):
             continue
-        for held in list(class_dict(base).values()):
-            function = getattr(held, "__func__", held)
+        for attribute in list(class_dict(base).values()):
+            function = getattr(attribute, "__func__", attribute)
             if type(function) is types.FunctionType:
                 names |= _names_set_by(function.__code__)
     return names

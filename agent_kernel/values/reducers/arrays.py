@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
 
-class StoredAside:
+class OutOfBandBytes:
     """Bytes in what a class gave of itself, which are stored as a buffer and come back as bytes."""
 
     def __init__(self, raw: bytes) -> None:
@@ -49,14 +49,14 @@ class Built:
         self.parts = parts
 
 
-HANDLERS.keep(StoredAside, lambda pickler, aside: (exact_bytes, (pickler.buffer(aside.raw),)))
+HANDLERS.keep(OutOfBandBytes, lambda pickler, aside: (exact_bytes, (pickler.buffer(aside.raw),)))
 HANDLERS.keep(BytesOf, lambda _, found: (restore.bytes_of_array, (found.array,)))
 HANDLERS.keep(Built, lambda _, built: built.parts)
 
 
 def handler_for(kind: type) -> Handler | None:
     if issubclass(kind, np.memmap):
-        return lose_map
+        return refuse_map
     if issubclass(kind, np.ma.MaskedArray):
         return reduce_masked
     if issubclass(kind, np.ndarray):
@@ -107,7 +107,7 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if not _has_plain_memory(array.dtype):
         pickler.dump_record.instances.append(array)
         return NotImplemented
-    is_made = id(array) in pickler.made
+    is_made = id(array) in pickler.temporary_ids
     if not is_made and id(array) not in pickler.muted and id(array) not in pickler.private:
         pickler.dump_record.opaque.append(array)
     if array.base is None:
@@ -178,12 +178,12 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
             continue
-        held = getrefcount(array) > _ALONE or getweakrefcount(array)
+        is_shared = getrefcount(array) > _ALONE or getweakrefcount(array)
         base = array.base
         if base is not None:
             column = _column(array, attributes.get("_xy"))
             if column >= 0:
-                if held:
+                if is_shared:
                     _note_loose(pickler, holder, name, array)
                 state[name] = None
                 packed.append((name, column))
@@ -191,12 +191,12 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
             if not _is_whole(array, base):
                 continue
             del base
-            held = held or _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)
+            is_shared = is_shared or _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)
         spelled = _DTYPES.get(id(array.dtype))
         flags = array.flags.num & _PLAIN
         if spelled is None or array.nbytes > _SMALL_BYTES or flags != (_PLAIN if array.base is None else _OF_VIEW):
             continue
-        if held:
+        if is_shared:
             _note_loose(pickler, holder, name, array)
         state[name] = array.tobytes()
         packed.append((name, spelled[1], array.shape))
@@ -314,7 +314,7 @@ def _reduce_turned(pickler: Pickler, array: Any) -> Any:
     """Axes in neither order, as a transposed image has them: bytes without gaps, and the strides over them."""
     dense = np.array(array, order="K", copy=True, subok=False)
     low, high = bounds(dense)
-    pickler.kept.append(dense)
+    pickler.keepalive.append(dense)
     span = Span(low, high, dense)
     return restore.view, (span, 0, array.shape, dense.strides, spell(array.dtype), array.flags.writeable)
 
@@ -329,7 +329,7 @@ def _repeats(array: Any) -> bool:
 def _reduce_broadcast(pickler: Pickler, array: Any) -> Any:
     steps = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)
     base = np.ascontiguousarray(array[steps])
-    pickler.kept.append(base)
+    pickler.keepalive.append(base)
     strides = tuple(0 if old == 0 else new for old, new in zip(array.strides, base.strides, strict=True))
     return restore.broadcast, (base, array.shape, strides, array.flags.writeable)
 
@@ -363,7 +363,7 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
             codes, atoms = pickler.part(Part(encoded, 0)), pickler.part(Part(encoded, 1))
             return restore.object_column, (codes, atoms, array.shape, order, array.flags.writeable)
     items = array.reshape(-1, order=order).tolist()
-    pickler.kept.append(items)
+    pickler.keepalive.append(items)
     if id(array) in pickler.muted:
         pickler.mute(items)
     elif array.dtype == object:
@@ -388,7 +388,7 @@ def _reduce_records(pickler: Pickler, array: Any, order: str) -> Any:
         else:
             columns.append(np.array(field, order="C", subok=False))
             pickler.mute(columns[-1])
-    pickler.kept.append(columns)
+    pickler.keepalive.append(columns)
     objects = [column for column in columns if type(column) is list]
     if id(array) in pickler.muted:
         pickler.mute(objects)
@@ -419,7 +419,7 @@ def reduce_row(pickler: Pickler, row: Any) -> Any:
         return NotImplemented
     pickler.dump_record.opaque.append(row)
     inner = np.asarray(row)
-    pickler.kept.append(inner)
+    pickler.keepalive.append(inner)
     return restore.row, (inner,)
 
 
@@ -448,30 +448,30 @@ def _reduce_by_itself(pickler: Pickler, array: Any) -> Any:
     pickler.uses(array, low, high)
     cluster = find_cluster(pickler.clusters, low) if array.size else None
     if cluster is None:
-        return _with_bytes_aside(parts, StoredAside)
+        return _replace_bytes(parts, OutOfBandBytes)
     plain_array = _as_plain(pickler, array)
-    built = Built(_with_bytes_aside(parts, lambda raw: _bytes_again(raw, plain_array)))
-    pickler.kept.append(built)
+    built = Built(_replace_bytes(parts, lambda raw: _bytes_again(raw, plain_array)))
+    pickler.keepalive.append(built)
     return restore.array_as, (plain_array, type(array)), (built,), None, None, restore.take_attributes
 
 
 _AT_LEAST = 4096  # shorter bytes are as well kept in the stream
 
 
-def _with_bytes_aside(parts: tuple[Any, ...], aside: Callable[[bytes], Any]) -> tuple[Any, ...]:
+def _replace_bytes(parts: tuple[Any, ...], replace: Callable[[bytes], Any]) -> tuple[Any, ...]:
     """The same tuples with something in the place of long bytes. Lists and dicts stay the objects that they are."""
     made: list[Any] = []
     for part in parts:
         if type(part) is bytes and len(part) >= _AT_LEAST:
-            made.append(aside(part))
+            made.append(replace(part))
         else:
-            made.append(_with_bytes_aside(part, aside) if type(part) is tuple else part)
+            made.append(_replace_bytes(part, replace) if type(part) is tuple else part)
     return parts if all(map(operator.is_, parts, made)) else tuple(made)
 
 
 def _bytes_again(raw: bytes, array: Any) -> Any:
     """What a class gave of its memory need not be stored twice."""
-    return BytesOf(array) if raw == array.tobytes("A") else StoredAside(raw)
+    return BytesOf(array) if raw == array.tobytes("A") else OutOfBandBytes(raw)
 
 
 def reduce_masked(pickler: Pickler, array: Any) -> Any:
@@ -512,7 +512,7 @@ def _as_plain(pickler: Pickler, array: Any) -> Any:
     made = pickler.plain_arrays.get(id(array))
     if made is None:
         made = pickler.plain_arrays[id(array)] = array.view(np.ndarray)
-        pickler.kept.append(made)
+        pickler.keepalive.append(made)
     return made
 
 
@@ -566,18 +566,18 @@ def reduce_polynomial(pickler: Pickler, polynomial: Any) -> Any:
 
 def reduce_ufunc(pickler: Pickler, made: Any) -> Any:
     """numpy pickles a ufunc by name; one made by `frompyfunc` holds its function, and nothing else."""
-    held = [found for found in gc.get_referents(made) if callable(found)]
-    if len(held) != 1:
+    functions = [found for found in gc.get_referents(made) if callable(found)]
+    if len(functions) != 1:
         return NotImplemented
     pickler.dump_record.opaque.append(made)
-    return restore.ufunc, (held[0], made.nin, made.nout, made.identity)
+    return restore.ufunc, (functions[0], made.nin, made.nout, made.identity)
 
 
-def lose_map(pickler: Pickler, array: Any) -> Any:
+def refuse_map(pickler: Pickler, array: Any) -> Any:
     if getattr(array, "_mmap", None) is None:  # an ordinary result that kept the subclass
         return _reduce_subclass(pickler, array)
     where = f" {array.filename}" if array.filename else ""
-    return pickler.lose(array, f"a memory map of the file{where} is not stored", "open the file again in a cell")
+    return pickler.refuse(array, f"a memory map of the file{where} is not stored", "open the file again in a cell")
 
 
 def bounds(array: Any) -> tuple[int, int]:

@@ -38,6 +38,7 @@ from agent_kernel.values import references
 from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
+from agent_kernel.values.previews.reading import bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
 from agent_kernel.values.reducers.instances import find_added, reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare
@@ -58,7 +59,6 @@ from agent_kernel.values.restore.objects import (
     weak_reference_of,
     weak_reference_of_calling,
 )
-from agent_kernel.values.summaries.reading import bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.surface import callback_of, find_death_callbacks, is_library_callback
 
 if TYPE_CHECKING:
@@ -102,19 +102,19 @@ def content_of(pickler: Pickler, module: types.ModuleType) -> Content | None:
     name = module.__name__
     if not _is_own(name):
         return None
-    left = [pickler.left_in_modules]
-    state, _ = plain_state(module, left)
-    kinds: OfClasses = {name_of(kind): of_class(kind, left) for kind in classes_of(module)}
+    budget = [pickler.module_budget]
+    state, _ = plain_state(module, budget)
+    kinds: OfClasses = {name_of(kind): of_class(kind, budget) for kind in classes_of(module)}
     kinds = {one: found for one, found in kinds.items() if found[0]}
-    functions: OfFunctions = {one.__name__: of_function(one, left) for one in functions_of(module)}
+    functions: OfFunctions = {one.__name__: of_function(one, budget) for one in functions_of(module)}
     functions = {one: found for one, found in functions.items() if found[0]}
-    caches: OfCaches = {one: entries for one, cached in caches_of(module) if (entries := _of_cache(cached, left))}
-    pickler.left_in_modules = max(left[0], 0)
-    pickler.kept += (state, kinds, functions, caches)
-    held = (*state.values(), *kinds.values(), *functions.values(), *caches.values())
-    pickler.dump_record.roots.append(held)
+    caches: OfCaches = {one: entries for one, cached in caches_of(module) if (entries := _of_cache(cached, budget))}
+    pickler.module_budget = max(budget[0], 0)
+    pickler.keepalive += (state, kinds, functions, caches)
+    values = (*state.values(), *kinds.values(), *functions.values(), *caches.values())
+    pickler.dump_record.roots.append(values)
     names = tuple(sorted(vars(module)))
-    return references.source_digest(name), names, state, kinds, functions, caches, left[0] > 0
+    return references.source_digest(name), names, state, kinds, functions, caches, budget[0] > 0
 
 
 def classes_of(module: types.ModuleType) -> list[type]:
@@ -130,8 +130,8 @@ def name_of(kind: type) -> str:
 
 
 def functions_of(module: types.ModuleType) -> list[types.FunctionType]:
-    held = vars(module).copy().values()
-    return [one for one in held if type(one) is types.FunctionType and one.__globals__ is vars(module)]
+    values = vars(module).copy().values()
+    return [one for one in values if type(one) is types.FunctionType and one.__globals__ is vars(module)]
 
 
 def caches_of(module: types.ModuleType) -> list[tuple[str, Any]]:
@@ -139,10 +139,14 @@ def caches_of(module: types.ModuleType) -> list[tuple[str, Any]]:
     return [(name, one) for name, one in vars(module).copy().items() if type(one) is _Cache]
 
 
-def of_class(kind: type, left: list[int]) -> tuple[tuple[str, ...], dict[str, object]]:
+def of_class(kind: type, budget: list[int]) -> tuple[tuple[str, ...], dict[str, object]]:
     """The names of what a class holds besides methods, and what is plain of it."""
-    held = {name: value for name, value in class_dict(kind).items() if name[:2] != "__" and not _is_described(value)}
-    return tuple(sorted(held)), {name: value for name, value in sorted(held.items()) if _is_plain_state(value, left)}
+    attributes = {
+        name: value for name, value in class_dict(kind).items() if name[:2] != "__" and not _is_described(value)
+    }
+    return tuple(sorted(attributes)), {
+        name: value for name, value in sorted(attributes.items()) if _is_plain_state(value, budget)
+    }
 
 
 def _is_described(value: object) -> bool:
@@ -150,25 +154,25 @@ def _is_described(value: object) -> bool:
     return isinstance(value, _BY_NAME) or any("__get__" in class_dict(base) for base in bases_of(type(value)))
 
 
-def of_function(function: types.FunctionType, left: list[int]) -> tuple[tuple[str, ...], dict[str, object], Any, Any]:
+def of_function(function: types.FunctionType, budget: list[int]) -> tuple[tuple[str, ...], dict[str, object], Any, Any]:
     """The names of its attributes, what is plain of them, and defaults that can change; no names where there is nothing."""
     names = tuple(sorted(vars(function)))
-    held = {name: vars(function)[name] for name in names if _is_plain_state(vars(function)[name], left)}
-    defaults: Any = function.__defaults__ if _can_change(function.__defaults__, left) else None
-    named: Any = function.__kwdefaults__ if _can_change(function.__kwdefaults__, left) else None
+    attributes = {name: vars(function)[name] for name in names if _is_plain_state(vars(function)[name], budget)}
+    defaults: Any = function.__defaults__ if _can_change(function.__defaults__, budget) else None
+    named: Any = function.__kwdefaults__ if _can_change(function.__kwdefaults__, budget) else None
     is_bare = defaults is None and named is None
-    return names or (() if is_bare else ("",)), held, defaults, named
+    return names or (() if is_bare else ("",)), attributes, defaults, named
 
 
-def _can_change(found: Any, left: list[int]) -> bool:
+def _can_change(found: Any, budget: list[int]) -> bool:
     values = found.values() if type(found) is dict else found or ()
-    return not _ATOM_IDS.issuperset(map(id, map(type, values))) and _is_plain_state(found, left)
+    return not _ATOM_IDS.issuperset(map(id, map(type, values))) and _is_plain_state(found, budget)
 
 
-def _of_cache(cached: Any, left: list[int]) -> tuple[Called, ...]:
+def _of_cache(cached: Any, budget: list[int]) -> tuple[Called, ...]:
 
     entries = find_shared_entries(cached)
-    return entries if entries and _is_plain_state(entries, left) else ()
+    return entries if entries and _is_plain_state(entries, budget) else ()
 
 
 def keeps_only_values(cached: Any) -> bool:
@@ -181,7 +185,7 @@ def _is_own(name: str) -> bool:
     return not is_excluded and not references.is_library(name) and references.is_importable(name)
 
 
-def plain_state(module: types.ModuleType, left: list[int]) -> tuple[dict[str, object], list[int]]:
+def plain_state(module: types.ModuleType, budget: list[int]) -> tuple[dict[str, object], list[int]]:
     """The plain state of a module, and its modules of the person's own, by name and in order.
 
     Args:
@@ -190,14 +194,14 @@ def plain_state(module: types.ModuleType, left: list[int]) -> tuple[dict[str, ob
     found: dict[str, object] = {}
     for name, value in sorted(vars(module).copy().items()):
         if name.startswith("__") or isinstance(value, _BY_NAME):
-            if isinstance(value, types.ModuleType) and left[0] > 0 and _is_own(value.__name__):
+            if isinstance(value, types.ModuleType) and budget[0] > 0 and _is_own(value.__name__):
                 found[name] = value
-        elif _is_plain_state(value, left):
+        elif _is_plain_state(value, budget):
             found[name] = value
-    return found, left
+    return found, budget
 
 
-def _is_plain_state(value: Any, left: list[int]) -> bool:
+def _is_plain_state(value: Any, budget: list[int]) -> bool:
     """Whether there is nothing but plain state below a value; `left` is how many objects may be looked at."""
     waiting = [value]
     seen: set[int] = set()
@@ -206,19 +210,19 @@ def _is_plain_state(value: Any, left: list[int]) -> bool:
         kind = type(one)
         if id(kind) in _ATOM_IDS or id(one) in seen:
             continue
-        left[0] -= 1 + _size_of(one) // _BYTES_OF_ONE
-        if left[0] < 0:
+        budget[0] -= 1 + _size_of(one) // _BYTES_OF_ONE
+        if budget[0] < 0:
             return False
         seen.add(id(one))
         if id(kind) in _SEQUENCE_IDS or id(kind) in _DICT_IDS:
-            if len(one) > left[0]:
+            if len(one) > budget[0]:
                 return False
             waiting += [*one, *one.values()] if id(kind) in _DICT_IDS else one
             waiting += [one.default_factory] if id(kind) == id(collections.defaultdict) else []
         elif isinstance(one, _BY_NAME) or _is_data(one):
             continue
         elif references.can_be_set(one) and not references.is_library(kind.__module__):
-            waiting += _find_held(one)
+            waiting += _values_of(one)
         else:
             return False
     return True
@@ -244,7 +248,7 @@ def _size_of(one: Any) -> int:
     return int(found.sum()) if hasattr(found, "sum") else int(found)
 
 
-def _find_held(one: Any) -> Iterable[object]:
+def _values_of(one: Any) -> Iterable[object]:
     """What an instance holds: its attributes, and what is in its slots."""
     attributes: Any = object.__getattribute__(one, "__dict__") if type(one).__dictoffset__ else {}
     found: list[object] = list(attributes.values())
@@ -324,11 +328,11 @@ def _is_shared(result: Any, explained: int) -> bool:
     level = [result]
     while level:
         counts = list(map(sys.getrefcount, level))
-        kept = [at for at, value in enumerate(level) if not _is_plain(value)]
+        positions = [at for at, value in enumerate(level) if not _is_plain(value)]
         seen += len(level)
-        if seen > _MOST_BELOW or any(counts[at] > explained for at in kept):
+        if seen > _MOST_BELOW or any(counts[at] > explained for at in positions):
             return True
-        level = referents([level[at] for at in kept if _is_entered(level[at])])
+        level = referents([level[at] for at in positions if _is_entered(level[at])])
         explained = _BELOW_IT
     return False
 
@@ -377,7 +381,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     attributes = function.__dict__
     if is_dict_doubtful(pickler, function):
         attributes = attributes.copy()
-        pickler.kept.append(attributes)
+        pickler.keepalive.append(attributes)
     state: tuple[Any, ...] = (
         attributes,
         function.__kwdefaults__,
@@ -391,13 +395,16 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     made = (definition, function.__name__, function.__closure__, home)
     setter = restore.function_own_dict if is_shared else restore.function_state
     if pickler.waiting is not None:
-        held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
-        if is_easy(held):
+        attributes_held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
+        if is_easy(attributes_held):
             pickler.waiting.append(Later(setter, function, state))
         else:
             without: tuple[Any, ...] = ({}, None, *state[2:6], None, extra)
             values = restore.function_own_values if is_shared else restore.function_values
-            pickler.waiting += [Later(restore.function_state, function, without), Later(values, function, held)]
+            pickler.waiting += [
+                Later(restore.function_state, function, without),
+                Later(values, function, attributes_held),
+            ]
         return restore.function, made
     return restore.function, made, state, None, None, setter
 
@@ -464,7 +471,7 @@ def reduce_class(pickler: Pickler, kind: type) -> Any:
     if reference is not None:
         return pickler.by_name(reference)
     if not can_be_made_bare(kind):
-        return pickler.lose(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
+        return pickler.refuse(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
     uid = pickler.names.uid_of(kind)
     pickler.dump_record.classes[uid] = kind
     return notebook_class, (uid,)
@@ -485,14 +492,14 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
     name: object = module.__dict__.get("__name__")
     if name != "__main__" and isinstance(name, str) and sys.modules.get(name) is module:
         if not references.comes_from_outside(name):
-            return pickler.lose(module, "a module that was made in a cell and has no file")
+            return pickler.refuse(module, "a module that was made in a cell and has no file")
         content = content_of(pickler, module)
         if content is None:
             return restore.module, (module.__name__,)
         return restore.module, (module.__name__,), content, None, None, restore.module_content
     if module.__dict__ is pickler.namespace:
         return restore.main_module, ()
-    return pickler.lose(module, "a module that cannot be imported by its name")
+    return pickler.refuse(module, "a module that cannot be imported by its name")
 
 
 def reduce_code(pickler: Pickler, code: types.CodeType) -> Any:
@@ -579,10 +586,10 @@ def reduce_slice(pickler: Pickler, found: slice) -> Any:
 
 def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
     """A view shows its dict, which only the collector can name."""
-    (shown,) = gc.get_referents(view)
+    (viewed,) = gc.get_referents(view)
     pickler.dump_record.instances.append(view)
-    pickler.dump_record.roots.append((shown,))
-    return dict_view, (type(view).__name__.rpartition("_")[2], shown)
+    pickler.dump_record.roots.append((viewed,))
+    return dict_view, (type(view).__name__.rpartition("_")[2], viewed)
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
@@ -670,7 +677,7 @@ def _note_dispatch_cache(pickler: Pickler, function: types.FunctionType) -> None
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
     pickler.dump_record.instances.append(mapping)
     contents = {} if id(mapping) in pickler.derived else dict(mapping.items())
-    pickler.kept.append(contents)
+    pickler.keepalive.append(contents)
     return type(mapping), (contents,)
 
 
@@ -682,13 +689,13 @@ def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
 def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
     """The proxy of a dict shows that very dict, which only the collector can name."""
     below = gc.get_referents(proxy)
-    shown = below[0] if len(below) == 1 else proxy.copy()
-    kind = _class_of(shown)
+    mapping = below[0] if len(below) == 1 else proxy.copy()
+    kind = _class_of(mapping)
     if kind is not None:
         return class_attributes, (kind,)
     pickler.dump_record.instances.append(proxy)
-    pickler.dump_record.roots.append((shown,))
-    return types.MappingProxyType, (shown,)
+    pickler.dump_record.roots.append((mapping,))
+    return types.MappingProxyType, (mapping,)
 
 
 def _class_of(attributes: Any) -> type | None:
@@ -718,13 +725,13 @@ def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
     return (weak_proxy_calling, (target, called)) if called is not None else (weak_proxy, (target,))
 
 
-def lose_resumable(pickler: Pickler, value: Any) -> Any:
+def refuse_resumable(pickler: Pickler, value: Any) -> Any:
     kind = type(value).__name__.replace("_", " ")
-    return pickler.lose(value, f"a {kind} cannot be saved")
+    return pickler.refuse(value, f"a {kind} cannot be saved")
 
 
-def lose_frame(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, f"a {type(value).__name__} cannot be saved")
+def refuse_frame(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(value, f"a {type(value).__name__} cannot be saved")
 
 
 def reduce_member(_: Pickler, member: Any) -> Any:
@@ -788,11 +795,11 @@ _EXACT: dict[type, Handler] = {
     types.MappingProxyType: reduce_mapping_proxy,
     weakref.ProxyType: reduce_weak_proxy,
     weakref.CallableProxyType: reduce_weak_proxy,
-    types.GeneratorType: lose_resumable,
-    types.CoroutineType: lose_resumable,
-    types.AsyncGeneratorType: lose_resumable,
-    types.FrameType: lose_frame,
-    types.TracebackType: lose_frame,
+    types.GeneratorType: refuse_resumable,
+    types.CoroutineType: refuse_resumable,
+    types.AsyncGeneratorType: refuse_resumable,
+    types.FrameType: refuse_frame,
+    types.TracebackType: refuse_frame,
     types.MethodDescriptorType: leaf,
     types.WrapperDescriptorType: leaf,
     types.MethodWrapperType: reduce_method_wrapper,

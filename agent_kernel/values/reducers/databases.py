@@ -9,7 +9,7 @@ import gc
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.dump import Loss
+from agent_kernel.values.dump import SaveFailure
 from agent_kernel.values.reducers import Handler
 from agent_kernel.values.restore import objects as restore
 
@@ -31,22 +31,24 @@ def _image(connection: sqlite3.Connection) -> bytes:
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     if has_listener(connection):
         reason = "a database connection with a trace callback, an authorizer or a progress handler cannot be saved"
-        return pickler.lose(connection, reason, "remove the callback")
+        return pickler.refuse(connection, reason, "remove the callback")
     try:
         files = files_of(connection)
     except sqlite3.Error as error:
         closed = "closed" in str(error)
         what = _CLOSED if closed else f"a database connection cannot be saved where it fails: {error}"
-        return pickler.lose(connection, what)
+        return pickler.refuse(connection, what)
     if any(files) or len(files) != 1:
         where = next((path for path in files if path), "several databases")
-        return pickler.lose(connection, f"a database connection to {where} cannot be saved", "connect again in a cell")
+        return pickler.refuse(
+            connection, f"a database connection to {where} cannot be saved", "connect again in a cell"
+        )
     if connection.in_transaction:
-        return pickler.lose(
+        return pickler.refuse(
             connection, "a database in memory cannot be saved while a transaction is open", remedy_of_open(connection)
         )
     pickler.dump_record.opaque.append(connection)
-    pickler.note_held(
+    pickler.note_holdings(
         connection, pickler.names.token_of(connection)
     )  # functions that queries call are not in its pages
     image = pickler.buffer(_image(connection))
@@ -59,7 +61,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     made_by = pickler.names.token_of(connection)
     token = f"functions-{made_by}"  # of no object: another connection never has them
     reason = f"functions of a database connection cannot be saved: {', '.join(dict(functions))}"
-    pickler.dump_record.losses[token] = Loss(token, "function", reason, pickler.names.remedy_of(made_by))
+    pickler.dump_record.save_failures[token] = SaveFailure(token, "function", reason, pickler.names.remedy_of(made_by))
     return restore.sqlite_without_functions, (token, functions, *made)
 
 

@@ -17,11 +17,11 @@ from weakref import getweakrefcount
 import msgspec
 import numpy as np
 
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import HANDLERS, handler_for, ordinary
 from agent_kernel.values.reducers.arrays import bytes_of
 from agent_kernel.values.reducers.figures import NEW, Pack, class_of, with_arrays
 from agent_kernel.values.restore.figures import CHILDREN, marker_style, told_box, transformed_path
-from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -37,14 +37,14 @@ _attributes_of = object.__getattribute__
 
 def _count_holds() -> tuple[int, int, int]:
     """How many references are counted to what one dict alone holds: in a variable here, and as an argument."""
-    held: dict[str, object] = {"a": np.zeros(1)}
+    holder: dict[str, object] = {"a": np.zeros(1)}
 
     def count(value: object) -> int:
         return getrefcount(value)
 
-    given = count(held["a"])
-    value = held["a"]
-    return getrefcount(value), count(value), given
+    count_of_array = count(holder["a"])
+    value = holder["a"]
+    return getrefcount(value), count(value), count_of_array
 
 
 _OF_VARIABLE, _OF_VARIABLE_GIVEN, _OF_GIVEN = _count_holds()
@@ -79,13 +79,13 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
 
 def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """The names of a marker's attributes, its constants, and the paths of matplotlib that it shares with other markers."""
-    told: list[object] = []
+    parts: list[object] = []
     shared: list[object] = []
     for value in attributes.values():
         kind = type(value)
         how = _HOW_OF_MARKERS.get(id(kind)) or _how_of_marker(kind)
         if how is _PLAIN:
-            told.append(value)
+            parts.append(value)
             continue
         found: tuple[object, ...] | None = how(style, value)
         if found is None and how is _describe_path:
@@ -93,14 +93,14 @@ def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ..
             found = _SHARED
         if found is None:
             return None
-        told.append(found)
-    return type(style), _constant(tuple(attributes)), _constant(tuple(told)), *shared
+        parts.append(found)
+    return type(style), _constant(tuple(attributes)), _constant(tuple(parts)), *shared
 
 
 def _how_of_marker(kind: type) -> Any:
     """How an attribute of this type is told of: as it is, or by a function that gives None where it is not only the marker's."""
     plain = kind in _ATOMS or module_name(kind) == "matplotlib._enums"
-    how = _PLAIN if plain else _BY_NAME.get((module_name(kind), kind.__name__), _not_told)
+    how = _PLAIN if plain else _BY_NAME.get((module_name(kind), kind.__name__), _describe_nothing)
     if module_name(kind).partition(".")[0] in ("builtins", "matplotlib"):
         _HOW_OF_MARKERS[id(kind)] = how
     return how
@@ -111,20 +111,20 @@ def _describe_number(_: object, number: float) -> tuple[object, ...] | None:
     return ("number", number) if number and number == number else None
 
 
-def _not_told(_: object, __: object) -> None:
+def _describe_nothing(_: object, __: object) -> None:
     return None
 
 
 def _describe_method(style: Any, method: Any) -> tuple[object, ...] | None:
     """The name of a method of the marker itself, or of an empty one: in copying a marker matplotlib makes one of those."""
-    name, bound = method.__func__.__name__, method.__self__
+    name, owner = method.__func__.__name__, method.__self__
     if getattr(type(style), name, None) is not method.__func__ or getrefcount(method) > _OF_VARIABLE_GIVEN:
         return None
-    if bound is style:
+    if owner is style:
         return "method", name, True
-    if type(bound) is not type(style) or getrefcount(bound) > _OF_VARIABLE or getweakrefcount(bound):
+    if type(owner) is not type(style) or getrefcount(owner) > _OF_VARIABLE or getweakrefcount(owner):
         return None
-    return None if _attributes_of(bound, "__dict__") else ("method", name, False)
+    return None if _attributes_of(owner, "__dict__") else ("method", name, False)
 
 
 def _describe_transform(_: object, transform: Any) -> tuple[object, ...] | None:
@@ -202,9 +202,9 @@ def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
         _work_out(node, attributes, pickler.linear)
     if name == "TransformedBbox":
-        told = _describe_box(node, attributes, pickler.linear)
-        if told is not None:
-            return NEW, (kind,), told, None, None, told_box
+        description = _describe_box(node, attributes, pickler.linear)
+        if description is not None:
+            return NEW, (kind,), description, None, None, told_box
     state = _state_of_transform(name, node, attributes)
     if name in _PATHS:
         return NEW, (kind,), state, None, None, transformed_path
@@ -218,13 +218,13 @@ _PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
 def _follows(parent: Any, child: object) -> bool:
     """Whether a part of a transform is loaded so that it follows this one again."""
     kind = type(parent)
-    if not _is_loaded_here(kind):
+    if not _uses_reduce_transform(kind):
         return False
     attributes = _attributes_of(parent, "__dict__")
     return kind.__name__ in _PATHS or any(attributes.get(name) is child for name in CHILDREN)
 
 
-def _is_loaded_here(kind: type) -> bool:
+def _uses_reduce_transform(kind: type) -> bool:
     """Whether `reduce_transform` says how objects of this type are saved."""
     handler: Any = _HANDLERS.get(id(kind)) or handler_for(kind)
     return type(handler) is partial and handler.func is reduce_transform
@@ -309,8 +309,8 @@ def _describe_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool])
     if attributes["_parents"]:
         return None
     shared: list[object] = []
-    told = _describe_node(box, attributes, shared, linear)
-    return None if told is None else (_constant(told), *shared)
+    description = _describe_node(box, attributes, shared, linear)
+    return None if description is None else (_constant(description), *shared)
 
 
 def _describe_node(
@@ -320,8 +320,8 @@ def _describe_node(
     form = _forms.get(id(kind))
     if form is None or form.names != (*attributes,):
         form = _note_form(kind, (*attributes,))
-    told: list[object] = [form.names]
-    for name, how in form.told:
+    parts: list[object] = [form.names]
+    for name, how in form.described:
         value = attributes[name]
         if how == "array" and value is not None:
             points = bytes_of(value, _OF_VARIABLE_GIVEN)
@@ -340,11 +340,11 @@ def _describe_node(
             value = None
         elif value is not None and type(value) is not how:
             return None
-        told.append(value)
+        parts.append(value)
     if getweakrefcount(node) != form.followed:  # its children know it by weak references
         return None
-    told.append(form.name)
-    return (*told,)
+    parts.append(form.name)
+    return (*parts,)
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -353,7 +353,7 @@ class _Form(msgspec.Struct, frozen=True):
     kind: type  # kept, so that no other comes to have its id
     name: str
     names: tuple[str, ...]
-    told: tuple[tuple[str, Any], ...]
+    described: tuple[tuple[str, Any], ...]
     followed: int
 
 
@@ -382,7 +382,7 @@ def _describe_child(
 ) -> tuple[object, ...] | None:
     """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
     kind = type(child)
-    if not _is_loaded_here(kind):
+    if not _uses_reduce_transform(kind):
         return None
     if getrefcount(child) > _OF_VARIABLE_GIVEN or kind.__name__ not in _OWN:
         shared.append(child)

@@ -16,9 +16,9 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduce
+from agent_kernel.values.previews.reading import find_loaded, instance_dict
 from agent_kernel.values.reducers import Handler, dispatch_table
-from agent_kernel.values.references import HELD
-from agent_kernel.values.summaries.reading import find_loaded, instance_dict
+from agent_kernel.values.references import MODULE_OBJECTS
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -60,8 +60,8 @@ def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
     table: Any = attributes.get("_lut")
     if table is None or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    held = sum(found is table for found in parts[2].values()) if parts[2] is not attributes else 0
-    if sys.getrefcount(table) > _OF_A_TABLE + held:
+    count = sum(found is table for found in parts[2].values()) if parts[2] is not attributes else 0
+    if sys.getrefcount(table) > _OF_A_TABLE + count:
         return parts
     undrawn: dict[str, Any] = dict(parts[2]) | {"_isinit": False, "_lut": None}
     if not _has_empty_table():
@@ -104,7 +104,7 @@ def is_saved_with_root(artist: object) -> bool:
     kind: Any = type(artist)
     hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
     own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
-    return own and kind not in dispatch_table() and id(artist) not in HELD
+    return own and kind not in dispatch_table() and id(artist) not in MODULE_OBJECTS
 
 
 def _is_of_matplotlib(hook: Any) -> bool:
@@ -126,14 +126,14 @@ def root_below(values: Iterable[object]) -> object | None:
         root = root_of(value)
         if root is not None:
             return root
-        todo.extend(islice(_find_held(value), _MOST_LOOKS))
+        todo.extend(islice(_items_of(value), _MOST_LOOKS))
     return None
 
 
 _MOST_LOOKS = 30
 
 
-def _find_held(value: Any) -> Iterable[object]:
+def _items_of(value: Any) -> Iterable[object]:
     kind: Any = type(value)
     if kind is dict:
         return list(islice(value.values(), _MOST_LOOKS))
@@ -164,7 +164,7 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     # With this key a figure registers itself with pyplot when it is loaded, and opens a window.
     state.pop("_restore_to_pylab", None)
     state["_stale"] = True  # as it is when it was loaded, and after a tick was asked for
-    pickler.kept.append(state)
+    pickler.keepalive.append(state)
     from agent_kernel.values.restore.figures import drawn_figure
 
     return *parts[:2], state, None, None, drawn_figure

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, MemoryUse
 from agent_kernel.values.pickler import leaves_of, reduce
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
 from agent_kernel.values.restore import live
-from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -88,24 +88,26 @@ def reduce_table(pickler: Pickler, table: Any) -> Any:
     parts = pickler.custom(table)
     if not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    columns, own = _find_taken_columns(pickler, table), _own_attributes(table, parts[2])
+    columns, own = _find_shared_columns(pickler, table), _own_attributes(table, parts[2])
     if id(table) not in pickler.muted:
-        pickler.kept += (columns, own)  # made here: another value's would come to have their addresses
+        pickler.keepalive += (columns, own)  # made here: another value's would come to have their addresses
         pickler.dump_record.roots.append((columns, own))
     return *parts[:2], (parts[2], columns, own), None, None, restore.table_state
 
 
-def _find_taken_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
+def _find_shared_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
     cache = vars(table).get("_item_cache")
     if not cache or _copies_on_write():
         return {}
-    return {label: cache[label] for label in list(cache) if _is_taken(cache[label])}
+    return {label: cache[label] for label in list(cache) if _is_shared_column(cache[label])}
 
 
-def _is_taken(column: Any) -> bool:
+def _is_shared_column(column: Any) -> bool:
     """Whether a column has more holders than the cache, its own accessors (`.str`, `.dt`), and this call."""
-    kept = [found for name, found in vars(column).items() if hasattr(type(column), name) and hasattr(found, "__dict__")]
-    by_accessors = sum(held is column for found in kept for held in vars(found).values())
+    accessors = [
+        found for name, found in vars(column).items() if hasattr(type(column), name) and hasattr(found, "__dict__")
+    ]
+    by_accessors = sum(value is column for found in accessors for value in vars(found).values())
     return sys.getrefcount(column) > _OF_A_CACHE + by_accessors
 
 
@@ -196,7 +198,7 @@ def reduce_moment(pickler: Pickler, moment: Any) -> Any:
     if isinstance(parts, tuple) and len(parts[1]) == 2 and _is_own_span(type(moment)):
         parts = restore.span, (type(moment), *parts[1])
     # Not through `__dict__`: the object has no dict yet, and to ask for it would make one, which stays.
-    is_bare = all(held is type(moment) for held in gc.get_referents(moment))
+    is_bare = all(referent is type(moment) for referent in gc.get_referents(moment))
     return parts if is_bare else _with_attributes(pickler, moment, parts)
 
 
@@ -216,10 +218,11 @@ def _reduce_labels(pickler: Pickler, index: Any) -> Any:
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
     if id(index) not in pickler.muted:
-        held = leaves_of(parts)
-        for column in filter(is_extension_array, held):  # what is written to one over Arrow's memory gets other memory
+        leaves = leaves_of(parts)
+        # What is written to one over Arrow's memory gets other memory.
+        for column in filter(is_extension_array, leaves):
             pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, private=True))
-        for array in _arrays_of(held):
+        for array in _arrays_of(leaves):
             _note_labels(pickler, array)
     references = vars(index).get("_references")
     if references is None or not isinstance(parts, tuple):
@@ -244,25 +247,25 @@ def _is_of_intervals(index: Any) -> bool:
 
 def _with_its_levels(pickler: Pickler, index: Any, parts: Any) -> Any:
     """pandas loads an index of several with new levels and codes; a variable may hold those that it had."""
-    said: dict[str, Any] = parts[1][-1]
+    fields: dict[str, Any] = parts[1][-1]
     if id(index) not in pickler.muted:
-        held = set(map(id, (*said.get("levels", ()), *said.get("codes", ()))))
-        pickler.muted -= held
-        pickler.private |= held
+        level_ids = set(map(id, (*fields.get("levels", ()), *fields.get("codes", ()))))
+        pickler.muted -= level_ids
+        pickler.private |= level_ids
     return restore.index_of_several, parts[:2]
 
 
-def is_extension_array(held: object) -> bool:
+def is_extension_array(value: object) -> bool:
     import pandas as pd
 
-    return isinstance(held, pd.api.extensions.ExtensionArray)
+    return isinstance(value, pd.api.extensions.ExtensionArray)
 
 
-def _arrays_of(held: Iterable[object]) -> Iterator[Any]:
+def _arrays_of(values: Iterable[object]) -> Iterator[Any]:
     """The arrays of numpy that an index, or a column of pandas, is made of."""
     import pandas as pd
 
-    for part in held:
+    for part in values:
         if isinstance(part, pd.Index):
             yield from _arrays_of(leaves_of(pd.Index.__reduce__(part)))
         elif is_extension_array(part):
@@ -355,12 +358,12 @@ def reduce_column(pickler: Pickler, column: Any) -> Any:
 def _without_cache(parts: Any) -> Any:
     state = parts[2] if isinstance(parts, tuple) and len(parts) > 2 else None
     if isinstance(state, dict) and "_cache" in state:
-        kept = {name: value for name, value in state.items() if name != "_cache"}
-        return *parts[:2], kept, *parts[3:]
+        attributes = {name: value for name, value in state.items() if name != "_cache"}
+        return *parts[:2], attributes, *parts[3:]
     if isinstance(state, tuple) and isinstance(state[-1], dict) and "_cache" in state[-1]:
-        kept = {name: value for name, value in state[-1].items() if name != "_cache"}
+        attributes = {name: value for name, value in state[-1].items() if name != "_cache"}
         # Before pandas 3 it does not load without a dict, though that be empty.
-        return *parts[:2], (*state[:-1], kept) if kept or _release() < 3 else state[:-1]
+        return *parts[:2], (*state[:-1], attributes) if attributes or _release() < 3 else state[:-1]
     return parts
 
 
@@ -429,8 +432,8 @@ def _reduce_arrow_text(pickler: Pickler, value: Any) -> Any:
     buffers = array.buffers()
     if any(buffer is None for buffer in buffers[1:]):  # there is no text
         return None
-    held = [_save_buffer(pickler, buffer) for buffer in buffers]
-    return restore.arrow_text, (type(array).__name__, is_column, len(array), array.offset, held)
+    saved_buffers = [_save_buffer(pickler, buffer) for buffer in buffers]
+    return restore.arrow_text, (type(array).__name__, is_column, len(array), array.offset, saved_buffers)
 
 
 def _save_buffer(pickler: Pickler, buffer: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import astuple
 
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.restore import widgets
-from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -26,17 +26,19 @@ def handler_for(kind: type) -> Handler | None:
     if ("traitlets", "HasTraits") in names:
         return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
     if ("h5py", "HLObject") in names:
-        return lose_hdf5
-    if any(package == "agent_kernel" and name in _HANDLES for package, name in names):
-        return lose_store
+        return refuse_hdf5
+    # Plain data, though its class is called like the preview of a step, which is a handle.
+    is_preview_of_value = module_name(kind) == "agent_kernel.values.previews.model"
+    if not is_preview_of_value and any(package == "agent_kernel" and name in _HANDLES for package, name in names):
+        return refuse_store
     return None
 
 
-def lose_store(pickler: Pickler, value: Any) -> Any:
+def refuse_store(pickler: Pickler, value: Any) -> Any:
     """None of these is told to have changed: what an agent's step does to its place or its run is no change of a variable."""
     if getattr(value, "is_here", False) is True:  # the notebook's own place, which is there wherever this is loaded
         return value.__reduce__()
-    return pickler.lose(value, "it holds an open store", again=_way_back(value), by_itself=True)
+    return pickler.refuse(value, "it holds an open store", again=_way_back(value), by_itself=True)
 
 
 def _way_back(value: Any) -> str:
@@ -50,12 +52,12 @@ def _way_back(value: Any) -> str:
     return ""
 
 
-def lose_hdf5(pickler: Pickler, value: Any) -> Any:
+def refuse_hdf5(pickler: Pickler, value: Any) -> Any:
     try:
         where = f" {value.file.filename}"
     except Exception:  # noqa: BLE001  # a closed file raises whatever its version likes
         where = ""
-    return pickler.lose(value, f"an HDF5 object of the file{where} is not stored")
+    return pickler.refuse(value, f"an HDF5 object of the file{where} is not stored")
 
 
 # -- widgets of ipywidgets, and other objects with traits: their traits, attributes and handlers are saved

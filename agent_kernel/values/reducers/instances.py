@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values import references
 from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
+from agent_kernel.values.previews.reading import bases_of
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import logs as restored_logs
 from agent_kernel.values.restore import objects as restore
-from agent_kernel.values.summaries.reading import bases_of
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -59,7 +59,7 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
         refused = "" if parts is NotImplemented or isinstance(parts, str) else _why_refused(kind, parts)
         if parts is NotImplemented and _defines_any(kind, ("__getstate__",)):
             refused = _why_refused(kind, reduce(value))
-        return pickler.lose(value, f"it cannot be loaded again: {refused}") if refused else parts
+        return pickler.refuse(value, f"it cannot be loaded again: {refused}") if refused else parts
 
     return reduce_guarded
 
@@ -276,8 +276,8 @@ def _leaves_out(value: Any, parts: Any) -> bool:
     if not isinstance(getattr(type(value), "__getstate__", None), types.FunctionType):
         return False
     state = parts[2] if len(parts) > 2 else None
-    held = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
-    return type(state) is not dict or not held.keys() <= state.keys()
+    attributes = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
+    return type(state) is not dict or not attributes.keys() <= state.keys()
 
 
 def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
@@ -290,23 +290,23 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
         is_shared = is_dict_shared(pickler, error)
         parts = made(pickler, error)
-        beside = _find_fields(error)
-        if not beside and not is_shared and not is_dict_doubtful(pickler, error):
+        fields = _find_fields(error)
+        if not fields and not is_shared and not is_dict_doubtful(pickler, error):
             return parts
         parts = reduce(error) if parts is NotImplemented else parts
-        if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or lost
+        if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or not saved
             return parts
-        pickler.dump_record.roots.append(beside)
+        pickler.dump_record.roots.append(fields)
         if is_shared and (parts[-1] is restore.exception_state or _sets_attributes(error, parts)):
-            return parts[0], parts[1], (error.__dict__, beside), None, None, restore.exception_own_dict
+            return parts[0], parts[1], (error.__dict__, fields), None, None, restore.exception_own_dict
         if is_dict_doubtful(pickler, error):
             parts = with_copied_dict(pickler, error, parts)
-        if not beside:
+        if not fields:
             return parts
         state: Any = parts[2] if len(parts) > 2 else None
         if parts[-1] is restore.exception_state:
             state = state[0]
-        return parts[0], parts[1], (state, beside), None, None, restore.exception_with
+        return parts[0], parts[1], (state, fields), None, None, restore.exception_with
 
     return reduce_whole
 
@@ -342,8 +342,8 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     bases = (base for base in kind.__mro__ if base is not BaseException and base is not object)
     held: list[tuple[str, object]] = [item for base in bases for item in list(vars(base).items())]
     names = [name for name, found in held if isinstance(found, _FIELDS)]
-    kept = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
-    return tuple(sorted(kept - {"__weakref__"}))
+    own_names = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
+    return tuple(sorted(own_names - {"__weakref__"}))
 
 
 def _is_made_of_arguments(kind: type, name: str) -> bool:
@@ -374,7 +374,7 @@ def has_own_init(kind: type[Any]) -> bool:
 def reduce_builtin_exception(pickler: Pickler, error: BaseException) -> Any:
     parts = pickler.instance(error)
     parts = reduce(error) if parts is NotImplemented else parts
-    if parts[0] is not type(error):  # a token for what is lost
+    if parts[0] is not type(error):  # a token for what is not saved
         return parts
     builtin = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
     made = (type(error), builtin, parts[1])
@@ -505,7 +505,7 @@ def reduce_logger(pickler: Pickler, logger: logging.Logger) -> Any:
     """By name. A logger that does not belong to a library is saved with its level, its handlers and its filters."""
     if logging.getLogger(logger.name) is not logger or _is_of_library(logger):
         return NotImplemented
-    handlers = tuple(handler for handler in logger.handlers if not references.was_there(handler))
+    handlers = tuple(handler for handler in logger.handlers if not references.is_preexisting_handler(handler))
     filters = tuple(logger.filters)
     pickler.dump_record.opaque.append(logger)
     pickler.dump_record.roots.append((*handlers, *filters))
@@ -524,11 +524,11 @@ def reduce_file_handler(pickler: Pickler, handler: logging.FileHandler) -> Any:
     lock, _ = attributes.pop("lock", None), attributes.pop("stream", None)
     path = attributes.get("baseFilename")
     if not isinstance(path, str) or not any(type(lock) is kind for kind in _LOCKS):
-        return pickler.lose(handler, "a handler of log records without its file cannot be saved")
-    pickler.lose(
+        return pickler.refuse(handler, "a handler of log records without its file cannot be saved")
+    pickler.refuse(
         handler, f"its open file {path} cannot be saved; after a restart it appends to that file if there is one"
     )
-    pickler.kept.append(attributes)
+    pickler.keepalive.append(attributes)
     pickler.dump_record.instances.append(handler)
     made = (pickler.names.token_of(handler), type(handler), path)
     return restored_logs.file_handler, made, attributes, None, None, restored_logs.file_handler_state
@@ -540,6 +540,6 @@ def reduce_log_handler(pickler: Pickler, handler: logging.Handler) -> Any:
     lock = attributes.pop("lock", None)
     if not any(type(lock) is kind for kind in _LOCKS):
         return pickler.instance(handler)
-    pickler.kept.append(attributes)
+    pickler.keepalive.append(attributes)
     pickler.dump_record.instances.append(handler)
     return restored_logs.log_handler, (type(handler),), attributes, None, None, restored_logs.log_handler_state

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.pickler import reduce
+from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import (
     Handler,
     custom,
@@ -39,8 +40,7 @@ from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name, live_namespace
-from agent_kernel.values.summaries.reading import module_name
-from agent_kernel.values.surface import Lost, Unsavable, looks_at_address
+from agent_kernel.values.surface import Placeholder, Unsavable, looks_at_address
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -70,11 +70,11 @@ _EASILY_KNOWN = frozenset(map(id, (bool, int, str, type(None))))  # what an obje
 def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and not issubclass(kind, (io.BytesIO, io.StringIO)):
-        return lose_resource
+        return refuse_resource
     if kind.__module__ == "tempfile" or kind is weakref.finalize:
-        return lose_temporary
+        return refuse_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
-        return lose_native
+        return refuse_native
     is_c_data = any(base.__name__ == "_CData" and base.__module__ == "_ctypes" for base in kind.__mro__)
     if is_c_data and not _reduces_itself(kind):
         return reduce_c_data
@@ -127,18 +127,20 @@ def can_be_made_bare(kind: type) -> bool:
     return plain and (isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__)
 
 
-def lose_temporary(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, f"a {type(value).__name__.strip('_')} deletes what it stands for when it goes")
+def refuse_temporary(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(value, f"a {type(value).__name__.strip('_')} deletes what it stands for when it goes")
 
 
 def reduce_c_data(pickler: Pickler, value: Any) -> Any:
     if looks_at_address(value):
-        return pickler.lose(value, "what ctypes makes of a mere address cannot be saved")
+        return pickler.refuse(value, "what ctypes makes of a mere address cannot be saved")
     return without_dict(pickler, value)
 
 
-def lose_native(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, f"the metaclass of {type(value).__name__} is written in C, so its class cannot be saved")
+def refuse_native(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(
+        value, f"the metaclass of {type(value).__name__} is written in C, so its class cannot be saved"
+    )
 
 
 def _reduces_itself(kind: type) -> bool:
@@ -161,7 +163,7 @@ def reduce_native(pickler: Pickler, value: object) -> Any:
     parts = reduce(value)
     if isinstance(parts, str):
         return pickler.protect(value) if pickler.careful else parts
-    pickler.note_made(parts)
+    pickler.note_temporary(parts)
     noted = pickler.instance(value)
     return parts if noted is NotImplemented else noted
 
@@ -203,12 +205,12 @@ def reduce_without_caches(pickler: Pickler, value: object) -> Any:
     return parts
 
 
-def lose_resource(pickler: Pickler, value: Any) -> Any:
+def refuse_resource(pickler: Pickler, value: Any) -> Any:
     if isinstance(value, threading.Thread):
-        return pickler.lose(value, "a thread cannot be saved", "start it again in a cell")
+        return pickler.refuse(value, "a thread cannot be saved", "start it again in a cell")
     name = getattr(value, "name", None)
     where = f" on {name}" if isinstance(name, str) else ""
-    return pickler.lose(value, f"an open file{where} cannot be saved", "open it again in a cell")
+    return pickler.refuse(value, f"an open file{where} cannot be saved", "open it again in a cell")
 
 
 def reduce_lock(pickler: Pickler, lock: Any) -> Any:
@@ -216,7 +218,7 @@ def reduce_lock(pickler: Pickler, lock: Any) -> Any:
     # careful dump. A library object that holds one stays what it is: something that cannot be saved.
     if not pickler.careful:
         raise TypeError(f"cannot pickle {type(lock).__name__!r} object")
-    pickler.lose(lock, "a lock cannot be saved", again="after a restart you get a new, unlocked lock")
+    pickler.refuse(lock, "a lock cannot be saved", again="after a restart you get a new, unlocked lock")
     return restore.lock, (pickler.names.token_of(lock), type(lock).__name__)
 
 
@@ -233,13 +235,13 @@ def reduce_single_dispatch_method(_: Pickler, made: Any) -> Any:
 def reduce_context_variable(pickler: Pickler, variable: contextvars.ContextVar[Any]) -> Any:
     """A notebook's own variable with its value here; what was set in contexts of other tasks is theirs."""
     default = tuple(contextvars.Context().run(_values_of, variable))
-    here = tuple(_values_of(variable))
+    current = tuple(_values_of(variable))
     pickler.dump_record.instances.append(variable)
-    pickler.dump_record.roots.append((default, here))
+    pickler.dump_record.roots.append((default, current))
     made = (variable.name, default)
-    if not here or (default and here[0] is default[0]):
+    if not current or (default and current[0] is default[0]):
         return restore.context_variable, made
-    return restore.context_variable, made, here, None, None, restore.context_variable_state
+    return restore.context_variable, made, current, None, None, restore.context_variable_state
 
 
 def _values_of(variable: contextvars.ContextVar[Any]) -> list[object]:
@@ -259,7 +261,7 @@ def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
     if plain and _has_steps(view, owner):
         return _reduce_stepping_view(pickler, view, owner)
     if not view.contiguous or not plain:
-        return pickler.lose(view, f"a view of {type(owner).__name__} memory cannot be saved")
+        return pickler.refuse(view, f"a view of {type(owner).__name__} memory cannot be saved")
     offset = _address(view) - _address(memoryview(owner)) if view.nbytes else 0
     pickler.dump_record.instances.append(view)
     pickler.dump_record.opaque.append(owner)
@@ -306,16 +308,16 @@ def reduce_sentinel(_: Pickler, value: Any) -> Any:
 def reduce_by_slots(_: Pickler, value: Any) -> Any:
     """What dataclasses keep of a field has other slots in each Python."""
     slots: Any = value.__slots__
-    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return restore.instance, (type(value),), held, None, None, known_slots
+    slot_values = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return restore.instance, (type(value),), slot_values, None, None, known_slots
 
 
-def reduce_lost(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, "")
+def reduce_placeholder(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(value, "")
 
 
 def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
-    return pickler.lose(marked.value, marked.reason)
+    return pickler.refuse(marked.value, marked.reason)
 
 
 def reduce_named(pickler: Pickler, named: Named) -> Any:
@@ -356,7 +358,7 @@ def reduce_codec(pickler: Pickler, codec: codecs.CodecInfo) -> Any:
     except LookupError:
         found = None
     if found is None or any(map(operator.is_not, found, codec)):
-        return pickler.lose(codec, "a codec that is not registered under its name cannot be saved")
+        return pickler.refuse(codec, "a codec that is not registered under its name cannot be saved")
     return codecs.lookup, (codec.name,)
 
 
@@ -371,15 +373,15 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     """An iterator over a dict or set, which pickle makes one over a list of what is left."""
     noted: Any = pickler.instance(value)
     parts = reduce(value) if noted is NotImplemented else noted
-    held: list[Any] = gc.get_referents(value)
-    holder = next((found for found in held if issubclass(type(found), (dict, set))), None)
-    if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or lost
+    referents: list[Any] = gc.get_referents(value)
+    holder = next((found for found in referents if issubclass(type(found), (dict, set))), None)
+    if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or not saved
         return parts
     if may_be_container(holder, pickler.namespace):
         named = containers_among({id(holder)}, pickler.namespace).get(id(holder))
         if named is not None and not named.reference.is_own:  # what is left to come is not the iterator's to store
-            held_by = "the variables" if holder is pickler.namespace else "what a module holds"
-            return pickler.lose(value, f"an iterator over {held_by} cannot be saved", "make it again in a cell")
+            holder_text = "the variables" if holder is pickler.namespace else "what a module holds"
+            return pickler.refuse(value, f"an iterator over {holder_text} cannot be saved", "make it again in a cell")
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 
@@ -398,7 +400,7 @@ _EXACT: dict[type, Handler] = {
     type(decimal.DefaultContext.traps): reduce_signals,
     codecs.CodecInfo: reduce_codec,
     Unsavable: reduce_unsavable,
-    Lost: reduce_lost,
+    Placeholder: reduce_placeholder,
     type(threading.Lock()): reduce_lock,
     type(threading.RLock()): reduce_lock,
     functools.cached_property: reduce_cached_property,

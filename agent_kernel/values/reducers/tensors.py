@@ -78,5 +78,5 @@ def _storage(pickler: Pickler, values: Any, low: int, high: int, device: str) ->
     flat = flat.cpu() if device != "cpu" else flat
     start = flat.data_ptr()
     holder = Span(start, start + flat.numel() * size, flat)
-    pickler.kept.append(holder)
+    pickler.keepalive.append(holder)
     return holder, 0, tuple(values.stride())

@@ -83,14 +83,14 @@ Called = tuple[tuple[Any, ...], tuple[tuple[str, Any], ...], object]  # argument
 def lru_cache_filled(made: Any, parts: tuple[Mapping[str, object], tuple[Called, ...]]) -> None:
     """As `lru_cache_state`, with results that it has to give again: it is called for each while its code gives that."""
     state, entries = parts
-    from agent_kernel.values.surface import loss_of
+    from agent_kernel.values.surface import save_failure_of
 
     lru_cache_state(made, state)
     function = made.__wrapped__
     code = function.__code__
     try:
         for arguments, named, result in entries:
-            if loss_of(result) is None:  # else it is better worked out again
+            if save_failure_of(result) is None:  # else it is better worked out again
                 constants = tuple(result if found is _RESULT else found for found in _giving.co_consts)
                 function.__code__ = _giving.replace(co_consts=constants, co_freevars=code.co_freevars)
                 made(*arguments, **dict(named))

@@ -30,16 +30,16 @@ class Settings(Later):
     filters: tuple[Any, ...]
 
     def give(self, made: logging.Logger) -> None:
-        from agent_kernel.values.references import was_there
-        from agent_kernel.values.surface import loss_of
+        from agent_kernel.values.references import is_preexisting_handler
+        from agent_kernel.values.surface import save_failure_of
 
         made.propagate, made.disabled = self.propagate, self.disabled
         if made.level != self.level:
             made.setLevel(self.level)
         # A placeholder of one that is not there would raise at each record.
-        own = [handler for handler in self.handlers if loss_of(handler) is None]
-        made.handlers[:] = [*filter(was_there, made.handlers), *own]
-        made.filters[:] = [found for found in self.filters if loss_of(found) is None]
+        own = [handler for handler in self.handlers if save_failure_of(handler) is None]
+        made.handlers[:] = [*filter(is_preexisting_handler, made.handlers), *own]
+        made.filters[:] = [found for found in self.filters if save_failure_of(found) is None]
 
 
 _logging: Any = logging  # some of it is not public

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from agent_kernel.values.previews.reading import bases_of, module_name
 from agent_kernel.values.restore.context import Later, current
-from agent_kernel.values.summaries.reading import bases_of, module_name
 
 # What belongs to the connection with the front end, and to a message that is being handled.
 _PASSING: Final = frozenset(

@@ -1,7 +1,7 @@
-"""A summary and its stored bytes; sizes, counts and strange text on one line.
+"""A preview and its stored bytes; sizes, counts and strange text on one line.
 
 Stored as a msgpack map with one-letter keys whose defaults are left out: a small number takes about twenty bytes, no
-summary takes more than two kilobytes, and a reader ignores the keys of a newer release. A summary is trimmed when it
+preview takes more than two kilobytes, and a reader ignores the keys of a newer release. A preview is trimmed when it
 is made, so what is stored is what was made.
 """
 
@@ -27,7 +27,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True):
     of: str
 
 
-class Summary(
+class Preview(
     msgspec.Struct,
     frozen=True,
     omit_defaults=True,
@@ -80,20 +80,20 @@ class Summary(
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Summary)
+_decoder = msgspec.msgpack.Decoder(Preview)
 
 
-def encode(summary: Summary) -> bytes:
-    """The stored bytes: at most `MOST_BYTES`, and equal summaries give equal bytes."""
-    stored = _encoder.encode(summary)
-    return stored if len(stored) <= MOST_BYTES else _encoder.encode(fit(summary))
+def encode(preview: Preview) -> bytes:
+    """The stored bytes: at most `MOST_BYTES`, and equal previews give equal bytes."""
+    stored = _encoder.encode(preview)
+    return stored if len(stored) <= MOST_BYTES else _encoder.encode(fit(preview))
 
 
-def decode(stored: bytes) -> Summary:
-    """The summary that was stored.
+def decode(stored: bytes) -> Preview:
+    """The preview that was stored.
 
     Raises:
-        msgspec.DecodeError: the bytes are no summary.
+        msgspec.DecodeError: the bytes are no preview.
     """
     try:
         return _decoder.decode(stored)
@@ -101,18 +101,18 @@ def decode(stored: bytes) -> Summary:
         raise msgspec.DecodeError(f"a text in it is not UTF-8 ({error})") from error
 
 
-def fit(summary: Summary) -> Summary:
-    """The summary itself if it is small enough, else with the least telling parts left out."""
-    if len(_encoder.encode(summary)) <= MOST_BYTES:
-        return summary
+def fit(preview: Preview) -> Preview:
+    """The preview itself if it is small enough, else with the least telling parts left out."""
+    if len(_encoder.encode(preview)) <= MOST_BYTES:
+        return preview
     for trim in _trims():
-        summary = trim(summary)
-        if len(_encoder.encode(summary)) <= MOST_BYTES:
+        preview = trim(preview)
+        if len(_encoder.encode(preview)) <= MOST_BYTES:
             break
-    return summary
+    return preview
 
 
-def _trims() -> Iterator[Callable[[Summary], Summary]]:
+def _trims() -> Iterator[Callable[[Preview], Preview]]:
     yield _short_texts
     yield lambda s: replace(s, rows=s.rows[:1])
     yield from (partial(_fewer_columns, keep=keep) for keep in (24, 12, 8))
@@ -120,23 +120,23 @@ def _trims() -> Iterator[Callable[[Summary], Summary]]:
     yield lambda s: replace(s, columns=(), counts={}, shape=s.shape[:32])
 
 
-def _fewer_columns(summary: Summary, *, keep: int) -> Summary:
-    columns = summary.columns[:keep]
-    counts = {column.name: summary.counts[column.name] for column in columns if column.name in summary.counts}
-    return replace(summary, columns=columns, rows=tuple(row[:keep] for row in summary.rows), counts=counts)
+def _fewer_columns(preview: Preview, *, keep: int) -> Preview:
+    columns = preview.columns[:keep]
+    counts = {column.name: preview.counts[column.name] for column in columns if column.name in preview.counts}
+    return replace(preview, columns=columns, rows=tuple(row[:keep] for row in preview.rows), counts=counts)
 
 
-def _short_texts(summary: Summary) -> Summary:
+def _short_texts(preview: Preview) -> Preview:
     return replace(
-        summary,
-        kind=summary.kind[:16],
-        type=summary.type[:LONGEST_TEXT],
-        text=summary.text[:LONGEST_TEXT],
-        dtype=summary.dtype[:40],
-        note=summary.note[:60],
-        columns=tuple(Column(column.name[:32], column.of[:24]) for column in summary.columns[:64]),
-        rows=tuple(tuple(cell[:16] for cell in row[:64]) for row in summary.rows[:3]),
-        counts={name[:32]: told for name, told in summary.counts.items()},
+        preview,
+        kind=preview.kind[:16],
+        type=preview.type[:LONGEST_TEXT],
+        text=preview.text[:LONGEST_TEXT],
+        dtype=preview.dtype[:40],
+        note=preview.note[:60],
+        columns=tuple(Column(column.name[:32], column.of[:24]) for column in preview.columns[:64]),
+        rows=tuple(tuple(cell[:16] for cell in row[:64]) for row in preview.rows[:3]),
+        counts={name[:32]: counts for name, counts in preview.counts.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""The time of a summary does not grow with the data. Ratios within one run, because machines differ."""
+"""The time of a preview does not grow with the data. Ratios within one run, because machines differ."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values.summaries import summarize
+from agent_kernel.values.previews import make_preview
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")
 
 
 def best_s(value: object) -> float:
-    return min(timeit.repeat(lambda: summarize(value), number=20, repeat=7)) / 20
+    return min(timeit.repeat(lambda: make_preview(value), number=20, repeat=7)) / 20
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A summary says in one line what a value is."""
+"""A preview says in one line what a value is."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries import MASK, Column, line, size_text, summarize
-from tests.values.summarized import told
+from agent_kernel.values import previews
+from agent_kernel.values.previews import MASK, Column, line, make_preview, size_text
+from tests.values.previewed import told
 
 np: Any = pytest.importorskip("numpy")
 pd: Any = pytest.importorskip("pandas")
@@ -109,7 +109,7 @@ def test_an_enum_member_is_told_by_its_type_name() -> None:
     class Colour(enum.Enum):
         RED = 1
 
-    shown = summarize(Colour.RED)
+    shown = make_preview(Colour.RED)
     assert shown.kind == "object"
     assert shown.type.endswith("Colour")
     assert shown.text == ""
@@ -139,9 +139,9 @@ def test_no_value_of_a_memory_map_is_read(tmp_path: pathlib.Path) -> None:
     file.write_bytes(bytes(64))
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         array = np.frombuffer(mapped, dtype="u1")
-        assert summarize(array).text == ""
-        assert summarize(array[3:9]).text == ""
-        assert summarize(np.memmap(file, mode="r")).text == ""
+        assert make_preview(array).text == ""
+        assert make_preview(array[3:9]).text == ""
+        assert make_preview(np.memmap(file, mode="r")).text == ""
         del array
 
 
@@ -163,7 +163,7 @@ def everyday_frame() -> Any:
 
 
 def test_a_frame_is_told_by_rows_columns_and_size() -> None:
-    shown = summarize(pd.DataFrame(np.zeros((1_000_000, 12))))
+    shown = make_preview(pd.DataFrame(np.zeros((1_000_000, 12))))
     assert line(shown) == "DataFrame 1,000,000 × 12, 96 MB"
     assert len(shown.rows) == 3
     assert shown.columns[0] == Column("0", "float64")
@@ -172,11 +172,11 @@ def test_a_frame_is_told_by_rows_columns_and_size() -> None:
 def test_a_dtype_that_came_from_a_pickle_goes_by_the_same_words() -> None:
     loaded = pickle.loads(pickle.dumps(np.dtype("f8")))
     assert loaded.isbuiltin == 0
-    assert line(summarize(np.zeros(3, loaded))) == line(summarize(np.zeros(3)))
+    assert line(make_preview(np.zeros(3, loaded))) == line(make_preview(np.zeros(3)))
 
 
-def test_a_frames_summary_keeps_dtypes_and_first_rows() -> None:
-    shown = summarize(everyday_frame())
+def test_a_frames_preview_keeps_dtypes_and_first_rows() -> None:
+    shown = make_preview(everyday_frame())
     of = {column.name: column.of for column in shown.columns}
     assert of["count"] == "int64"
     assert of["day"].startswith("datetime64[")
@@ -188,7 +188,7 @@ def test_a_frames_summary_keeps_dtypes_and_first_rows() -> None:
 
 def test_a_frame_with_several_levels_of_labels_is_told() -> None:
     frame = pd.DataFrame(np.eye(2), columns=pd.MultiIndex.from_product([["a"], [1, 2]]), index=pd.to_datetime([0, 1]))
-    shown = summarize(frame)
+    shown = make_preview(frame)
     assert [column.name for column in shown.columns] == ["(a, 1)", "(a, 2)"]
     assert shown.note == "DatetimeIndex"
 
@@ -210,7 +210,7 @@ def test_a_series_or_index_is_told_by_dtype_and_length(make: Callable[[], object
 
 def test_a_polars_frame_is_told_and_its_objects_are_not_converted() -> None:
     pl: Any = pytest.importorskip("polars")
-    shown = summarize(pl.DataFrame({"n": [1, 2], "s": ["x", "y"], "o": [object(), 1]}))
+    shown = make_preview(pl.DataFrame({"n": [1, 2], "s": ["x", "y"], "o": [object(), 1]}))
     assert line(shown).startswith("polars.DataFrame 2 × 3")
     assert [column.of for column in shown.columns] == ["Int64", "String", "Object"]
     assert shown.rows == (("1", "'x'", "…"), ("2", "'y'", "…"))
@@ -220,7 +220,7 @@ def test_a_polars_frame_is_told_and_its_objects_are_not_converted() -> None:
 
 def test_an_arrow_table_is_told() -> None:
     pa: Any = pytest.importorskip("pyarrow")
-    shown = summarize(pa.table({"n": [1, None], "t": pa.array([0, 86_400_000_000_000], pa.timestamp("ns"))}))
+    shown = make_preview(pa.table({"n": [1, None], "t": pa.array([0, 86_400_000_000_000], pa.timestamp("ns"))}))
     assert line(shown).startswith("pyarrow.Table 2 × 2, ")
     assert shown.rows == (("1", "1970-01-01"), ("None", "1970-01-02"))
     assert told(pa.array([1, 2])) == "pyarrow.Int64Array int64 2, 16 B, [1, 2]"
@@ -262,11 +262,11 @@ def test_sizes_have_three_digits(size: int, expected: str) -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("first", summaries.__all__)
+@pytest.mark.parametrize("first", previews.__all__)
 def test_every_name_is_itself_whichever_is_used_first(first: str) -> None:
     # A module that is imported becomes an attribute of its package: under the name of a function it would replace it.
     code = (
-        "from types import ModuleType\nfrom agent_kernel.values import summaries\n"
-        f"summaries.{first}\nassert not [n for n in summaries.__all__ if isinstance(getattr(summaries, n), ModuleType)]"
+        "from types import ModuleType\nfrom agent_kernel.values import previews\n"
+        f"previews.{first}\nassert not [n for n in previews.__all__ if isinstance(getattr(previews, n), ModuleType)]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

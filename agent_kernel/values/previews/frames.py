@@ -1,4 +1,4 @@
-"""Summaries of pandas frames, series and indexes, read from the block manager rather than asked of the frame.
+"""Previews of pandas frames, series and indexes, read from the block manager rather than asked of the frame.
 
 `df.shape`, `df.dtypes` and `df.memory_usage` call into the index and the columns' arrays, and anyone can write those.
 The manager holds them in plain attributes; each is used only if its type is exactly one of pandas' own. So a subclass
@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
-from agent_kernel.values.summaries.arrays import dtype_text, first_values, number_text, values_text
-from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import MASK, MORE, Column, Summary, clean, count_text, cut
-from agent_kernel.values.summaries.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.arrays import dtype_text, first_values, number_text, values_text
+from agent_kernel.values.previews.lines import is_whole
+from agent_kernel.values.previews.model import MASK, MORE, Column, Preview, clean, count_text, cut
+from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     class_dict,
     entry,
@@ -29,9 +29,9 @@ from agent_kernel.values.summaries.reading import (
     shallow_size,
     type_name,
 )
-from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
+from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
-# -- what the summaries of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
+# -- what the previews of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked
 
 MOST_COLUMNS: Final = 40
 ROWS: Final = 3
@@ -59,8 +59,8 @@ def table(
     size_bytes: int = 0,
     note: str = "",
     labels: Sequence[object] = (),
-) -> Summary:
-    """The summary of a table whose first columns are `fields`, and whose first rows go by `labels`."""
+) -> Preview:
+    """The preview of a table whose first columns are `fields`, and whose first rows go by `labels`."""
     secret = [hide or names_a_secret(field.name) for field in fields[:CELLS]]
     named = [*map(labels_a_secret, labels[:ROWS]), *(False,) * ROWS]
     rows = tuple(
@@ -68,7 +68,7 @@ def table(
         for place in range(min(ROWS, max(shape[0], 0)) if fields else 0)
     )
     masked = hide or any(MASK in text for row in rows for text in row) or any(MASK in field.name for field in fields)
-    return Summary(
+    return Preview(
         "frame",
         type_,
         shape=shape,
@@ -92,8 +92,8 @@ def _counts(fields: Sequence[Field]) -> dict[str, str]:
 
 def counts_text(true: int, false: int, missing: int = 0) -> str:
     """`True 12, False 3`, and how many are missing where some are."""
-    told = [("True", true), ("False", false), ("missing", missing)]
-    return ", ".join(f"{what} {count_text(count)}" for what, count in told if count or what != "missing")
+    counts = [("True", true), ("False", false), ("missing", missing)]
+    return ", ".join(f"{what} {count_text(count)}" for what, count in counts if count or what != "missing")
 
 
 def _row(fields: Sequence[Field], secret: list[bool], place: int) -> tuple[str, ...]:
@@ -119,32 +119,32 @@ def column(
     note: str = "",
     labels: Sequence[object] = (),
     is_read: bool = True,
-) -> Summary:
-    """The summary of a single named column: a series, an index, an arrow array.
+) -> Preview:
+    """The preview of a single named column: a series, an index, an arrow array.
 
     Args:
         labels: what its first values go by.
-        is_read: its values can be read from what is stored, so that they need no place in the summary.
+        is_read: its values can be read from what is stored, so that they need no place in the preview.
     """
     hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
     values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
-    shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
-    if field.counts and not hide and MASK not in shown and not is_whole(shown):
-        shown = field.counts
-    return Summary(
+    text = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
+    if field.counts and not hide and MASK not in text and not is_whole(text):
+        text = field.counts
+    return Preview(
         kind,
         type_,
-        shown,
+        text,
         (length,),
         cut(field.of, _DTYPE_ROOM),
         size_bytes,
         rows=() if is_read or hide else tuple((number_text(one),) for one in values[: len(field.first)]),
         note=note or (f"name {cell(field.name)}" if field.name else ""),
-        masked=MASK in shown or any(map(labels_a_secret, labels)),
+        masked=MASK in text or any(map(labels_a_secret, labels)),
     )
 
 
-# -- summaries of pyarrow tables and arrays, and first cells of arrow memory for everyone who needs them
+# -- previews of pyarrow tables and arrays, and first cells of arrow memory for everyone who needs them
 #
 # Only primitive types are converted: an extension type's `as_py` is anyone's code. Even to look at a type can run code,
 # because arrow rebuilds an extension type's Python object on demand: as long as the process holds extension types other
@@ -162,7 +162,7 @@ _PRIMITIVE: ExactTypes[bool] = ExactTypes([], {"pyarrow:DataType": True, "pyarro
 _TIMESTAMP: ExactTypes[bool] = ExactTypes([], {"pyarrow:TimestampType": True})
 
 
-def arrow_table(value: Any, hide: bool) -> Summary:
+def arrow_table(value: Any, hide: bool) -> Preview:
     """A table or record batch by its columns and first rows."""
     schema = value.schema
     if not may_read_types() and _EXTENSION in schema.serialize().to_pybytes():
@@ -171,18 +171,18 @@ def arrow_table(value: Any, hide: bool) -> Summary:
     fields: list[Field] = []
     chunks = 0
     for place in range(min(value.num_columns, MOST_COLUMNS)):
-        held = value.column(place)
-        chunks += _chunks(held)
+        chunked = value.column(place)
+        chunks += _chunks(chunked)
         name = label(exact_str(schema.field(place).name))
-        fields.append(Field(name, arrow_type(held.type), arrow_first(held, ROWS) if place < CELLS else ()))
+        fields.append(Field(name, arrow_type(chunked.type), arrow_first(chunked, ROWS) if place < CELLS else ()))
     size = value.nbytes if chunks <= _MOST_CHUNKS and value.num_columns <= MOST_COLUMNS else 0
     return table(type_name(value), (value.num_rows, value.num_columns), fields, hide=hide, size_bytes=size)
 
 
-def arrow_array(value: Any, hide: bool) -> Summary:
+def arrow_array(value: Any, hide: bool) -> Preview:
     """An array or chunked array by its type, length and first values."""
     if not may_read_types():
-        return Summary("series", type_name(value), shape=(len(value),), size_bytes=arrow_bytes(value), masked=hide)
+        return Preview("series", type_name(value), shape=(len(value),), size_bytes=arrow_bytes(value), masked=hide)
     field = Field("", arrow_type(value.type), arrow_first(value, _FEW))
     return column("series", type_name(value), len(value), field, hide=hide, size_bytes=arrow_bytes(value))
 
@@ -257,7 +257,7 @@ def _chunks(value: Any) -> int:
 # is not listed here is shown by its type's name.
 
 
-class Held(NamedTuple):
+class ArrayReader(NamedTuple):
     """How one kind of array is read. `row` picks a column where several share a two-dimensional array."""
 
     dtype: Callable[[Any], str]
@@ -268,30 +268,30 @@ class Held(NamedTuple):
 
 def dtype_of_array(array: object) -> str:
     """The dtype as pandas writes it, or the qualified name of an array type that is not pandas' own."""
-    held = _ARRAYS.of(array)
-    return type_name(array) if held is None else held.dtype(array)
+    reader = _ARRAYS.of(array)
+    return type_name(array) if reader is None else reader.dtype(array)
 
 
 def first_of_array(array: object, row: int, count: int) -> list[object]:
     """The first values of a column; empty where they may not be read."""
-    held = _ARRAYS.of(array)
-    return [] if held is None else held.first(array, row, count)
+    reader = _ARRAYS.of(array)
+    return [] if reader is None else reader.first(array, row, count)
 
 
 def counts_of_array(array: object, row: int) -> tuple[int, int, int] | None:
     """How many values of a column are True, False and missing; None for what holds no Booleans."""
-    held = _ARRAYS.of(array)
-    return None if held is None or held.counts is None else held.counts(array, row)
+    reader = _ARRAYS.of(array)
+    return None if reader is None or reader.counts is None else reader.counts(array, row)
 
 
 def bytes_of_array(array: object) -> int:
     """Bytes of the array without those of Python objects in it; 0 if unknown."""
-    held = _ARRAYS.of(array)
-    if held is None:
+    reader = _ARRAYS.of(array)
+    if reader is None:
         return 0
-    if held.first in (_arrow_first, _arrow_checked_first):
+    if reader.first in (_arrow_first, _arrow_checked_first):
         return arrow_bytes(_arrow(array))
-    parts: list[Any] = [getattr(array, name) if name else array for name in held.memory]
+    parts: list[Any] = [getattr(array, name) if name else array for name in reader.memory]
     return sum(part.nbytes for part in parts)
 
 
@@ -357,7 +357,7 @@ def _masked_dtype(array: Any) -> str:
 def _masked_first(array: Any, row: int, count: int) -> list[object]:
     missing = array._mask[:count].tolist()
     values = first_values(array._data, count)
-    return [_NA if gone else value for gone, value in zip(missing, values, strict=True)]
+    return [_NA if is_missing else value for is_missing, value in zip(missing, values, strict=True)]
 
 
 def _categories_first(array: Any, row: int, count: int) -> list[object]:
@@ -408,26 +408,26 @@ def _always(dtype: str) -> Callable[[Any], str]:
 
 
 _NA = Verbatim("<NA>")
-_MOMENTS = Held(_moments_dtype, _moments_first, ("_ndarray",))
-_MASKED = Held(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
+_MOMENTS = ArrayReader(_moments_dtype, _moments_first, ("_ndarray",))
+_MASKED = ArrayReader(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
 
-_ARRAYS: ExactTypes[Held] = ExactTypes(
-    [(range, Held(_always("int64"), _range_first))],
+_ARRAYS: ExactTypes[ArrayReader] = ExactTypes(
+    [(range, ArrayReader(_always("int64"), _range_first))],
     {
-        "numpy:ndarray": Held(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
+        "numpy:ndarray": ArrayReader(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
         "pandas.arrays:DatetimeArray": _MOMENTS,
         "pandas.arrays:TimedeltaArray": _MOMENTS,
         "pandas.arrays:IntegerArray": _MASKED,
         "pandas.arrays:FloatingArray": _MASKED,
         "pandas.arrays:BooleanArray": _MASKED,
-        "pandas.arrays:StringArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
-        "pandas.arrays:NumpyExtensionArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
-        "pandas.arrays:ArrowStringArray": Held(_own_dtype, _arrow_first),
-        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
-        "pandas:Categorical": Held(_always("category"), _categories_first, ("_codes",)),
-        "pandas.arrays:PeriodArray": Held(_always("period"), _unread, ("_ndarray",)),
-        "pandas.arrays:IntervalArray": Held(_always("interval"), _unread),
-        "pandas.arrays:SparseArray": Held(_always("Sparse"), _unread, ("_sparse_values",)),
+        "pandas.arrays:StringArray": ArrayReader(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:NumpyExtensionArray": ArrayReader(_own_dtype, _wrapped_first, ("_ndarray",)),
+        "pandas.arrays:ArrowStringArray": ArrayReader(_own_dtype, _arrow_first),
+        "pandas.arrays:ArrowExtensionArray": ArrayReader(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
+        "pandas:Categorical": ArrayReader(_always("category"), _categories_first, ("_codes",)),
+        "pandas.arrays:PeriodArray": ArrayReader(_always("period"), _unread, ("_ndarray",)),
+        "pandas.arrays:IntervalArray": ArrayReader(_always("interval"), _unread),
+        "pandas.arrays:SparseArray": ArrayReader(_always("Sparse"), _unread, ("_sparse_values",)),
     },
 )
 
@@ -451,11 +451,11 @@ _MANAGERS: ExactTypes[bool] = ExactTypes(
 _MULTI: ExactTypes[bool] = ExactTypes([], {"pandas:MultiIndex": True})
 
 
-def dataframe(value: Any, hide: bool) -> Summary:
+def dataframe(value: Any, hide: bool) -> Preview:
     """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
     manager = _manager(value)
     if manager is None:
-        return Summary("frame", type_name(value), size_bytes=shallow_size(value), masked=hide)
+        return Preview("frame", type_name(value), size_bytes=shallow_size(value), masked=hide)
     names, rows = manager.axes
     width = index_length(names)
     height = index_length(rows)
@@ -471,11 +471,11 @@ def dataframe(value: Any, hide: bool) -> Summary:
     )
 
 
-def series(value: Any, hide: bool) -> Summary:
+def series(value: Any, hide: bool) -> Preview:
     """A series by its length, dtype, name and first values."""
     manager = _manager(value)
     if manager is None:
-        return Summary("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
+        return Preview("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
     array = manager.blocks[0].values
     rows = manager.axes[0]
     field = Field(
@@ -495,7 +495,7 @@ def series(value: Any, hide: bool) -> Summary:
     )
 
 
-def index(value: Any, hide: bool) -> Summary:
+def index(value: Any, hide: bool) -> Preview:
     """An index by its length, dtype, name and first values."""
     size = 0 if _MULTI.of(value) else bytes_of_array(array_of(value))
     dtype = "" if _MULTI.of(value) else dtype_of_array(array_of(value))
@@ -525,12 +525,12 @@ def _manager(value: object) -> Any:
 
 
 def _fields(manager: Any, names: Any, width: int) -> Iterator[Field]:
-    shown = min(width, MOST_COLUMNS)
-    labels = index_first(names, shown)
-    blocks, places = manager.blknos[:shown].tolist(), manager.blklocs[:shown].tolist()
+    count = min(width, MOST_COLUMNS)
+    labels = index_first(names, count)
+    blocks, places = manager.blknos[:count].tolist(), manager.blklocs[:count].tolist()
     dtypes: dict[int, str] = {}
     rows, counted = index_length(manager.axes[1]), 0
-    for place in range(shown):
+    for place in range(count):
         array = manager.blocks[blocks[place]].values
         dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], dtype_of_array(array))
         first = first_of_array(array, places[place], ROWS) if place < CELLS else ()
@@ -569,7 +569,7 @@ def _index_note(rows: object) -> str:
     return "" if name in ("RangeIndex", "Index") else name
 
 
-# -- summaries of polars frames and series. A lazy frame is named and never collected
+# -- previews of polars frames and series. A lazy frame is named and never collected
 
 # Extension types and objects are anyone's, nested ones may hold them: only these are converted.
 _PLAIN = (
@@ -580,7 +580,7 @@ _DTYPES: ExactTypes[bool] = ExactTypes([], {f"polars:{name}": True for name in _
 _OBJECTS: ExactTypes[bool] = ExactTypes([], {"polars:Object": True})
 
 
-def polars_frame(value: Any, hide: bool) -> Summary:
+def polars_frame(value: Any, hide: bool) -> Preview:
     """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
     width = value.width
     if not _may_read_dtypes():
@@ -592,19 +592,19 @@ def polars_frame(value: Any, hide: bool) -> Summary:
     return table("polars.DataFrame", (value.height, width), fields, hide=hide, size_bytes=size)
 
 
-def polars_series(value: Any, hide: bool) -> Summary:
+def polars_series(value: Any, hide: bool) -> Preview:
     """A series by its length, dtype, name and first values."""
     if not _may_read_dtypes():
-        return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
+        return Preview("series", "polars.Series", shape=(len(value),), masked=hide)
     size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
     name = label(value.name) if value.name else ""
     field = Field(name, dtype_name(value), _first_of_polars(value, _FEW), _counts_of_polars(value))
     return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size, is_read=False)
 
 
-def polars_lazy(value: object, hide: bool) -> Summary:
+def polars_lazy(value: object, hide: bool) -> Preview:
     """A query that has not run: its plan says nothing in short."""
-    return Summary("object", "polars.LazyFrame", masked=hide)
+    return Preview("object", "polars.LazyFrame", masked=hide)
 
 
 def _may_read_dtypes() -> bool:

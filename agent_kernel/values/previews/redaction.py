@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from agent_kernel.values.summaries.model import MASK
+from agent_kernel.values.previews.model import MASK
 
 __all__ = [
     "CodeMask",
@@ -410,21 +410,21 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("token: abcdef123, then ghp_" + "x" * 36)
     'token: •••• masked, then •••• masked'
     """
-    shown: list[str] = []
+    pieces: list[str] = []
     end = 0
     for found in _secrets_in(text):
-        shown += [text[end : found.start()], _mask(found)]
+        pieces += [text[end : found.start()], _mask(found)]
         end = found.end()
-    return "".join([*shown, text[end:]])
+    return "".join([*pieces, text[end:]])
 
 
 def _mask(found: re.Match[str]) -> str:
-    return next((found[kept] for kept in _KEPT if found[kept]), "") + MASK
+    return next((found[group] for group in _KEPT if found[group]), "") + MASK
 
 
 # -- mask what looks like a secret in code, error texts and messages
 #
-# The rules are those of `masking`, which summaries use too. In code, a literal is masked where a name, a keyword or a key
+# The rules are those of `masking`, which previews use too. In code, a literal is masked where a name, a keyword or a key
 # says that it is a secret, and wherever its own characters do. What a cell's code gave away is then masked in its error
 # and its message as well. Only what is shown is masked: the stored source stays as it was typed.
 
@@ -463,10 +463,10 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
         return without_secrets(source), frozenset()
     hidden: set[str] = set()
     source = without_private_keys(source)  # its lines may be those of a text that never ends
-    shown = "".join(_Reader(names, hidden).read(lexemes(source)))
-    shown = _COMMAND.sub(lambda line: without_secrets(line[0]), shown)
+    text = "".join(_Reader(names, hidden).read(lexemes(source)))
+    text = _COMMAND.sub(lambda line: without_secrets(line[0]), text)
     # A cell may spell out elsewhere what it assigned.
-    return mask_literals(shown, hidden if names else filter(is_telling, hidden)), frozenset(hidden)
+    return mask_literals(text, hidden if names else filter(is_telling, hidden)), frozenset(hidden)
 
 
 def mask_literals(source: str, literals: Iterable[str]) -> str:
@@ -480,13 +480,13 @@ def mask_literals(source: str, literals: Iterable[str]) -> str:
         return source
     if _FOREIGN.match(source):
         return _without(source, wanted)
-    shown: list[str] = []
+    pieces: list[str] = []
     for piece in lexemes(source):
         if piece.sort in ("string", "comment"):
-            shown.append(_without(piece.text, wanted))
+            pieces.append(_without(piece.text, wanted))
         else:
-            shown.append(_NUMBER_MASK if piece.sort == "number" and piece.text in wanted else piece.text)
-    return _COMMAND.sub(lambda line: _without(line[0], wanted), "".join(shown))
+            pieces.append(_NUMBER_MASK if piece.sort == "number" and piece.text in wanted else piece.text)
+    return _COMMAND.sub(lambda line: _without(line[0], wanted), "".join(pieces))
 
 
 def _without(text: str, literals: Iterable[str]) -> str:
@@ -644,15 +644,15 @@ class CodeMask:
 
     def __call__(self, source: str, names: frozenset[str]) -> tuple[str, frozenset[str]]:
         """The source without these literals, and those that are to be masked everywhere."""
-        given: set[str] = set()
+        literals: set[str] = set()
         spoken = {name for name in names if name in source}
         for reach in ("all", "here", "secrets"):
             mine = frozenset(name for name in spoken if self._reach.get(name, "all") == reach)
             if mine:
                 source, hidden = mask_code(source, frozenset[str]() if reach == "secrets" else mine)
                 least = _LONG_ENOUGH if reach == "here" else 0
-                given |= {one for one in hidden if reach == "all" or (is_telling(one) and len(one) >= least)}
-        return source, frozenset(given)
+                literals |= {one for one in hidden if reach == "all" or (is_telling(one) and len(one) >= least)}
+        return source, frozenset(literals)
 
     def literals(self, source: str, literals: Iterable[str]) -> str:
         """The code without literals that another cell gave away."""

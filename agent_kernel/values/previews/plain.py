@@ -1,4 +1,4 @@
-"""From a value to its summary, by exact type; and the summaries of numbers, texts, dates and the built-in containers.
+"""From a value to its preview, by exact type; and the previews of numbers, texts, dates and the built-in containers.
 
 A container is shown by its length, its first few items and, for a dict, its first keys; never by a walk over all of
 it. Iterating goes through the base type's own iterator, which neither hashes nor compares what it finds
@@ -20,8 +20,8 @@ from itertools import islice
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Column, Summary, clean, cut, fit
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MORE, Column, Preview, clean, cut, fit
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -32,7 +32,7 @@ from agent_kernel.values.summaries.reading import (
     type_name,
     type_text,
 )
-from agent_kernel.values.summaries.redaction import (
+from agent_kernel.values.previews.redaction import (
     holds_a_secret,
     labels_a_secret,
     names_a_secret,
@@ -76,8 +76,8 @@ def label(value: object, room: int = 40) -> str:
     """The value as a column's name: a string without its quotes."""
     if type(value) is not str:
         return cell(value, room)
-    shown = clean(value[:_WINDOW])
-    return MASK if holds_a_secret(shown) else cut(shown, room)
+    cleaned = clean(value[:_WINDOW])
+    return MASK if holds_a_secret(cleaned) else cut(cleaned, room)
 
 
 def _integer(value: int, room: int) -> str:
@@ -96,10 +96,10 @@ def _octets(value: bytes | bytearray, room: int) -> str:
 
 def _quote(value: str | bytes, room: int, length: int | None = None) -> str:
     # repr of a real str or bytes shows every character that is not printable as an escape; none is cut in half.
-    shown = repr(value[:room])
-    if (length or len(value)) <= room and len(shown) <= room:
-        return shown
-    return _HALF_ESCAPE.sub("", shown[: min(room, len(shown)) - 1]) + MORE
+    quoted = repr(value[:room])
+    if (length or len(value)) <= room and len(quoted) <= room:
+        return quoted
+    return _HALF_ESCAPE.sub("", quoted[: min(room, len(quoted)) - 1]) + MORE
 
 
 def _moment(value: datetime.datetime | datetime.time, room: int) -> str:
@@ -154,9 +154,9 @@ def entry_of_slot(value: object, name: str) -> Any:
     return None
 
 
-def is_slot(held: object) -> bool:
+def is_slot(attribute: object) -> bool:
     """Whether what a class holds is one of its `__slots__`."""
-    return _SLOTS.of(held) is not None
+    return _SLOTS.of(attribute) is not None
 
 
 def _range(value: range, room: int) -> str:
@@ -274,46 +274,46 @@ _entries_of = dict[object, object].items
 _SLICED: ExactTypes[bool] = ExactTypes([(list, True), (tuple, True)])
 
 
-def scalar(value: object, hide: bool) -> Summary:
+def scalar(value: object, hide: bool) -> Preview:
     """A value that fits into a cell."""
     if hide and value is not None and type(value) is not bool:
-        return Summary("scalar", type_name(value), MASK, masked=True)
-    shown = cell(value, LONGEST_TEXT)
-    return Summary("scalar", type_name(value), shown, masked=shown == MASK)
+        return Preview("scalar", type_name(value), MASK, masked=True)
+    shown_text = cell(value, LONGEST_TEXT)
+    return Preview("scalar", type_name(value), shown_text, masked=shown_text == MASK)
 
 
-def text(value: str | bytes | bytearray, hide: bool) -> Summary:
+def text(value: str | bytes | bytearray, hide: bool) -> Preview:
     """A text or bytes; its length stands beside it only where the text is cut, and never beside a masked one."""
     shown = MASK if hide else cell(value, LONGEST_TEXT)
     length = (len(value),) if shown.endswith(MORE) else ()
-    return Summary("text", type_name(value), shown, length, masked=shown == MASK)
+    return Preview("text", type_name(value), shown, length, masked=shown == MASK)
 
 
-def view(value: memoryview, hide: bool) -> Summary:
+def view(value: memoryview, hide: bool) -> Preview:
     """A memoryview by its shape and format; what it looks at belongs to another value."""
     shape = () if value.shape is None else value.shape
-    return Summary("array", "memoryview", "", shape, value.format, value.nbytes, masked=hide)
+    return Preview("array", "memoryview", "", shape, value.format, value.nbytes, masked=hide)
 
 
-def sequence(value: Collection[object], hide: bool) -> Summary:
+def sequence(value: Collection[object], hide: bool) -> Preview:
     """A list, tuple, set or deque of any length."""
-    preview = MASK if hide else preview_of(value, LONGEST_TEXT)
-    return Summary("container", type_name(value), preview, (len(value),), _common_type(value), masked=MASK in preview)
+    items = MASK if hide else short_text(value, LONGEST_TEXT)
+    return Preview("container", type_name(value), items, (len(value),), _common_type(value), masked=MASK in items)
 
 
-def mapping(value: dict[object, object], hide: bool) -> Summary:
+def mapping(value: dict[object, object], hide: bool) -> Preview:
     """A dict by its first keys, each with its value in short."""
     entries = _first_entries(value, _KEYS)
     hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
-    shown = tuple(
-        Column(_key(key), MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth=1))
-        for key, held in entries
+    columns = tuple(
+        Column(_key(key), MASK if hide or labels_a_secret(key) else short_text(item, CELL, depth=1))
+        for key, item in entries
     )
-    masked = any(MASK in column.of or MASK in column.name for column in shown)
-    return Summary("mapping", type_name(value), "", (len(value),), columns=shown, masked=masked)
+    masked = any(MASK in column.of or MASK in column.name for column in columns)
+    return Preview("mapping", type_name(value), "", (len(value),), columns=columns, masked=masked)
 
 
-def preview_of(value: object, room: int, depth: int = _DEPTH) -> str:
+def short_text(value: object, room: int, depth: int = _DEPTH) -> str:
     """A cell for a plain value, the first items of a container, the type's name of all else."""
     brackets = _BRACKETS.of(value)
     if brackets is None:
@@ -331,8 +331,8 @@ def preview_of(value: object, room: int, depth: int = _DEPTH) -> str:
 def _entries(value: dict[object, object], depth: int) -> Iterator[str]:
     first = _first_entries(value, _FEW)
     hide = any(names_its_neighbours(key, held) for key, held in first)
-    for key, held in first:
-        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth)}"
+    for key, item in first:
+        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else short_text(item, CELL, depth)}"
     if len(value) > _FEW:
         yield MORE
 
@@ -345,14 +345,14 @@ def _items(value: Collection[object], depth: int) -> Iterator[str]:
     first: list[object] = list(islice(value, _FEW))
     # The first item of a pair may say what the second one is: ("password", "hunter2").
     hide = len(value) == 2 and type(first[0]) is str and names_a_secret(first[0])
-    for place, held in enumerate(first):
-        yield MASK if hide and place else preview_of(held, CELL, depth)
+    for place, item in enumerate(first):
+        yield MASK if hide and place else short_text(item, CELL, depth)
     if len(value) > _FEW:
         yield MORE
 
 
 def _key(key: object) -> str:
-    return preview_of(key, CELL, depth=1)
+    return short_text(key, CELL, depth=1)
 
 
 def _common_type(value: Collection[object]) -> str:
@@ -360,17 +360,17 @@ def _common_type(value: Collection[object]) -> str:
     if _SLICED.of(value):
         items = cast("Sequence[object]", value)
         sampled += items[len(items) // 2 :: max(1, len(items) // _SAMPLED)]  # and to the end in even steps
-    if not sampled or any(type(held) is not type(sampled[0]) for held in sampled):
+    if not sampled or any(type(item) is not type(sampled[0]) for item in sampled):
         return ""
     return type_name(sampled[0])
 
 
-# -- from any value to its summary. What another kind of value needs loads when the first of them is summarized
+# -- from any value to its preview. What another kind of value needs loads when the first of them is previewed
 
-Summarize = Callable[[Any, bool], Summary]
+MakePreview = Callable[[Any, bool], Preview]
 
 
-def summarize(value: object, name: str = "") -> Summary:
+def make_preview(value: object, name: str = "") -> Preview:
     """What may be shown of a value, made in microseconds whatever its size and without running its class's code.
 
     Args:
@@ -385,19 +385,19 @@ def summarize(value: object, name: str = "") -> Summary:
         return fit((_BY_TYPE.find(kind) or _FOREIGN)(value, hide))
     except Exception:  # noqa: BLE001
         # A library's object in a state that its own accessors refuse (released, half built, another release's
-        # layout), or a container that another thread changes. A summary is never worth failing a commit.
-        return Summary("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
+        # layout), or a container that another thread changes. A preview is never worth failing a commit.
+        return Preview("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
 
 
-def _lazily(home: str) -> Summarize:
+def _lazily(home: str) -> MakePreview:
     """The function `module:name` beside this module."""
     module, _, name = home.partition(":")
 
-    def summarize_as(value: object, hide: bool) -> Summary:
-        found: Summarize = getattr(import_module(f"agent_kernel.values.summaries.{module}"), name)
+    def make_as(value: object, hide: bool) -> Preview:
+        found: MakePreview = getattr(import_module(f"agent_kernel.values.previews.{module}"), name)
         return found(value, hide)
 
-    return summarize_as
+    return make_as
 
 
 _FOREIGN = _lazily("objects:foreign")
@@ -406,14 +406,14 @@ _ARROW_NAMES = (
     "Binary LargeBinary Date32 Date64 Timestamp Decimal128 Null List LargeList Struct Dictionary"
 )
 _SPARSE_LAYOUTS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
-_TEXT_TYPES: tuple[tuple[type, Summarize], ...] = (
+_TEXT_TYPES: tuple[tuple[type, MakePreview], ...] = (
     (str, text),
     (bytes, text),
     (bytearray, text),
 )
-_TEXTS: ExactTypes[Summarize] = ExactTypes(_TEXT_TYPES)
+_TEXTS: ExactTypes[MakePreview] = ExactTypes(_TEXT_TYPES)
 
-_BY_TYPE: ExactTypes[Summarize] = ExactTypes(
+_BY_TYPE: ExactTypes[MakePreview] = ExactTypes(
     [
         *_TEXT_TYPES,
         (memoryview, view),
@@ -423,7 +423,7 @@ _BY_TYPE: ExactTypes[Summarize] = ExactTypes(
         (MethodType, _lazily("objects:method")),
         (BuiltinFunctionType, _lazily("objects:builtin")),
         (functools.partial, _lazily("objects:partial")),
-        (type(functools.lru_cache(summarize)), _lazily("objects:cached")),
+        (type(functools.lru_cache(make_preview)), _lazily("objects:cached")),
         (ModuleType, _lazily("objects:module")),
         (type, _lazily("objects:class_")),
     ],

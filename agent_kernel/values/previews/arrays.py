@@ -1,4 +1,4 @@
-"""Summaries of numpy arrays and scipy sparse matrices, and the first values of an array for everyone who needs them.
+"""Previews of numpy arrays and scipy sparse matrices, and the first values of an array for everyone who needs them.
 
 Only an exact `ndarray` is indexed: a subclass may define how. No value of a memory map is read, since its file may be
 gone; object cells are shown by their types.
@@ -10,10 +10,10 @@ import mmap
 from math import prod
 from typing import Any
 
-from agent_kernel.values.summaries.lines import is_whole
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MORE, Summary, clean, count_noun, cut
-from agent_kernel.values.summaries.plain import Verbatim, cell, moment_text
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.lines import is_whole
+from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MORE, Preview, clean, count_noun, cut
+from agent_kernel.values.previews.plain import Verbatim, cell, moment_text
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     derives_from,
     entry,
@@ -36,7 +36,7 @@ _VIEWS: ExactTypes[bool] = ExactTypes([(memoryview, True)])
 _WORDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "S": "bytes", "U": "str"}
 
 
-def ndarray(value: Any, hide: bool) -> Summary:
+def ndarray(value: Any, hide: bool) -> Preview:
     """An array by its shape, dtype, bytes and first values."""
     base: Any = find_loaded("numpy", "ndarray")
     dtype = base.dtype.__get__(value)
@@ -48,12 +48,12 @@ def ndarray(value: Any, hide: bool) -> Summary:
             values = _counts_text(value) or values
     masked = hide or MASK in values
     size = base.nbytes.__get__(value)
-    return Summary("array", type_name(value), MASK if hide else values, shape, dtype_text(dtype), size, masked=masked)
+    return Preview("array", type_name(value), MASK if hide else values, shape, dtype_text(dtype), size, masked=masked)
 
 
 def _counts_text(value: Any) -> str:
     """How often each value of a Boolean array occurs; "" where that is not read, or takes too long."""
-    from agent_kernel.values.summaries.frames import MOST_COUNTED, counts_text  # which builds on this module
+    from agent_kernel.values.previews.frames import MOST_COUNTED, counts_text  # which builds on this module
 
     if not 0 < value.size <= MOST_COUNTED or _is_memory_mapped(value):
         return ""
@@ -88,8 +88,8 @@ def _is_numpys_own(dtype: Any) -> bool:
 
 def _fields_text(dtype: Any) -> str:
     names = dtype.names
-    shown = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
-    return cut(f"({', '.join(shown)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
+    texts = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
+    return cut(f"({', '.join(texts)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
 
 
 def first_values(value: Any, count: int) -> list[object]:
@@ -137,9 +137,9 @@ def values_text(values: list[object], shape: tuple[int, ...]) -> str:
         return "[]" if 0 in shape else ""
     if not shape:
         return cell(values[0])
-    shown = [number_text(found) for found in values[:_FEW]]
+    texts = [number_text(found) for found in values[:_FEW]]
     more = [MORE] if len(values) > _FEW or prod(shape) > len(values) else []
-    return cut(f"[{', '.join([*shown, *more])}]", LONGEST_TEXT)
+    return cut(f"[{', '.join([*texts, *more])}]", LONGEST_TEXT)
 
 
 def number_text(value: object) -> str:
@@ -147,14 +147,14 @@ def number_text(value: object) -> str:
     return f"{value:.6g}" if type(value) is float else cell(value)
 
 
-def sparse(value: Any, hide: bool) -> Summary:
+def sparse(value: Any, hide: bool) -> Preview:
     """A scipy sparse matrix by its shape, dtype, bytes and number of stored elements."""
-    held = instance_dict(value)
-    shape = tuple(extent for extent in exact_items(entry(held, "_shape")) if type(extent) is int)
-    parts = [entry(held, name) for name in ("data", "indices", "indptr", "row", "col", "offsets")]
-    arrays: list[Any] = [part for part in (*parts, *exact_items(entry(held, "coords"))) if is_array(part)]
+    attributes = instance_dict(value)
+    shape = tuple(extent for extent in exact_items(entry(attributes, "_shape")) if type(extent) is int)
+    parts = [entry(attributes, name) for name in ("data", "indices", "indptr", "row", "col", "offsets")]
+    arrays: list[Any] = [part for part in (*parts, *exact_items(entry(attributes, "coords"))) if is_array(part)]
     elements: Any = parts[0] if is_array(parts[0]) else None
-    return Summary(
+    return Preview(
         "sparse",
         type_name(value),
         shape=shape,
@@ -165,7 +165,7 @@ def sparse(value: Any, hide: bool) -> Summary:
     )
 
 
-# -- summaries of torch tensors
+# -- previews of torch tensors
 #
 # Values are read from plain tensors in main memory only: a GPU would have to be waited for, and a meta or sparse tensor
 # has none at hand. While anyone's function or dispatch mode is on, even `shape` would be its code, so torch's own
@@ -176,22 +176,22 @@ _NUMBER_NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 floa
 _NUMBERS = frozenset(_NUMBER_NAMES.split())
 
 
-def tensor(value: Any, hide: bool) -> Summary:
+def tensor(value: Any, hide: bool) -> Preview:
     """A tensor by its shape, dtype, bytes, device and first values."""
     torch: Any = find_loaded("torch", "_C")
     if torch._len_torch_dispatch_stack():
-        return Summary("tensor", type_name(value), size_bytes=shallow_size(value), masked=hide)
+        return Preview("tensor", type_name(value), size_bytes=shallow_size(value), masked=hide)
     with torch.DisableTorchFunction():
         return _tensor(value, hide)
 
 
-def _tensor(value: Any, hide: bool) -> Summary:
+def _tensor(value: Any, hide: bool) -> Preview:
     shape = tuple(int(extent) for extent in value.shape)
     dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
     notes = [note for note, holds in ((device, device != "cpu"), ("requires grad", value.requires_grad)) if holds]
     readable = device == "cpu" and str(value.layout) == "torch.strided" and dtype in _NUMBERS
     values = values_text(_first(value), shape) if readable and not hide else ""
-    return Summary(
+    return Preview(
         "tensor",
         type_name(value),
         MASK if hide else values,

@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from agent_kernel.values.addresses import ids_of
-from agent_kernel.values.summaries.model import clean, cut
+from agent_kernel.values.previews.model import clean, cut
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ is an entry of its dict
 _LONGEST_NAME = 100
@@ -174,8 +174,8 @@ def referents(values: Iterable[Any]) -> list[Any]:
     attributes = list(
         map(object.__getattribute__, compress(values, map(inline.__contains__, types)), repeat("__dict__"))
     )
-    told = set(ids_of(attributes))  # what is in these was told with the object
-    looking = [one for one in _looking_elsewhere(values) if id(one) not in told]
+    known = set(ids_of(attributes))  # what is in these was told with the object
+    looking = [one for one in _find_untracked(values) if id(one) not in known]
     return [*below, *attributes, *chain.from_iterable(one.values() for one in looking)]
 
 
@@ -185,10 +185,10 @@ def that_lead_on(containers: list[Any]) -> list[Any]:
     if not _INLINE_VALUES or len(tracked) == len(containers):
         return tracked
     # It tracks no attribute dict because of what the object was given since.
-    return tracked + _looking_elsewhere([one for one in containers if not gc.is_tracked(one)])
+    return tracked + _find_untracked([one for one in containers if not gc.is_tracked(one)])
 
 
-def _looking_elsewhere(values: list[Any]) -> list[dict[Any, Any]]:
+def _find_untracked(values: list[Any]) -> list[dict[Any, Any]]:
     """The dicts among these that hold something, though the collector finds nothing in them."""
     dicts: list[dict[Any, Any]] = list(compress(values, map(id(dict).__eq__, ids_of(map(type, values)))))
     return list(filter(None, compress(dicts, map(not_, map(gc.get_referents, dicts)))))
@@ -198,18 +198,18 @@ def _shows_inline(kind: type) -> bool:
     """Whether an object of this class has its attributes in itself, and no code of a class answers to `__dict__`."""
     if not flags_of(kind) & _INLINE_VALUES:
         return False
-    known = _shown.get(id(kind))
+    known = _inline_types.get(id(kind))
     if known is None or known[0]() is not kind:
         named = (entry(class_dict(base), "__dict__") for base in bases_of(kind))
         known = weakref.ref(kind), is_dict_slot(next((found for found in named if found is not None), None))
-        if len(_shown) >= _MOST_SHOWN:
-            _shown.clear()
-        _shown[id(kind)] = known
+        if len(_inline_types) >= _MOST_INLINE_TYPES:
+            _inline_types.clear()
+        _inline_types[id(kind)] = known
     return known[1]
 
 
-_shown: dict[int, tuple[weakref.ref[type], bool]] = {}
-_MOST_SHOWN = 10_000
+_inline_types: dict[int, tuple[weakref.ref[type], bool]] = {}
+_MOST_INLINE_TYPES = 10_000
 
 
 # -- find what belongs to a type by the type's identity, also for libraries that may never be imported

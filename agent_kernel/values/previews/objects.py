@@ -1,4 +1,4 @@
-"""Summaries of objects whose type is not exactly known, and of functions, classes, modules and exceptions.
+"""Previews of objects whose type is not exactly known, and of functions, classes, modules and exceptions.
 
 An object is shown by a base type, its attributes, or the parameters of a model.
 
@@ -17,11 +17,11 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from agent_kernel.values.summaries.arrays import ndarray
-from agent_kernel.values.summaries.frames import dataframe, series
-from agent_kernel.values.summaries.model import LONGEST_TEXT, MASK, MODEL, MORE, Column, Summary, clean, count_noun, cut
-from agent_kernel.values.summaries.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, preview_of
-from agent_kernel.values.summaries.reading import (
+from agent_kernel.values.previews.arrays import ndarray
+from agent_kernel.values.previews.frames import dataframe, series
+from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MODEL, MORE, Column, Preview, clean, count_noun, cut
+from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
+from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -38,12 +38,12 @@ from agent_kernel.values.summaries.reading import (
     type_name,
     type_text,
 )
-from agent_kernel.values.summaries.redaction import labels_a_secret, names_a_secret, names_its_neighbours
+from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 __all__ = ["constructor_text", "is_model", "with_attributes"]
 
 
-# -- summaries of functions, classes, modules and exceptions: what they are called, never what they would say
+# -- previews of functions, classes, modules and exceptions: what they are called, never what they would say
 #
 # Signatures come from the code object; `inspect` would follow `__wrapped__`, `__signature__` and `__text_signature__`
 # into foreign attributes.
@@ -53,49 +53,49 @@ _MOST_PARAMETERS = 12
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 
-def function(value: FunctionType, hide: bool) -> Summary:
+def function(value: FunctionType, hide: bool) -> Preview:
     """A function by its signature and number of lines."""
-    shown = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
-    return Summary(
-        "function", "function", shown, note=count_noun(line_count(value.__code__), "line"), masked=MASK in shown
+    text = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
+    return Preview(
+        "function", "function", text, note=count_noun(line_count(value.__code__), "line"), masked=MASK in text
     )
 
 
-def method(value: MethodType, hide: bool) -> Summary:
+def method(value: MethodType, hide: bool) -> Preview:
     """A bound method by its function and the type of what it is bound to."""
-    bound = type_name(value.__self__)
+    owner = type_name(value.__self__)
     name = exact_str(value.__func__.__name__) if type(value.__func__) is FunctionType else MORE
-    return Summary("function", "method", cut(clean(f"{bound}.{name}"), LONGEST_TEXT))
+    return Preview("function", "method", cut(clean(f"{owner}.{name}"), LONGEST_TEXT))
 
 
-def builtin(value: BuiltinFunctionType, hide: bool) -> Summary:
+def builtin(value: BuiltinFunctionType, hide: bool) -> Preview:
     """A function written in C."""
     owner = value.__self__
     prefix = "" if owner is None or type(owner) is ModuleType else f"{type_name(owner)}."
-    return Summary("function", type_name(value), cut(clean(prefix + value.__name__), LONGEST_TEXT))
+    return Preview("function", type_name(value), cut(clean(prefix + value.__name__), LONGEST_TEXT))
 
 
-def partial(value: functools.partial[Any], hide: bool) -> Summary:
+def partial(value: functools.partial[Any], hide: bool) -> Preview:
     """A partial by the name of the function under it."""
-    return Summary("function", "functools.partial", cut(_callable_name(value.func), LONGEST_TEXT))
+    return Preview("function", "functools.partial", cut(_callable_name(value.func), LONGEST_TEXT))
 
 
-def cached(value: object, hide: bool) -> Summary:
+def cached(value: object, hide: bool) -> Preview:
     """A `functools.lru_cache` wrapper by the function that it caches."""
     wrapped = entry(instance_dict(value), "__wrapped__")
     note = count_noun(line_count(wrapped.__code__), "line") if type(wrapped) is FunctionType else ""
-    return Summary("function", "functools.lru_cache", cut(_callable_name(wrapped), LONGEST_TEXT), note=note)
+    return Preview("function", "functools.lru_cache", cut(_callable_name(wrapped), LONGEST_TEXT), note=note)
 
 
-def class_(value: type, hide: bool = False) -> Summary:
+def class_(value: type, hide: bool = False) -> Preview:
     """A class by its name and the number of methods in its body."""
-    methods = sum(type(held) is FunctionType for held in class_dict(value).values())
-    return Summary("class", type_name(value), type_text(value), note=count_noun(methods, "method") if methods else "")
+    methods = sum(type(attribute) is FunctionType for attribute in class_dict(value).values())
+    return Preview("class", type_name(value), type_text(value), note=count_noun(methods, "method") if methods else "")
 
 
-def module(value: ModuleType, hide: bool) -> Summary:
+def module(value: ModuleType, hide: bool) -> Preview:
     """A module by its name."""
-    return Summary("module", "module", cut(clean(exact_str(entry(module_dict(value), "__name__"))), LONGEST_TEXT))
+    return Preview("module", "module", cut(clean(exact_str(entry(module_dict(value), "__name__"))), LONGEST_TEXT))
 
 
 def line_count(code: CodeType) -> int:
@@ -118,8 +118,8 @@ def _callable_name(value: object) -> str:
 
 
 def _signature(value: FunctionType) -> str:
-    shown = list(islice(_code_parameters(value), _MOST_PARAMETERS + 1))
-    return ", ".join([*shown[:_MOST_PARAMETERS], MORE] if len(shown) > _MOST_PARAMETERS else shown)
+    parameters = list(islice(_code_parameters(value), _MOST_PARAMETERS + 1))
+    return ", ".join([*parameters[:_MOST_PARAMETERS], MORE] if len(parameters) > _MOST_PARAMETERS else parameters)
 
 
 def _code_parameters(value: FunctionType) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _code_parameters(value: FunctionType) -> Iterator[str]:
         yield "*"
     # Keyword defaults lie in a dict that anyone may have filled: it is read by walking, not by looking up.
     keyword_defaults: dict[str, object] = value.__kwdefaults__ or {}
-    given = {name: held for name, held in keyword_defaults.items() if type(name) is str}
+    defaults_by_name = {name: default for name, default in keyword_defaults.items() if type(name) is str}
     for name in names[positional : positional + keyword]:
-        yield _with_default(name, given[name]) if name in given else name
+        yield _with_default(name, defaults_by_name[name]) if name in defaults_by_name else name
     if code.co_flags & _VARKEYWORDS:
         yield f"**{names[positional + keyword + takes_any]}"
 
@@ -162,24 +162,24 @@ _MOST_COUNTED = 10_000
 _item_of: Callable[[object, int], object] = class_dict(tuple)["__getitem__"]  # type: ignore[assignment]  # its own slot
 
 
-def with_attributes(summary: Summary, value: object) -> Summary:
-    """The summary with the object's attributes, if it has any that may be told."""
+def with_attributes(preview: Preview, value: object) -> Preview:
+    """The preview with the object's attributes, if it has any that may be told."""
     kind = type(value)
     is_widget = derives_from(kind, find_loaded("ipywidgets", "Widget"))
     is_data = is_of_notebook(kind) or entry(class_dict(kind), "__dataclass_fields__") is not None
-    if summary.masked or not (is_data or is_widget):
-        return summary
-    attributes = _traits(value) if is_widget else _attributes(value, summary)
+    if preview.masked or not (is_data or is_widget):
+        return preview
+    attributes = _traits(value) if is_widget else _attributes(value, preview)
     found = list(islice(attributes, _MOST_COUNTED))
     first = found[:_MOST]
-    hide = any(names_its_neighbours(name, held) for name, held in first)
+    hide = any(names_its_neighbours(name, attribute) for name, attribute in first)
     hide = hide or (is_widget and (labels_a_secret(kind.__name__) or labels_a_secret(dict(found).get("description"))))
     columns = tuple(
-        Column(label(name, CELL), MASK if hide or labels_a_secret(name) else preview_of(held, CELL, depth=1))
+        Column(label(name, CELL), MASK if hide or labels_a_secret(name) else short_text(held, CELL, depth=1))
         for name, held in first
     )
     masked = any(MASK in part for column in columns for part in (column.name, column.of))
-    return replace(summary, columns=columns, masked=masked, attributes=len(found))
+    return replace(preview, columns=columns, masked=masked, attributes=len(found))
 
 
 def _traits(widget: object) -> Iterator[tuple[str, object]]:
@@ -214,11 +214,11 @@ _LOOKS = frozenset(
 )
 
 
-def _attributes(value: object, summary: Summary) -> Iterator[tuple[str, object]]:
+def _attributes(value: object, preview: Preview) -> Iterator[tuple[str, object]]:
     kind = type(value)
     if derives_from(kind, tuple):  # a named tuple
         names = exact_items(entry(class_dict(kind), "_fields"))
-        for place, name in enumerate(names[: summary.shape[0] if summary.shape else 0]):
+        for place, name in enumerate(names[: preview.shape[0] if preview.shape else 0]):
             if type(name) is str:
                 yield name, _item_of(value, place)
     for base in reversed(bases_of(kind)):
@@ -230,7 +230,7 @@ def _attributes(value: object, summary: Summary) -> Iterator[tuple[str, object]]
             yield name, held
 
 
-# -- summaries of models: what scikit-learn's estimators were made with, read without running a line of theirs
+# -- previews of models: what scikit-learn's estimators were made with, read without running a line of theirs
 #
 # An estimator keeps each parameter of `__init__` under the same name in its own attributes; that is scikit-learn's rule for all of
 # them. So the parameters are the names in the code of `__init__`, the values lie in the instance's dict, and those that differ from
@@ -276,22 +276,26 @@ def _write_estimator(value: object, depth: int, room: int) -> str:
     name = clean(qualified_name(type(value)).rpartition(".")[2])
     if depth < 0:
         return f"{name}({MORE})"
-    told = ", ".join(f"{clean(param)}={_param(param, held, depth - 1)}" for param, held in _find_changed(value))
-    return cut(f"{name}({told})", room)
+    parameters = ", ".join(
+        f"{clean(param)}={_param(param, value_of_param, depth - 1)}" for param, value_of_param in _find_changed(value)
+    )
+    return cut(f"{name}({parameters})", room)
 
 
 def _find_changed(value: object) -> Iterator[tuple[str, object]]:
     """The parameters whose values differ from their defaults, in the order of `__init__`."""
-    held = instance_dict(value)
+    attributes = instance_dict(value)
     for name, default in _parameters(type(value)):
-        found = entry(held, name) if name in set(islice(held, _MOST_NAMES)) else _MISSING
+        found = entry(attributes, name) if name in set(islice(attributes, _MOST_NAMES)) else _MISSING
         if found is not _MISSING and not _is_default(found, default):
             yield name, found
 
 
 def _parameters(kind: type) -> Iterator[tuple[str, object]]:
     """What `__init__` takes, with the defaults."""
-    found = next((held for base in bases_of(kind) if (held := entry(class_dict(base), "__init__")) is not None), None)
+    found = next(
+        (attribute for base in bases_of(kind) if (attribute := entry(class_dict(base), "__init__")) is not None), None
+    )
     function = _unwrap(found)
     if function is None:
         return
@@ -324,18 +328,18 @@ def _is_default(found: object, default: object) -> bool:
     return type(found) is type(default) and is_plain(found) and cell(found, 1_000) == cell(default, 1_000)
 
 
-def _param(name: str, held: object, depth: int) -> str:
-    return MASK if labels_a_secret(name) else _write_parameter(held, depth)
+def _param(name: str, value: object, depth: int) -> str:
+    return MASK if labels_a_secret(name) else _write_parameter(value, depth)
 
 
-def _write_parameter(held: object, depth: int) -> str:
-    if _is_estimator(held):
-        return _write_estimator(held, depth, 2 * _ROOM)
-    items = exact_items(held)
+def _write_parameter(value: object, depth: int) -> str:
+    if _is_estimator(value):
+        return _write_estimator(value, depth, 2 * _ROOM)
+    items = exact_items(value)
     if items and depth >= 0 and any(map(_holds_an_estimator, items[:_FEW])):
         parts = [_write_parameter(item, depth) for item in items[:_FEW]] + [MORE] * (len(items) > _FEW)
-        return f"({', '.join(parts)})" if type(held) is tuple else f"[{', '.join(parts)}]"
-    return preview_of(held, _ROOM, depth=1)
+        return f"({', '.join(parts)})" if type(value) is tuple else f"[{', '.join(parts)}]"
+    return short_text(value, _ROOM, depth=1)
 
 
 def _holds_an_estimator(item: object) -> bool:
@@ -343,26 +347,26 @@ def _holds_an_estimator(item: object) -> bool:
 
 
 _SIZED: tuple[type, ...] = (list, dict, tuple, set, frozenset, deque)
-_LIBRARY_BASES: tuple[tuple[str, str, Callable[[Any, bool], Summary]], ...] = (
+_LIBRARY_BASES: tuple[tuple[str, str, Callable[[Any, bool], Preview]], ...] = (
     ("numpy", "ndarray", ndarray),
     ("pandas", "DataFrame", dataframe),
     ("pandas", "Series", series),
 )
 
 
-def foreign(value: object, hide: bool) -> Summary:
+def foreign(value: object, hide: bool) -> Preview:
     """The type's qualified name and what a base type can say; no line of the class's own code runs."""
     kind = type(value)
     if derives_from(kind, type):
         return class_(value)  # type: ignore[arg-type]  # every instance of a metaclass is a class
     if derives_from(kind, BaseException):
-        return Summary("exception", type_text(kind))
-    for module, name, summarize_as in _LIBRARY_BASES:
+        return Preview("exception", type_text(kind))
+    for module, name, make_as in _LIBRARY_BASES:
         base = find_loaded(module, name)
         if base is not None and derives_from(kind, base):
-            return summarize_as(value, hide)
+            return make_as(value, hide)
     text = "" if hide else constructor_text(value)
-    summary = Summary(
+    preview = Preview(
         "object",
         type_text(kind),
         text,
@@ -371,7 +375,7 @@ def foreign(value: object, hide: bool) -> Summary:
         shallow_size(value),
         masked=hide or MASK in text,
     )
-    return with_attributes(summary, value)
+    return with_attributes(preview, value)
 
 
 def _length(value: object) -> tuple[int, ...]:

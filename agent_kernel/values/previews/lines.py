@@ -1,6 +1,6 @@
-"""A summary on one line, and two summaries compared, in plain text.
+"""A preview on one line, and two previews compared, in plain text.
 
-The text is cleaned once more on the way out: a summary may come from a store that somebody else made.
+The text is cleaned once more on the way out: a preview may come from a store that somebody else made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from agent_kernel.values.summaries.model import (
+from agent_kernel.values.previews.model import (
     MASK,
     MODEL,
     MORE,
     Column,
-    Summary,
+    Preview,
     clean,
     count_noun,
     count_text,
@@ -31,7 +31,7 @@ __all__ = ["LEAST", "content", "interest", "is_picture", "noun"]
 
 LONGEST_LINE: Final = 160
 MOST_LINES: Final = 10
-_PREVIEW = 60
+_MOST_ITEMS_TEXT = 60
 _SHORT_VALUES = 40
 _FEW_NAMES = 6  # of columns that went or came, where there may be many
 _MOST_CELLS = 3  # differing cells of the first rows that are told
@@ -40,64 +40,64 @@ _MOST_CELLS = 3  # differing cells of the first rows that are told
 _HOUSEHOLD = ("numpy.", "pandas.")
 
 
-def line(summary: Summary) -> str:
+def line(preview: Preview) -> str:
     """What the value is, in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
-    return cut(clean(", ".join(part for part in (_head(summary), *_details(summary)) if part)), LONGEST_LINE)
+    return cut(clean(", ".join(part for part in (_head(preview), *_details(preview)) if part)), LONGEST_LINE)
 
 
-def outline(summary: Summary) -> str:
+def outline(preview: Preview) -> str:
     """What kind of value it is and how large, and nothing that it holds: `DataFrame 1,000,000 × 12, 96 MB`, `function`."""
-    is_name = summary.kind in ("class", "module") or summary.type == "NoneType"
-    text = summary.text if is_name else ""
-    return line(msgspec.structs.replace(summary, text=text, columns=(), rows=(), note="", masked=False)).strip()
+    is_name = preview.kind in ("class", "module") or preview.type == "NoneType"
+    text = preview.text if is_name else ""
+    return line(msgspec.structs.replace(preview, text=text, columns=(), rows=(), note="", masked=False)).strip()
 
 
-def short_type(summary: Summary) -> str:
+def short_type(preview: Preview) -> str:
     """The type without the modules of numpy, pandas and scipy."""
-    name = summary.type
-    if name.startswith(_HOUSEHOLD) or summary.kind == "sparse":
+    name = preview.type
+    if name.startswith(_HOUSEHOLD) or preview.kind == "sparse":
         return name.rpartition(".")[2]
     return name
 
 
-def _head(summary: Summary) -> str:
-    name, count = short_type(summary), summary.shape[0] if summary.shape else None
-    match summary.kind:
+def _head(preview: Preview) -> str:
+    name, count = short_type(preview), preview.shape[0] if preview.shape else None
+    match preview.kind:
         case "scalar":
-            return summary.text if summary.type == "NoneType" else f"{name} {summary.text}"
+            return preview.text if preview.type == "NoneType" else f"{name} {preview.text}"
         case "text":
-            return f"{name} {summary.text}" if count is None else f"{name} of {count_text(count)} {summary.text}"
+            return f"{name} {preview.text}" if count is None else f"{name} of {count_text(count)} {preview.text}"
         case "container" | "mapping" if count is not None:
-            return f"{name} of {count_text(count)} {summary.dtype}".rstrip() if count else f"empty {name}"
-        case "frame" if len(summary.shape) == 2:
-            return f"{name} {count_text(summary.shape[0])} × {count_text(summary.shape[1])}"
+            return f"{name} of {count_text(count)} {preview.dtype}".rstrip() if count else f"empty {name}"
+        case "frame" if len(preview.shape) == 2:
+            return f"{name} {count_text(preview.shape[0])} × {count_text(preview.shape[1])}"
         case "series" | "index" if count is not None:
-            return " ".join(filter(None, (name, summary.dtype, count_text(count))))
-        case "array" | "tensor" | "sparse" if summary.dtype or summary.shape:
-            return " ".join(filter(None, (name, summary.dtype, shape_text(summary.shape))))
+            return " ".join(filter(None, (name, preview.dtype, count_text(count))))
+        case "array" | "tensor" | "sparse" if preview.dtype or preview.shape:
+            return " ".join(filter(None, (name, preview.dtype, shape_text(preview.shape))))
         case "function":
-            return f"{'function' if name.startswith('builtin') else name} {summary.text}"
+            return f"{'function' if name.startswith('builtin') else name} {preview.text}"
         case "class" | "module":
-            return f"{summary.kind} {summary.text}"
-        case _ if summary.dtype == MODEL and summary.text:
-            return summary.text
+            return f"{preview.kind} {preview.text}"
+        case _ if preview.dtype == MODEL and preview.text:
+            return preview.text
         case _:
             return f"{name} of {count_text(count)}" if count is not None else name
 
 
-def _details(summary: Summary) -> Iterator[str]:
-    if summary.size_bytes > 0:
-        yield size_text(summary.size_bytes)
-    if summary.kind not in ("frame", "scalar", "text"):
-        yield summary.note
-    if summary.kind == "container" and any(summary.shape):
-        yield cut(summary.text, _PREVIEW)
-    elif summary.kind == "mapping" and summary.columns:
-        yield mapping_text(summary)
-    elif summary.kind in ("array", "series", "tensor", "index") and is_whole(summary.text):
-        yield summary.text
-    elif summary.masked and MASK not in summary.text:
-        yield MASK if not summary.columns else ""
+def _details(preview: Preview) -> Iterator[str]:
+    if preview.size_bytes > 0:
+        yield size_text(preview.size_bytes)
+    if preview.kind not in ("frame", "scalar", "text"):
+        yield preview.note
+    if preview.kind == "container" and any(preview.shape):
+        yield cut(preview.text, _MOST_ITEMS_TEXT)
+    elif preview.kind == "mapping" and preview.columns:
+        yield mapping_text(preview)
+    elif preview.kind in ("array", "series", "tensor", "index") and is_whole(preview.text):
+        yield preview.text
+    elif preview.masked and MASK not in preview.text:
+        yield MASK if not preview.columns else ""
 
 
 def is_whole(values: str) -> bool:
@@ -105,15 +105,15 @@ def is_whole(values: str) -> bool:
     return MASK in values or (len(values) <= _SHORT_VALUES and MORE not in values)
 
 
-def mapping_text(summary: Summary) -> str:
+def mapping_text(preview: Preview) -> str:
     """The first keys of a dict with their values."""
-    shown = [f"{column.name}: {column.of}" for column in summary.columns[:3]]
-    more = [MORE] if max(summary.shape, default=0) > len(shown) else []
-    return cut(f"{{{', '.join([*shown, *more])}}}", _PREVIEW)
+    entries = [f"{column.name}: {column.of}" for column in preview.columns[:3]]
+    more = [MORE] if max(preview.shape, default=0) > len(entries) else []
+    return cut(f"{{{', '.join([*entries, *more])}}}", _MOST_ITEMS_TEXT)
 
 
-def lines_diff(old: Summary | None, new: Summary | None) -> list[str]:
-    """A few lines saying what differs, judging from the two summaries alone.
+def lines_diff(old: Preview | None, new: Preview | None) -> list[str]:
+    """A few lines saying what differs, judging from the two previews alone.
 
     Args:
         old: None if the value is new.
@@ -123,16 +123,16 @@ def lines_diff(old: Summary | None, new: Summary | None) -> list[str]:
         return [f"{sign} {line(side)}" for sign, side in (("−", old), ("+", new)) if side is not None]
     if (old.kind, old.type) != (new.kind, new.type):
         return _change("", line(old), line(new))
-    told = list(_differences(old, new))
-    if not told:
+    lines = list(_differences(old, new))
+    if not lines:
         hidden = "what is hidden" if new.masked else "contents"
-        told = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
-    if len(told) > MOST_LINES:
-        told = [*told[: MOST_LINES - 1], f"{MORE} and {len(told) - MOST_LINES + 1} more"]
-    return [cut(clean(found), 2 * LONGEST_LINE) for found in told]
+        lines = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], f"{MORE} and {len(lines) - MOST_LINES + 1} more"]
+    return [cut(clean(found), 2 * LONGEST_LINE) for found in lines]
 
 
-def _differences(old: Summary, new: Summary) -> Iterator[str]:
+def _differences(old: Preview, new: Preview) -> Iterator[str]:
     yield from _extents(old, new)
     if old.dtype != new.dtype and MODEL not in (old.dtype, new.dtype):
         yield from _change("items" if new.kind == "container" else "dtype", old.dtype or "mixed", new.dtype or "mixed")
@@ -153,7 +153,7 @@ def _change(what: str, old: str, new: str) -> list[str]:
     return [clean(f"{prefix}− {old}"), clean(f"{prefix}+ {new}")]
 
 
-def _extents(old: Summary, new: Summary) -> Iterator[str]:
+def _extents(old: Preview, new: Preview) -> Iterator[str]:
     if old.shape == new.shape:
         return
     if new.kind == "frame" and len(old.shape) == len(new.shape) == 2:
@@ -171,15 +171,15 @@ def _count_change(noun: str, before: int, after: int) -> Iterator[str]:
         yield f"{noun} {count_text(before)} → {count_text(after)}{by}"
 
 
-def _columns(old: Summary, new: Summary) -> Iterator[str]:
+def _columns(old: Preview, new: Preview) -> Iterator[str]:
     before, after = ({column.name: column for column in side.columns} for side in (old, new))
-    gone = [name for name in before if name not in after]
+    removed = [name for name in before if name not in after]
     come = [name for name in after if name not in before]
-    # A column beyond what a summary keeps is not known to be missing.
+    # A column beyond what a preview keeps is not known to be missing.
     if _shows_all_columns(new):
-        yield from (f"− {_column(before[name])}" for name in gone)
+        yield from (f"− {_column(before[name])}" for name in removed)
     else:
-        yield from _among_the_first("no longer", gone, old, new)
+        yield from _among_the_first("no longer", removed, old, new)
     if _shows_all_columns(old):
         yield from (f"+ {_column(after[name])}" for name in come)
     else:
@@ -187,17 +187,17 @@ def _columns(old: Summary, new: Summary) -> Iterator[str]:
     for name, column in after.items():
         if name in before and before[name].of != column.of:
             yield f"~ {name}: {before[name].of} → {column.of}"
-    yield from (f"~ {told}" for told in count_changes(old, new))
+    yield from (f"~ {change}" for change in count_changes(old, new))
 
 
-def count_changes(old: Summary, new: Summary) -> Iterator[str]:
+def count_changes(old: Preview, new: Preview) -> Iterator[str]:
     """`sold: True 12, False 3 → True 9, False 6`, of each Boolean column whose counts are others."""
-    for name, told in new.counts.items():
-        if old.counts.get(name, told) != told:
-            yield f"{name}: {old.counts[name]} → {told}"
+    for name, counts in new.counts.items():
+        if old.counts.get(name, counts) != counts:
+            yield f"{name}: {old.counts[name]} → {counts}"
 
 
-def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) -> Iterator[str]:
+def _among_the_first(how: str, names: list[str], side: Preview, other: Preview) -> Iterator[str]:
     """Of wide tables the first columns are known, and of the others only how many they are."""
     first = min(len(side.columns), len(other.columns))
     known = {column.name for column in side.columns[:first]}
@@ -208,27 +208,27 @@ def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) 
         yield f"{how} among the first {first} {noun} (of others the number is known): {', '.join(found[:_FEW_NAMES])}{more}"
 
 
-def _shows_all_columns(summary: Summary) -> bool:
-    return len(summary.columns) >= count_of_columns(summary)
+def _shows_all_columns(preview: Preview) -> bool:
+    return len(preview.columns) >= count_of_columns(preview)
 
 
-def count_of_columns(summary: Summary) -> int:
-    """How many columns a table has, keys a dict, or attributes an object, whether the summary names them or not."""
-    if summary.kind == "object":
-        return max(summary.attributes, len(summary.columns))
-    return summary.shape[1] if summary.kind == "frame" and len(summary.shape) == 2 else sum(summary.shape[:1])
+def count_of_columns(preview: Preview) -> int:
+    """How many columns a table has, keys a dict, or attributes an object, whether the preview names them or not."""
+    if preview.kind == "object":
+        return max(preview.attributes, len(preview.columns))
+    return preview.shape[1] if preview.kind == "frame" and len(preview.shape) == 2 else sum(preview.shape[:1])
 
 
-def noun_of_columns(summary: Summary, plural: str = "") -> str:
+def noun_of_columns(preview: Preview, plural: str = "") -> str:
     """What the columns are."""
-    return {"frame": "column", "object": "attribute"}.get(summary.kind, "key") + plural
+    return {"frame": "column", "object": "attribute"}.get(preview.kind, "key") + plural
 
 
 def _column(column: Column) -> str:
     return f"{column.name} {column.of}"
 
 
-def _cells(old: Summary, new: Summary) -> Iterator[str]:
+def _cells(old: Preview, new: Preview) -> Iterator[str]:
     before = {column.name: place for place, column in enumerate(old.columns)}
     shared = [
         (before[column.name], place, column.name) for place, column in enumerate(new.columns) if column.name in before
@@ -243,7 +243,7 @@ _Shared = list[tuple[int, int, str]]  # the place of a column before and now, an
 _Rows = Sequence[Sequence[str]]
 
 
-def _differing(old: Summary, new: Summary, shared: _Shared) -> Iterator[str]:
+def _differing(old: Preview, new: Preview, shared: _Shared) -> Iterator[str]:
     """Cells that differ; of a table with fewer or more rows than before those that are gone or new, if that says less."""
     if old.shape[:1] == new.shape[:1]:
         return _by_place(old.rows, new.rows, shared, 0)
@@ -292,68 +292,68 @@ def _cell(text: str) -> str:
     return "missing" if text in ("nan", "NaT", "<NA>") else text
 
 
-# -- A summary in two columns: what kind of value it is, and what it holds. `line` says both in one
+# -- A preview in two columns: what kind of value it is, and what it holds. `line` says both in one
 
 _LONGEST_NOUN, _LONGEST_CONTENT = 60, 120
 
 
-def noun(summary: Summary) -> str:
+def noun(preview: Preview) -> str:
     """The kind of value: `DataFrame`, `ndarray float64`, `list`, `function`; of a library's class `ipywidgets.IntSlider`."""
-    name = short_type(summary)
+    name = short_type(preview)
     package, _, rest = name.partition(".")
     if "." in rest:
         name = f"{package}.{rest.rpartition('.')[2]}"  # the modules between say where it is written, and not what it is
-    match summary.kind:
-        case "scalar" if summary.type == "NoneType":
+    match preview.kind:
+        case "scalar" if preview.type == "NoneType":
             name = "None"
         case "function":
             name = "function" if name.startswith("builtin") else name
         case "class" | "module":
-            name = summary.kind
-        case "array" | "tensor" | "sparse" | "series" | "index" if summary.dtype:
-            name = f"{name} {summary.dtype}"
+            name = preview.kind
+        case "array" | "tensor" | "sparse" | "series" | "index" if preview.dtype:
+            name = f"{name} {preview.dtype}"
         case _:
             pass
     return cut(clean(name), _LONGEST_NOUN)
 
 
-def content(summary: Summary) -> str:
+def content(preview: Preview) -> str:
     """What it holds, without its size: `1,460 × 8`, `(1460,)`, `[12, 57, 233]`, `fit(X, y)`."""
-    return cut(clean(", ".join(part for part in _parts(summary) if part)), _LONGEST_CONTENT)
+    return cut(clean(", ".join(part for part in _parts(preview) if part)), _LONGEST_CONTENT)
 
 
-def _parts(summary: Summary) -> Iterator[str]:
-    count = summary.shape[0] if summary.shape else None
-    match summary.kind:
+def _parts(preview: Preview) -> Iterator[str]:
+    count = preview.shape[0] if preview.shape else None
+    match preview.kind:
         case "scalar" | "text" | "class" | "module":
-            yield summary.text
+            yield preview.text
         case "function":
-            yield summary.text
-            yield summary.note
+            yield preview.text
+            yield preview.note
         case "container" | "mapping":
-            shown = summary.text if summary.kind == "container" else mapping_text(summary)
-            yield "empty" if count == 0 else count_noun(count, "item") if count is not None and MORE in shown else ""
-            yield shown if count else ""
-        case "frame" if len(summary.shape) == 2:
-            yield f"{count_text(summary.shape[0])} × {count_text(summary.shape[1])}"
+            text = preview.text if preview.kind == "container" else mapping_text(preview)
+            yield "empty" if count == 0 else count_noun(count, "item") if count is not None and MORE in text else ""
+            yield text if count else ""
+        case "frame" if len(preview.shape) == 2:
+            yield f"{count_text(preview.shape[0])} × {count_text(preview.shape[1])}"
         case "series" | "index":
             yield count_text(count) if count is not None else ""
-            yield from _values(summary)
+            yield from _values(preview)
         case "array" | "tensor" | "sparse":
-            yield shape_text(summary.shape)
-            yield summary.note
-            yield from _values(summary)
+            yield shape_text(preview.shape)
+            yield preview.note
+            yield from _values(preview)
         case _:
             yield count_noun(count, "item") if count is not None else ""
-            yield summary.text if summary.dtype == MODEL else ""
-            yield summary.note
-    if summary.masked and not summary.columns and summary.kind in ("object", "exception"):
+            yield preview.text if preview.dtype == MODEL else ""
+            yield preview.note
+    if preview.masked and not preview.columns and preview.kind in ("object", "exception"):
         yield MASK
 
 
-def _values(summary: Summary) -> Iterator[str]:
-    if summary.text and is_whole(summary.text):
-        yield summary.text
+def _values(preview: Preview) -> Iterator[str]:
+    if preview.text and is_whole(preview.text):
+        yield preview.text
 
 
 # -- which values a person looks for first: tables, models, single values, arrays, figures, everything else, and last code
@@ -370,13 +370,13 @@ _KINDS: Final = {
 _PICTURES: Final = frozenset({"Axes", "AxesSubplot", "Figure", "FigureWidget"})
 
 
-def interest(summary: Summary) -> int:
+def interest(preview: Preview) -> int:
     """The rank of a value, the most interesting first."""
-    if summary.kind != "object":
-        return _KINDS.get(summary.kind, _OTHER)
-    return _MODEL if summary.dtype == MODEL else _FIGURE if is_picture(summary) else _OTHER
+    if preview.kind != "object":
+        return _KINDS.get(preview.kind, _OTHER)
+    return _MODEL if preview.dtype == MODEL else _FIGURE if is_picture(preview) else _OTHER
 
 
-def is_picture(summary: Summary) -> bool:
+def is_picture(preview: Preview) -> bool:
     """Whether the value is a figure, of which its cell may have shown a picture."""
-    return summary.kind == "object" and summary.type.rpartition(".")[2] in _PICTURES
+    return preview.kind == "object" and preview.type.rpartition(".")[2] in _PICTURES
