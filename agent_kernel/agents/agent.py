@@ -14,11 +14,11 @@ from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registry import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import may_change, parent_executor, was_changed, was_made
-from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopen_run, start_run, start_within_step
+from agent_kernel.agents.starting import Inputs, Options, State, open_context, reopen_run, start_run, start_within_step
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refs import check_ref_name
 
-__all__ = ["Agent", "Options", "State", "place_of", "reopen_run", "start_run"]
+__all__ = ["Agent", "Options", "State", "open_context", "reopen_run", "start_run"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -140,7 +140,7 @@ class Agent:
         if parent is not None:
             return start_within_step(parent, self, task, returns, inputs or {}, options)
         return start_run(
-            self, task, place_of(options.get("state", self.state)), returns=returns, inputs=inputs, **options
+            self, task, open_context(options.get("state", self.state)), returns=returns, inputs=inputs, **options
         )
 
     @overload
@@ -163,8 +163,8 @@ class Agent:
         Raises:
             RunNotFoundError: no run, or more than one, has an id that begins or ends so.
         """
-        place = place_of(options.get("state", self.state))
-        return reopen_run(place, run, agent=self, returns=returns, **options)
+        context = open_context(options.get("state", self.state))
+        return reopen_run(context, run, agent=self, returns=returns, **options)
 
     # -- tasks as functions
 

@@ -73,8 +73,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     def clamp(self) -> Usage:
         """The same within what can be stored and added: a cost that is not a number is unknown."""
         cost = self.cost if self.cost is None or math.isfinite(self.cost) else None
-        given, got = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
-        return Usage(self.requests, given, got, cost)
+        sent, received = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
+        return Usage(self.requests, sent, received, cost)
 
     def __add__(self, other: Usage) -> Usage:
         known = [max(0.0, one.cost) for one in (self, other) if one.cost is not None]
@@ -171,7 +171,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
 GIVEN: Final = frozenset({"setup", "given"})  # the sources of code that is run before the model is asked
 
 
-class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
+class Action(Event, frozen=True, kw_only=True, omit_defaults=True, rename={"whole_text": "said"}):
     """What the model answered: code to run as a step, or words alone (`code` is None).
 
     `source` is "setup" where the program gave the code, to be run before the model is asked, "given" where the step of another
@@ -187,30 +187,37 @@ class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     # The answer as pydantic-ai writes a ModelResponse in JSON, where its provider wants more of it back than words and code:
     # what it thought, with a signature.
     response: str = ""
-    said: str = ""  # all its words, where the code stood in them between fences: it is told in words what came of that
+    # All its words, where the code stood in them between fences: it is told in words what came of that.
+    whole_text: str = ""
     usage: Usage = Usage()
     duration_s: float = 0.0
     waited_s: float = 0.0  # before it, since an answer failed
 
 
-class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalRequested(
+    Event,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"note": "told", "task_end": "settled", "side_effects": "effects", "payload": "held"},
+):
     """A person is asked whether the step may run."""
 
     code: str = ""
     findings: tuple[Finding, ...] = ()
     # What the step did where it was tried on a fork first.
     preview: str = ""  # ok, failed, interrupted, timeout, crashed, killed; refused: it was not tried; "": nobody asked
-    told: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
+    note: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
     changed: tuple[tuple[str, str, str], ...] = ()  # how, name, what it is then
     output: str = ""
     error: str = ""  # why it did not come to its end there, in one line
-    settled: str = ""  # success, fail, clarify: it ended its run; `result` says with what
+    task_end: str = ""  # success, fail, clarify: it ended its run; `result` says with what
     result: str = ""
-    effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
+    side_effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
     # What the step was stopped from doing as it began to: what, target. Its variables were taken back.
     stopped: tuple[tuple[str, str], ...] = ()
     branch: str = ""  # holds what it changed until somebody decides
-    held: bytes = b""  # the rest, for whoever approves it
+    payload: bytes = b""  # the rest, for whoever approves it
 
 
 class ApprovalDecided(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -257,7 +264,7 @@ class Effect(Event, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """`writes out.csv`. A fork was stored without saying of what, before it was known what a terminal runs."""
         target = "this process" if self.what == "forks" and not self.target else self.target
         return f"{self.what} {target}".strip()
@@ -401,15 +408,15 @@ def encode_event(event: Event) -> bytes:
     return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
 
 
-def pack(given: msgspec.Struct) -> bytes:
+def pack(record: msgspec.Struct) -> bytes:
     """The bytes in which it is handed to another process."""
     try:
-        return msgspec.msgpack.encode(given)
+        return msgspec.msgpack.encode(record)
     except UnicodeEncodeError:
-        return msgspec.msgpack.encode(escape_all_texts(given))
+        return msgspec.msgpack.encode(escape_all_texts(record))
 
 
-def escape_all_texts(given: S) -> S:
+def escape_all_texts(record: S) -> S:
     """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
 
     def legible(value: object) -> object:
@@ -417,13 +424,13 @@ def escape_all_texts(given: S) -> S:
             case str():
                 return escape_surrogates(value)
             case dict():
-                return {legible(key): legible(held) for key, held in cast("dict[object, object]", value).items()}
+                return {legible(key): legible(item) for key, item in cast("dict[object, object]", value).items()}
             case list() | tuple():
-                return [legible(held) for held in cast("list[object]", value)]
+                return [legible(item) for item in cast("list[object]", value)]
             case _:
                 return value
 
-    return msgspec.convert(legible(msgspec.to_builtins(given, builtin_types=(bytes,))), type(given))
+    return msgspec.convert(legible(msgspec.to_builtins(record, builtin_types=(bytes,))), type(record))
 
 
 def decode_event(stored: bytes) -> Event:
@@ -432,8 +439,8 @@ def decode_event(stored: bytes) -> Event:
     kind = EVENTS.get(envelope.kind)
     if kind is None:
         common = msgspec.msgpack.decode(envelope.body, type=Event)
-        said = {name: getattr(common, name) for name in Event.__struct_fields__}
-        return Unknown(name=envelope.kind, **said)
+        fields = {name: getattr(common, name) for name in Event.__struct_fields__}
+        return Unknown(name=envelope.kind, **fields)
     if envelope.kind not in _BODIES:
         _BODIES[envelope.kind] = msgspec.msgpack.Decoder(kind)
     return _BODIES[envelope.kind].decode(envelope.body)

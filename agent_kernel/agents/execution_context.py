@@ -18,7 +18,7 @@ from agent_kernel.session.ignoring import HideList
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.execution import Executed
+    from agent_kernel.agents.execution import CodeResult
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Unsaved
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
@@ -67,15 +67,15 @@ class ExecutionContext:
         self.moved = moved
         self._on_main = on_main
         self._names = names
-        self.is_here = False  # it is the notebook's own, which a program asked for (`current.here`)
+        self.is_notebook = False  # it is the notebook's own, which a program asked for (`current.here`)
         self.began: ObjectId | None = None  # the commit at which the step began that runs
         self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
 
     def __reduce__(self) -> tuple[object, ...]:
         from agent_kernel.agents.current import here_again
 
-        if not self.is_here:
-            raise TypeError("a place holds an open store")
+        if not self.is_notebook:
+            raise TypeError("an execution context holds an open store")
         return here_again, ()
 
     def hidden(self, name: str) -> bool:
@@ -106,13 +106,13 @@ class ExecutionContext:
         """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
         return self.redact(text, most_chars) if self.redactor.is_complete or not text else self.redactor.withheld
 
-    def redact_environment(self, done: Executed) -> Executed:
+    def redact_environment(self, result: CodeResult) -> CodeResult:
         """What running code came to as it is stored: without the environment that it may have shown."""
         self.redactor.learn_environment()
         mask = self.redactor.without_environment
-        parts = tuple(structs.replace(part, text=mask(part.text)) for part in done.parts)
-        outputs = None if done.outputs is None else done.outputs.with_texts(mask)
-        return structs.replace(done, text=mask(done.text), parts=parts, outputs=outputs)
+        parts = tuple(structs.replace(part, text=mask(part.text)) for part in result.parts)
+        outputs = None if result.outputs is None else result.outputs.with_texts(mask)
+        return structs.replace(result, text=mask(result.text), parts=parts, outputs=outputs)
 
     def names(self) -> list[str]:
         """The variables that a model may be told of."""
@@ -166,13 +166,13 @@ class ExecutionContext:
             self.namespace.update(self._before)
             return "names stand for what they did before, but what it changed within an object stays"
         try:
-            gone = self.session.take_back(self.began)
+            unsaved = self.session.take_back(self.began)
         except AgentKernelError as error:
             return f"its variables could not be taken back: {error}"
-        return f"what {', '.join(gone)} held before could not be saved, and is gone" if gone else ""
+        return f"what {', '.join(unsaved)} held before could not be saved, and is gone" if unsaved else ""
 
     def end(
-        self, done: Executed | None, refuses: Callable[[], bool] = lambda: False
+        self, result: CodeResult | None, refuses: Callable[[], bool] = lambda: False
     ) -> tuple[list[Change], list[Unsaved], str]:
         """It has run: what it changed, what of it could not be saved, and what to say of what stays of one that is taken back.
 
@@ -182,21 +182,21 @@ class ExecutionContext:
         from agent_kernel.repository import Change
 
         is_refused = refuses()
-        left = [self.take_back()] if is_refused else []
+        notes = [self.take_back()] if is_refused else []
         if self.session is not None:
             report: Report | None = self.session.end_step(
-                error=done.error if done is not None else KeyboardInterrupt(),
-                outputs=done.outputs if done else None,
+                error=result.error if result is not None else KeyboardInterrupt(),
+                outputs=result.outputs if result else None,
                 refuses=(lambda: False) if is_refused else refuses,
-                take_back=lambda: left.append(self.take_back()),
+                take_back=lambda: notes.append(self.take_back()),
             )
             unsaved = list(report.unsaved) if report is not None else []
-            return self._find_changes(self.session, report), unsaved, "".join(left)
+            return self._find_changes(self.session, report), unsaved, "".join(notes)
         now, before = self.namespace, self._before
         self._before = {}
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
         rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] is not value]
-        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(left)
+        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(notes)
 
     def _find_changes(self, session: Session, report: Report | None) -> list[Change]:
         """What the step changed: by its last commit, or by all, where it was committed for sub-agents in its midst."""

@@ -147,28 +147,30 @@ class _Environment:
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
-        told = {name: value for name, value in variables.items() if len(value) >= SHORTEST}
-        self._values = {name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in told.items()}
-        named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
+        searched = {name: value for name, value in variables.items() if len(value) >= SHORTEST}
+        self._values = {
+            name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in searched.items()
+        }
+        named = "|".join(map(re.escape, sorted(searched, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
-        self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
-        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in faces(value)}
+        self._pairs = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
+        self.secrets = {face for name, value in searched.items() if _is_secret(name, value) for face in faces(value)}
         self._texts = RedactedTexts(self.secrets)
 
     def redact(self, text: str) -> str:
         return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
 
     def _without_pairs(self, text: str) -> str:
-        if self._beside is None:
+        if self._pairs is None:
             return text
         pieces: list[str] = []
-        done = 0
-        for found in self._beside.finditer(text):
+        end = 0
+        for found in self._pairs.finditer(text):
             value = next((one for one in self._values[found[1]] if text.startswith(one, found.end())), "")
-            if value and found.start() >= done:
-                pieces += [text[done : found.end()], summaries.MASK]
-                done = found.end() + len(value)
-        return "".join([*pieces, text[done:]])
+            if value and found.start() >= end:
+                pieces += [text[end : found.end()], summaries.MASK]
+                end = found.end() + len(value)
+        return "".join([*pieces, text[end:]])
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -176,5 +178,5 @@ def _is_secret(name: str, value: str) -> bool:
 
     The path of a file or folder that exists is no secret, also where the name says so (`PWD`, `…_TOKEN_FILE`).
     """
-    is_place = Path(value).is_absolute() and Path(value).exists()
-    return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_place)
+    is_path = Path(value).is_absolute() and Path(value).exists()
+    return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_path)

@@ -290,7 +290,7 @@ def _measure(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
         passed=sum(_has_passed(trial, run) for run in runs),
         steps=sum(event_log.steps_of(run.events) for run in runs) / many,
         tokens=sum(run.usage.tokens for run in runs) / many,
-        seconds=sum(event_log.seconds_taken(run.events) for run in runs) / many,
+        seconds=sum(event_log.active_seconds(run.events) for run in runs) / many,
         cost=sum(costs) if costs else None,
     )
 

@@ -22,7 +22,7 @@ __all__ = [
     "RACES",
     "among",
     "candidate",
-    "is_aside",
+    "is_temporary",
     "may_be_sub_agents",
     "preview",
     "purpose_text",
@@ -74,17 +74,17 @@ def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for name, tip in repo.branches().items():
-        said = purpose_text(name)
-        start = None if said else sub_agent(event_store, name)
+        purpose = purpose_text(name)
+        start = None if purpose else sub_agent(event_store, name)
         is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
         if start is not None and not is_theirs:
-            said = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
-        if said:
-            found[name] = said
+            purpose = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
+        if purpose:
+            found[name] = purpose
     return found
 
 
-def is_aside(branch: str) -> bool:
+def is_temporary(branch: str) -> bool:
     """Whether its name alone says that it is such a branch."""
     return bool(purpose_text(branch))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import approval, cleanup, step_locations
-from agent_kernel.agents.agent_undo import DENIED, is_outside, undone_since
+from agent_kernel.agents.agent_undo import DENIED, is_external, undone_since
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
 from agent_kernel.agents.races.outcome import RaceOutcome, candidate_of, is_race, race_outcome
@@ -63,7 +63,7 @@ class Question:
     step: int | None
     text: str
     findings: tuple[str, ...] = ()
-    is_outside: bool = False
+    is_external: bool = False
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Question | None:
@@ -71,7 +71,7 @@ class Question:
         asked, start = approval.open_question(events), events[0]
         if asked is None:
             return None
-        comes = isinstance(start, TaskStart) and is_outside(start.model)
+        comes = isinstance(start, TaskStart) and is_external(start.model)
         if not isinstance(asked, ApprovalRequested):
             question = cut(clean(summaries.mask_text(asked.question, frozenset())), _MOST_TEXT)
             return cls(start.run, start.agent, None, question, (), comes)
@@ -100,11 +100,11 @@ def preview_lines(asked: ApprovalRequested) -> list[str]:
     """What a step did on a fork before anybody was asked, a line for each."""
     found = [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
     found += [f"failed on a fork: {asked.error}"] if asked.error else []
-    found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
-    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
-    if asked.preview and not (asked.preview == "refused" or found or asked.told):
+    found += [f"ended the run on a fork ({asked.task_end}): {asked.result or 'nothing'}"] if asked.task_end else []
+    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.side_effects]
+    if asked.preview and not (asked.preview == "refused" or found or asked.note):
         found.append("changed nothing on a fork")
-    return [*found, asked.told] if asked.told else found
+    return [*found, asked.note] if asked.note else found
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class DecisionReport(Result):
 
     def blocks(self) -> Sequence[Block]:
         done = "approved" if self.decision == "approve" else "denied"
-        goes_on = "the agent learns of it" if self.asked.is_outside else "it goes on"
-        way = "as it asks for the result" if self.asked.is_outside else "with %agent resume in its notebook"
+        goes_on = "the agent learns of it" if self.asked.is_external else "it goes on"
+        way = "as it asks for the result" if self.asked.is_external else "with %agent resume in its notebook"
         said = f"Step {self.asked.step} of run {short_run(self.asked.run)} is {done}; {goes_on} {way}"
         return [*self.asked.blocks(), Line(said)]
 

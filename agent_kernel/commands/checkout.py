@@ -33,7 +33,7 @@ from agent_kernel.session.merge import conflict_of, start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent_kernel.agents.agent_undo import Apart
+    from agent_kernel.agents.agent_undo import StepDifference
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import Unsaved, Writer
@@ -67,12 +67,12 @@ __all__ = [
 # -- say of a move through the history what it did not cover: what agents did outside the variables
 
 
-def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
+def steps_between(scope: Scope, before: ObjectId | None) -> StepDifference:
     """The steps of agents that the session's variables go on without, and with again, since they were those of a commit."""
-    return agent_undo.apart(scope.repo, before, scope.live().head)
+    return agent_undo.compare_steps(scope.repo, before, scope.live().head)
 
 
-def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
+def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: StepDifference | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
     notes = agent_undo.describe_side_effects(EventStore(scope.repo.store), found)
@@ -426,7 +426,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
-        part, stays = _part_of_run(scope, what.run, found.left if verb == "undo" else found.taken)
+        part, stays = _part_of_run(scope, what.run, found.removed if verb == "undo" else found.added)
         about = f"{part}{about}"
         if stays and verb == "undo":
             report = msgspec.structs.replace(report, notes=(*report.notes, stays))

@@ -70,15 +70,15 @@ _left_behind = _LeftBehind()
 
 def _gate() -> Gate | _LeftBehind | None:
     """What stops the step that this thread works for, if anything does. Before the first step nothing of that is loaded."""
-    effects: Any = sys.modules.get("agent_kernel.agents.effects")
-    if effects is None:
+    side_effects: Any = sys.modules.get("agent_kernel.agents.side_effects")
+    if side_effects is None:
         return None
-    gate = cast("Callable[[], Gate | None]", effects.gate_here)()
-    if gate is not None or not effects.has_guarded():
+    gate = cast("Callable[[], Gate | None]", side_effects.current_gate)()
+    if gate is not None or not side_effects.has_guarded():
         return gate
-    from agent_kernel.agents.gate import is_left_behind
+    from agent_kernel.agents.gate import is_left_callback
 
-    return _left_behind if is_left_behind(inspect.currentframe()) else None
+    return _left_behind if is_left_callback(inspect.currentframe()) else None
 
 
 class _Inside(threading.local):

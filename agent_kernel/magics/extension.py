@@ -27,7 +27,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
-from agent_kernel.agents.current import stands_here
+from agent_kernel.agents.current import register_notebook
 from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.binding import Nothing
 from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
@@ -369,7 +369,7 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
-        stands_here(self._here, self._guard)
+        register_notebook(self._here, self._guard)
         if beside is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
             self.notebook.beside = beside(shell, self.notebook)
             self.notebook.beside.load()
@@ -395,14 +395,14 @@ class AgentKernel(Configurable):
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
         self._close_conflicts()
         atexit.unregister(self._end)
-        stands_here(self._here, stands=False)
+        register_notebook(self._here, is_open=False)
         self.notebook.beside.unload()
         self._end()
         self._of.pop(shell, None)
 
     def _here(self) -> ExecutionContext:
         self.notebook.bind_first()
-        return self.notebook.tasks.place()
+        return self.notebook.tasks.open_context()
 
     def _guard(self) -> None:
         from agent_kernel.magics.display_gate import guard_page

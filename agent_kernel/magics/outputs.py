@@ -43,24 +43,24 @@ ITEM: Final = 64  # bytes that an output takes besides what it says
 ItemFace: TypeAlias = tuple[str, str, str | bytes | None, int]  # MIME type, form, content, bytes
 
 
-class OutputPlace(NamedTuple):
+class OutputTarget(NamedTuple):
     """Where an output appears: in an output widget, or under an earlier cell."""
 
     widget: str = ""
     under: int | None = None
 
 
-HERE: Final = OutputPlace()
+HERE: Final = OutputTarget()
 
 
 class Item:
     """One output on its way into the store."""
 
-    __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "place", "size")
+    __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "size", "target")
 
-    def __init__(self, kind: str, place: OutputPlace, name: str = "") -> None:
+    def __init__(self, kind: str, target: OutputTarget, name: str = "") -> None:
         self.kind = kind
-        self.place = place
+        self.target = target
         self.name = name
         self.parts: deque[str] = deque()  # of a stream; of an error what it says, and the traceback
         self.faces: list[ItemFace] = []
@@ -245,21 +245,21 @@ class Collector:
         self._dropped = [0, 0]  # outputs, and bytes
         self._line = Line()
         self._typing = ("", HERE)  # on which stream, and where, the line stands
-        self._clears: set[OutputPlace] = set()  # what the next output is to replace
+        self._clears: set[OutputTarget] = set()  # what the next output is to replace
         self.is_empty = True
 
     # -- what taps call
 
-    def text(self, name: str, text: str, place: OutputPlace = HERE) -> None:
+    def text(self, name: str, text: str, target: OutputTarget = HERE) -> None:
         """A stream printed something."""
         if not text:
             return
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
-            if self._typing != (name, place):
+            self._clear_waiting(target)
+            if self._typing != (name, target):
                 self._finish_line()
-                self._typing = name, place
+                self._typing = name, target
             if len(text) > 4 * ROOM:  # only its ends can stay
                 middle = text[ROOM:-ROOM]
                 self._keep_text(self._line.type(text[:ROOM]) + self._line.take())
@@ -278,13 +278,13 @@ class Collector:
         *,
         display: object = None,
         number: object = None,
-        place: OutputPlace = HERE,
+        target: OutputTarget = HERE,
     ) -> None:
         """Something was displayed, or what a display id stands for was replaced."""
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
-            item = Item(kind, place)
+            self._clear_waiting(target)
+            item = Item(kind, target)
             item.number = number if isinstance(number, int) else None
             item.display = display if isinstance(display, str) else ""
             item.show(data, metadata)
@@ -293,29 +293,29 @@ class Collector:
             self._finish_line()
             self._keep(item)
 
-    def error(self, name: str, text: str, traceback: Iterable[object], place: OutputPlace = HERE) -> None:
+    def error(self, name: str, text: str, traceback: Iterable[object], target: OutputTarget = HERE) -> None:
         """An error was shown."""
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
+            self._clear_waiting(target)
             self._finish_line()
-            item = Item("error", place, name[:200])
+            item = Item("error", target, name[:200])
             lines = [line for line in traceback if isinstance(line, str)]
             item.parts.extend(fitting([text[: ROOM // 8], *lines], ROOM // 4))
             item.size += sum(map(bytes_of, item.parts))
             self._keep(item)
 
-    def clear(self, *, wait: bool, place: OutputPlace = HERE) -> None:
+    def clear(self, *, wait: bool, target: OutputTarget = HERE) -> None:
         """The outputs shown at this place so far go; with `wait` when the next one comes."""
         with self._lock:
             if wait:
-                self._clears.add(place)
+                self._clears.add(target)
                 return
-            self._clears.discard(place)
-            if self._typing[1] == place:
+            self._clears.discard(target)
+            if self._typing[1] == target:
                 self._line.take()
             for items, used in ((self._head, self._used), (self._tail, self._last)):
-                stay = [item for item in items if item.place != place]
+                stay = [item for item in items if item.target != target]
                 items.clear()
                 items.extend(stay)
                 used[:] = [sum(item.size for item in stay), sum(item.pictures for item in stay)]
@@ -335,9 +335,9 @@ class Collector:
 
     # -- keeping
 
-    def _clear_waiting(self, place: OutputPlace) -> None:
-        if self._clears and place in self._clears:
-            self.clear(wait=False, place=place)
+    def _clear_waiting(self, target: OutputTarget) -> None:
+        if self._clears and target in self._clears:
+            self.clear(wait=False, target=target)
             self.is_empty = False
 
     def _finish_line(self) -> None:
@@ -346,12 +346,12 @@ class Collector:
     def _keep_text(self, text: str) -> None:
         if not text:
             return
-        name, place = self._typing
+        name, target = self._typing
         size = bytes_of(text)
         if self._open:
             room = max(0, ROOM // 2 - self._used[0])
             if size <= room:
-                self._used[0] += _append(self._head, name, place, text, size)
+                self._used[0] += _append(self._head, name, target, text, size)
                 return
             self._open = False
             first = (
@@ -360,9 +360,9 @@ class Collector:
                 else text.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
             )
             if first:
-                self._used[0] += _append(self._head, name, place, first, bytes_of(first))
+                self._used[0] += _append(self._head, name, target, first, bytes_of(first))
                 text, size = text[len(first) :], size - bytes_of(first)
-        self._last[0] += _append(self._tail, name, place, text, size)
+        self._last[0] += _append(self._tail, name, target, text, size)
         self._trim()
 
     def _keep(self, item: Item) -> None:
@@ -433,12 +433,12 @@ class Collector:
         self._open = False
 
 
-def _append(items: list[Item] | deque[Item], name: str, place: OutputPlace, text: str, size: int) -> int:
+def _append(items: list[Item] | deque[Item], name: str, target: OutputTarget, text: str, size: int) -> int:
     """Add to the stream that stands last, or begin one; return the bytes that it takes."""
     last = items[-1] if items else None
     added = 0
-    if last is None or last.kind != "stream" or last.name != name or last.place != place:
-        last = Item("stream", place, name)
+    if last is None or last.kind != "stream" or last.name != name or last.target != target:
+        last = Item("stream", target, name)
         items.append(last)
         added = ITEM
     last.parts.append(text)
@@ -478,8 +478,8 @@ def _output(item: Item) -> Output:
         metadata=_escape_surrogates(item.metadata),
         number=item.number,
         display=_escape_surrogates(item.display),
-        widget=_escape_surrogates(item.place.widget),
-        under=item.place.under,
+        widget=_escape_surrogates(item.target.widget),
+        under=item.target.under,
     )
 
 
@@ -574,7 +574,7 @@ class KernelTap:
         self._widgets: list[tuple[str, str]] = []  # output widgets, and of which request they take what is shown
         self._muted = False
         self._began = self._streamed = 0.0
-        self._readers: dict[object, Callable[[Mapping[str, object], OutputPlace], None]] = {
+        self._readers: dict[object, Callable[[Mapping[str, object], OutputTarget], None]] = {
             "stream": self._stream,
             "display_data": functools.partial(self._collect_display, "display_data"),
             "update_display_data": functools.partial(self._collect_display, "update_display_data"),
@@ -651,7 +651,7 @@ class KernelTap:
         if request and (request == self._cell or request in self._numbers):
             under = None if request == self._cell else self._numbers[request]
             widget = next((model for model, taken in reversed(self._widgets) if taken == request), "")
-            reader(content, OutputPlace(widget, under) if widget or under is not None else HERE)
+            reader(content, OutputTarget(widget, under) if widget or under is not None else HERE)
 
     def _route(self, content: Mapping[str, object]) -> None:
         """Note where an output widget begins to take what a cell shows, and where it stops."""
@@ -663,11 +663,11 @@ class KernelTap:
         if isinstance(request, str) and request:
             self._widgets.append((model, request))
 
-    def _stream(self, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _stream(self, content: Mapping[str, object], target: OutputTarget) -> None:
         if not self._muted:
-            self._collector.text(str(content["name"]), str(content["text"]), place)
+            self._collector.text(str(content["name"]), str(content["text"]), target)
 
-    def _collect_display(self, kind: str, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _collect_display(self, kind: str, content: Mapping[str, object], target: OutputTarget) -> None:
         data = _mapping(content.get("data"))
         if FOOTER in data:  # what we say of the cell is no output of it
             return
@@ -677,16 +677,16 @@ class KernelTap:
             content.get("metadata"),
             display=_mapping(content.get("transient")).get("display_id"),
             number=content.get("execution_count"),
-            place=place,
+            target=target,
         )
 
-    def _error(self, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _error(self, content: Mapping[str, object], target: OutputTarget) -> None:
         lines = content.get("traceback")
         traceback = cast("list[object]", lines) if isinstance(lines, list) else []
-        self._collector.error(str(content.get("ename", "")), str(content.get("evalue", "")), traceback, place)
+        self._collector.error(str(content.get("ename", "")), str(content.get("evalue", "")), traceback, target)
 
-    def _clear(self, content: Mapping[str, object], place: OutputPlace) -> None:
-        self._collector.clear(wait=bool(content.get("wait")), place=place)
+    def _clear(self, content: Mapping[str, object], target: OutputTarget) -> None:
+        self._collector.clear(wait=bool(content.get("wait")), target=target)
 
 
 def _send(session: _Session, *args: object, **kwargs: object) -> object:
@@ -863,7 +863,7 @@ class _Heard(NamedTuple):
     write: Callable[[str], object]
 
     def quiet(self, thread: int) -> Callable[[str], object]:
-        """Write unheard what this thread writes: it is heard in another way."""
+        """Write unrecorded what this thread writes: it is heard in another way."""
 
         def write(text: str) -> object:
             return self.write(text) if threading.get_ident() == thread else self.heard(text)

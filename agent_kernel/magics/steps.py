@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import msgspec
 
 from agent_kernel.agents.agent_undo import DENIED
-from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -42,12 +41,13 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.execution import Executed, PlainExecutor, TaskEnd, is_raised_by_code
+from agent_kernel.agents.execution import CodeResult, PlainExecutor, TaskEnd, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
 from agent_kernel.agents.running_step import running_executor
+from agent_kernel.agents.side_effects import current_gate, register_step_file
 from agent_kernel.commands.text import clean, clean_lines, cut, duration, plural
 from agent_kernel.queries import RUN
 from agent_kernel.queries.text_diff import html_of, pieces_of
@@ -62,9 +62,9 @@ __all__ = [
     "ForkedShell",
     "Notebook",
     "OwnNamespace",
+    "RunDisplay",
     "Runner",
     "ShellExecutor",
-    "Shown",
     "Step",
     "Terminal",
     "find_open_step",
@@ -206,14 +206,14 @@ def _name_after_step(shell: Shell) -> Generator[None]:
         yield
         return
     compiler, cache = shell.compile, shell.compile.cache
-    said, gate = f"step {run_executor.step} of {run_executor.author.name}", gate_here()
+    said, gate = f"step {run_executor.step} of {run_executor.author.name}", current_gate()
 
     def cache_named(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _StepNumber):  # else it is of an agent that this step asked
             number = _StepNumber(number)
             number.said = said
         name = cache(transformed_code, number, raw_code)
-        names_step(name, has_gate=gate is not None)
+        register_step_file(name, has_gate=gate is not None)
         if gate is not None:
             gate.files.add(name)
         return name
@@ -259,7 +259,7 @@ class ShellExecutor(_ShowsUnderTheCell):
         self._shell = shell
         self._outputs = outputs
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         """Run it; never raises what the code raises."""
         began = time.perf_counter()
         error: BaseException | None = None
@@ -287,7 +287,7 @@ class ShellExecutor(_ShowsUnderTheCell):
         parts = _parts(kept)
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began
-        return Executed(text, parts, kept, None if settled else error, settled, seconds)
+        return CodeResult(text, parts, kept, None if settled else error, settled, seconds)
 
     def in_fork(self) -> ForkedShell:
         """What runs code in a forked child."""
@@ -353,7 +353,7 @@ class OwnNamespace(_ShowsUnderTheCell, PlainExecutor):
         super().__init__(namespace)
         self._outputs = outputs
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         done = super().run(code, timeout_s=timeout_s)
         self.show(done.text)
         return done
@@ -433,7 +433,7 @@ class ForkedShell(PlainExecutor):
 
         return is_shells_own(name, self._shell.user_ns, self._shell.user_ns_hidden)
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         self._shell.display_pub = _AsText()
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
@@ -488,7 +488,7 @@ class Step(msgspec.Struct):
         return " · ".join(filter(None, parts))
 
 
-class Shown(Protocol):
+class RunDisplay(Protocol):
     """Where a run is shown. `last`: the step that was shown last, also where the run stopped since, and goes on."""
 
     last: Step | None
@@ -526,7 +526,7 @@ def find_open_step(events: Sequence[Event]) -> Step | None:
 
 def show_events(
     items: Iterator[Event | Delta],
-    place: Shown,
+    display: RunDisplay,
     asks: Callable[[str], bool],
     ends: Callable[[str], bool],
     first: Step | None = None,
@@ -540,18 +540,18 @@ def show_events(
         ends: shows how this run ended, in the same way.
         changes: says what this run changed, where lines have to say it.
     """
-    step = place.last or first or Step(1)
+    step = display.last or first or Step(1)
     last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
             if step.state != "writing":
                 step = step.following()
             setattr(step, item.kind, getattr(step, item.kind) + item.text)
-            place.step(step, whole=False)
+            display.step(step, whole=False)
             continue
         last = item
         if isinstance(item, TaskStart):
-            place.begin(item)
+            display.begin(item)
         elif isinstance(item, Action):
             # Its own code is what runs: the pieces that came before may have been cut short and sent again.
             tokens = item.usage.output_tokens
@@ -566,46 +566,46 @@ def show_events(
                 tokens=tokens,
                 state=state,
             )
-            place.step(step, whole=True)
+            display.step(step, whole=True)
         else:
-            _show_event(item, step, place)
+            _show_event(item, step, display)
     if isinstance(last, ApprovalRequested):
-        _show_request(last, step, place, asks)
+        _show_request(last, step, display, asks)
     if isinstance(last, Clarify) and not asks(last.run):
-        _last_word(last, place)
+        _last_word(last, display)
     if isinstance(last, _ENDS):
         if not ends(last.run):
-            _last_word(last, place)
+            _last_word(last, display)
             if changed := changes(last.run):
-                place.line(changed)
+                display.line(changed)
         elif isinstance(last, Success) and not last.type and last.result:  # it is no value, which the cell would show
-            place.line(last.result)
+            display.line(last.result)
 
 
-def _last_word(event: Event, place: Shown) -> None:
+def _last_word(event: Event, display: RunDisplay) -> None:
     """What the run came to, and in plain letters what can be done."""
     for at, line in enumerate(lines_of(event)):
-        place.line(line, strong=at == 0)
+        display.line(line, strong=at == 0)
 
 
-def _show_request(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
+def _show_request(event: ApprovalRequested, step: Step, display: RunDisplay, asks: Callable[[str], bool]) -> None:
     if asks(event.run):
         step.on_card = True
-        place.step(step, whole=True)
+        display.step(step, whole=True)
         return
     for line in lines_of(event):
-        place.line(line, strong=True)
-    place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
+        display.line(line, strong=True)
+    display.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 
-def _show_event(event: Event, step: Step, place: Shown) -> None:
+def _show_event(event: Event, step: Step, display: RunDisplay) -> None:
     """Something else than the model's words: most of it belongs to the step."""
     if isinstance(event, ApprovalRequested):
         step.state = "waiting"  # it may be decided already: nobody can be asked
-        place.step(step, whole=True)
+        display.step(step, whole=True)
         return
     if isinstance(event, Error) and event.source == "model":
-        _broke_off(event, step, place)
+        _broke_off(event, step, display)
         return
     if isinstance(event, _ENDS | Clarify):
         return  # said at the end
@@ -622,17 +622,17 @@ def _show_event(event: Event, step: Step, place: Shown) -> None:
     notes = list(lines_of(event))
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
-        place.step(step, whole=True)
+        display.step(step, whole=True)
 
 
-def _broke_off(event: Error, step: Step, place: Shown) -> None:
+def _broke_off(event: Error, step: Step, display: RunDisplay) -> None:
     """The model did not answer. What it had written by then is closed, so that the next answer begins by itself."""
     if step.state == "writing" and not (step.is_empty and not event.fatal):
         step.state = "broken"
     notes = list(lines_of(event))
     step.notes += notes
     if notes or not step.is_empty:
-        place.step(step, whole=True)
+        display.step(step, whole=True)
 
 
 def lines_of(event: Event) -> Iterator[str]:
@@ -644,7 +644,7 @@ def lines_of(event: Event) -> Iterator[str]:
             risky = [one for one in event.findings if one.risky] or list(event.findings)
             yield f"{event.agent} wants to run step {event.step}"
             yield from (f"  {one.kind}: {one.what}" for one in risky)
-            if event.preview or event.told:
+            if event.preview or event.note:
                 from agent_kernel.commands.agents import preview_lines
 
                 yield from (f"  {cut(line, _MOST_LINE)}" for line in preview_lines(event))
@@ -663,7 +663,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"what {event.child_agent} had done is on branch {event.branch}, until the run goes on or is undone"
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
-            yield f"outside the variables: {event.said}{times}"
+            yield f"outside the variables: {event.text}{times}"
         case Error(source="model", fatal=False):  # else the run ends with it, and says so
             yield f"{event.message}; trying again"
         case Retry():

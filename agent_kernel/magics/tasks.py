@@ -17,7 +17,7 @@ from IPython.core.error import UsageError
 
 from agent_kernel.agents import approval, step_locations
 from agent_kernel.agents.agent import Agent, reopen_run, start_run
-from agent_kernel.agents.agent_undo import is_outside
+from agent_kernel.agents.agent_undo import is_external
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution_context import ExecutionContext
@@ -41,8 +41,8 @@ from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.steps import (
     Notebook,
     OwnNamespace,
+    RunDisplay,
     ShellExecutor,
-    Shown,
     Terminal,
     find_open_step,
     show_events,
@@ -230,12 +230,12 @@ class Tasks:
         self._outputs = outputs
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
-        self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
-        self._places: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
+        self._shown: dict[str, RunDisplay] = {}  # where the runs of this kernel are shown
+        self._contexts: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
         self.runs: dict[str, Run[Any]] = {}
         self.races: dict[str, Race] = {}
 
-    def place(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
+    def open_context(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
         """This notebook's namespace, as agents see it.
 
         Args:
@@ -252,12 +252,12 @@ class Tasks:
             on_main=True,
         )
 
-    def _place_for(self, cell: AgentCell) -> ExecutionContext:
+    def _open_cell_context(self, cell: AgentCell) -> ExecutionContext:
         """Where the task of a cell acts."""
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
             session.switch(cell.branch, create=cell.branch not in session.repo.branches())
-        here = self.place((self._notebook.cell_id, self._notebook.cell_number))
+        here = self.open_context((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
             own: dict[str, object] = {"__name__": "__agent__"}
             return ExecutionContext(own, event_store=here.event_store, executor=OwnNamespace(own, self._outputs))
@@ -294,16 +294,16 @@ class Tasks:
         # Named here: a namespace of its own knows no script of the notebook's.
         model = model_named(named, self._notebook.namespace)
         returns = self._type(cell.returns) if cell.returns else None
-        place = self._place_for(cell)
+        context = self._open_cell_context(cell)
         asks = self.can_ask()
         task = cell.body.strip()
         run = new_run_id()
-        self._places[run] = place
+        self._contexts[run] = context
         try:
             begun = start_run(
                 agent,
                 task,
-                place,
+                context,
                 returns=returns,
                 can_ask=asks,
                 model=model,
@@ -321,7 +321,7 @@ class Tasks:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
         from agent_kernel.agents.races.race import race
 
-        place = self._place_for(cell)
+        context = self._open_cell_context(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
         agent, named = self._agent(msgspec.structs.replace(cell, model=names[0]) if names else cell)
         models: list[object] = [*names] or [named]  # by their names: a provider's model is made where it is asked
@@ -333,7 +333,7 @@ class Tasks:
             n=int(cell.fork) if not names else None,
             models=models,
             agent=agent,
-            state=place.session,
+            state=context.session,
             judge=cell.judge or None,
             approve=cell.approve or agent.approve or "risky",  # nobody can be asked there: what would ask is denied
             limits=_limits(cell, agent),
@@ -341,7 +341,7 @@ class Tasks:
             returns=self._type(cell.returns) if cell.returns else None,
         )
         self.races[begun.id] = begun
-        follow_race(begun, self._new_place())
+        follow_race(begun, self._make_display())
         self._notebook.beside.show_move()
         return begun
 
@@ -382,7 +382,7 @@ class Tasks:
         """
         from agent_kernel.agents.races.race import Race
 
-        return self.races.get(id) or Race.again(self.place(), id)
+        return self.races.get(id) or Race.again(self.open_context(), id)
 
     def pick(self, id: str, number: int) -> Report:
         """Merge a candidate of a race, as `Race.pick`. Not before the variables are back that a restart took."""
@@ -428,7 +428,7 @@ class Tasks:
         That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
         where the state does not go on from the steps before it.
         """
-        log = approval.log_of(self.place().event_store, run)
+        log = approval.log_of(self.open_context().event_store, run)
         branch = self._elsewhere(log.start)
         away = None if branch else step_locations.away(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
@@ -458,7 +458,7 @@ class Tasks:
         """The branch on which an agent outside acts by a server of its own; "": it acts here."""
         session = self._notebook.session
         is_here = session is None or start.branch in ("", session.branch)
-        return "" if is_here or not is_outside(start.model) else start.branch
+        return "" if is_here or not is_external(start.model) else start.branch
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
@@ -470,19 +470,19 @@ class Tasks:
 
         This only looks, and loads no provider's package: whether its model answers shows when it is asked.
         """
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         try:
             known = self.runs.get(self._require_loaded(run))
             start = event_store.first(run)
             if known is None or not known.is_current():
-                if run not in self._places:
-                    self._place_again(start)
+                if run not in self._contexts:
+                    self._reopen_context(start)
                 self._check_model(start)
         except RunElsewhereError as error:
             return f"{error.lies}: {error.way}", ""
         except (AgentKernelError, UsageProblem) as error:
             return str(error), ""
-        has_place = is_outside(start.model) or self._apart.can_show(run)
+        has_place = is_external(start.model) or self._apart.can_show(run)
         return "", "" if has_place else f"%agent resume --run {short_run(run)}"
 
     def _check_model(self, start: TaskStart) -> None:
@@ -497,7 +497,7 @@ class Tasks:
             raise ModelError(error.model, f"{error.reason}. {way}") from None
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
-        has_cell = not is_outside(run.model)  # else no cell gave it its task
+        has_cell = not is_external(run.model)  # else no cell gave it its task
         if has_cell and not self._apart.can_show(run.id):
             self._notebook.beside.show_decision(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
@@ -517,7 +517,7 @@ class Tasks:
         """
         found = self._find(self._require_loaded(run), model).resume(answer, by=person().name, force=force)
         if says:
-            self._place_shown(found).line(says)
+            self._find_display(found).line(says)
         return self._show_result(self._drive(found))
 
     def offer_edit(self, run: str, code: str) -> None:
@@ -527,39 +527,39 @@ class Tasks:
 
     def _find(self, run_id: str, model: str = "") -> Run[Any]:
         """The run of this id; one that is in memory knows its model and its result's type, unless another model is named."""
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         found = event_store.find(run_id)
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
             start = event_store.first(found)
-            place = self._places.get(found) or self._place_again(start)
+            context = self._contexts.get(found) or self._reopen_context(start)
             agent = self._find_agent(start.agent)
             if not model:
                 self._check_model(start)
-            known = self.runs[found] = reopen_run(place, found, agent=agent, can_ask=self.can_ask(), model=model)
+            known = self.runs[found] = reopen_run(context, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
-    def _place_again(self, start: TaskStart) -> ExecutionContext:
+    def _reopen_context(self, start: TaskStart) -> ExecutionContext:
         """Where a run goes on that another kernel began."""
-        place = self.place((start.cell, start.number))
+        context = self.open_context((start.cell, start.number))
         branch = self._elsewhere(start)
         if branch:
             raise UsageProblem(f"run {short_run(start.run)} acts on branch {branch}: %agent switch {branch} goes there")
-        if start.state == "live" and place.session is not None:
+        if start.state == "live" and context.session is not None:
             raise UsageProblem(f"run {short_run(start.run)} acted on what was in memory alone, and that kernel is gone")
-        return place
+        return context
 
     def _require_loaded(self, run: str) -> str:
         """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
         self._refuse_elsewhere(run)
         session = self._notebook.session
-        if session is not None and session.carried() and self.place().event_store.find(run) not in self.runs:
+        if session is not None and session.carried() and self.open_context().event_store.find(run) not in self.runs:
             raise UsageProblem(_NOT_BACK)
         return run
 
     def _refuse_elsewhere(self, run: str) -> None:
         """Raise RunElsewhereError where its steps lie elsewhere, unless they were made here, and its model is asked first."""
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         found = event_store.find(run)
         events = tuple(event_store.of(found))
         if found not in self.runs or step_locations.is_next_a_step(events):
@@ -577,8 +577,8 @@ class Tasks:
 
     def _halt_run(self, run: str) -> Run[Any]:
         """The run of a cell that was interrupted just as it began: it is shown as any that was."""
-        if run not in self.place().event_store.runs():
-            del self._places[run]
+        if run not in self.open_context().event_store.runs():
+            del self._contexts[run]
             raise KeyboardInterrupt
         with uninterrupted():
             found = self._find(run)
@@ -589,7 +589,7 @@ class Tasks:
         beside = self._notebook.beside
         show_events(
             iter(items),
-            self._place_shown(run),
+            self._find_display(run),
             beside.asks,
             beside.show_end,
             find_open_step(run.events),
@@ -613,9 +613,9 @@ class Tasks:
         more = [f"{told.more} more"] if told.more else []
         return f"changed: {', '.join([*names, *more])}" if names else ""
 
-    def _place_shown(self, run: Run[Any]) -> Shown:
+    def _find_display(self, run: Run[Any]) -> RunDisplay:
         if run.id not in self._shown:
-            self._shown[run.id] = self._new_place()
+            self._shown[run.id] = self._make_display()
             self._shown[run.id].open(run.id)
         return self._shown[run.id]
 
@@ -624,7 +624,7 @@ class Tasks:
         self._notebook.beside.show_move()
         return run
 
-    def _new_place(self) -> Shown:
+    def _make_display(self) -> RunDisplay:
         return Terminal() if getattr(self._shell, "kernel", None) is None else Notebook(self._shell)
 
     def _value(self, run: Run[Any]) -> object:
@@ -663,7 +663,7 @@ def _limits(cell: AgentCell, agent: Agent) -> Limits:
 
 def _find_shown_value(run: Run[Any]) -> object:
     """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
-    return None if is_outside(run.model) else run.outcome.value
+    return None if is_external(run.model) else run.outcome.value
 
 
 # -- A `%%agent` cell that could be a task or code: whoever typed it says which, and it runs again as that
@@ -698,20 +698,20 @@ def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
 # -- follow a race in the cell that began it: a line that says how far it is, and the pick of its judge
 
 
-def follow_race(race: Race, place: Shown) -> None:
+def follow_race(race: Race, display: RunDisplay) -> None:
     """Wait until all candidates have ended; an interrupt ends the race, and keeps what they did."""
     many = plural(len(race.candidates), "candidate")
-    place.progress(f"{many} running")
+    display.progress(f"{many} running")
     for ended, _ in enumerate(race, 1):
         done = sum(one.is_done for one in race.candidates)
-        place.progress(f"{ended} of {many} ended, {done} with a result")
+        display.progress(f"{ended} of {many} ended, {done} with a result")
     best = race.best
     failed = comparison.failure(race.candidates)
     if race.judge is not None and failed:
-        place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
+        display.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None or race.is_interrupted:
         return
     try:
         race.pick()
     except MergeConflictError as conflict:
-        place.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)
+        display.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.agents.approval import open_question, open_request
-from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -105,12 +105,12 @@ Happened = tuple[str, str, str, str]  # a word, the sign of a change or "", what
 
 def keeps(asked: ApprovalRequested) -> bool:
     """Whether approving takes on what the fork did, so that the code does not run again."""
-    return bool(asked.branch) and not asked.told
+    return bool(asked.branch) and not asked.note
 
 
 def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
     """What to know before one says yes, in whole sentences."""
-    told = shorten_line(summaries.mask_text(asked.told, hidden), 500)
+    told = shorten_line(summaries.mask_text(asked.note, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
     if asked.stopped and not asked.preview:
         return told
@@ -147,10 +147,10 @@ def _list_effects(
         yield "Showed", "", mask(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
     if asked.error:
         yield "Failed", "", mask(asked.error), "on a fork"
-    for what, target, count in asked.effects[:_MOST]:
+    for what, target, count in asked.side_effects[:_MOST]:
         yield "Outside", "", mask(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
-    if asked.settled:
-        yield _ENDS.get(asked.settled, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
+    if asked.task_end:
+        yield _ENDS.get(asked.task_end, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
 
 
 def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:
@@ -589,7 +589,7 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
         n_steps=steps_in(events) or len(steps),
         tokens=usage.tokens,
         cost=usage.cost,
-        took_s=seconds_taken(events) if events else cells_took(commits),
+        took_s=active_seconds(events) if events else cells_took(commits),
         time_ms=(start.time_ns if start is not None else commits[-1].time_ns) // 1_000_000,
         tip=hex_of(records[0].id) if records else "",
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),

@@ -219,7 +219,7 @@ def test_a_step_that_ends_the_run_is_stored_with_its_end_in_one_go() -> None:
     for event in run:
         if isinstance(event, Output):
             break
-    stored = list(EventStore(run._run_executor.place.event_store._store).of(run.id))
+    stored = list(EventStore(run._run_executor.context.event_store._store).of(run.id))
     assert [event.kind for event in stored[-2:]] == ["Output", "Success"]
 
 

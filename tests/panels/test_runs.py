@@ -302,7 +302,7 @@ class TestStopped:
     def test_in_another_kernel_its_steps_go_on_counting_from_the_first_word(self, front: Front) -> None:
         self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
         tasks = front.extension.notebook.tasks
-        for known in (tasks.runs, tasks._shown, tasks._places):
+        for known in (tasks.runs, tasks._shown, tasks._contexts):
             known.clear()
         said = front.run("%agent resume")
         assert "step 3 ·" in said

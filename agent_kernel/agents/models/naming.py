@@ -81,9 +81,9 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         raise NoModelError
     kind, colon, rest = name.partition(":")
     if kind == "outside":
-        from agent_kernel.agents.agent_undo import outside
+        from agent_kernel.agents.agent_undo import external_model
 
-        return outside(rest)
+        return external_model(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
     found = _find_in_variable(name, rest if kind == "scripted" else "" if colon else name, namespace or {})
     if found is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Judging",
     "RaceTable",
-    "Shown",
+    "RaceView",
     "best",
     "candidates_of",
     "data_of",
@@ -208,7 +208,7 @@ class _Cell(msgspec.Struct):
         return ["".join(text for text, _ in line) for line in self.lines]
 
 
-def text_of(race: Shown) -> str:
+def text_of(race: RaceView) -> str:
     """The race as text."""
     candidates = race.candidates
     columns = [[_title(one, race), *_flat(one, race)] for one in candidates]
@@ -228,7 +228,7 @@ def text_of(race: Shown) -> str:
     return "\n".join([*lines, *_whole_reasons(race, _WIDE), *_footer(race)])
 
 
-def html_of(race: Shown) -> str:
+def html_of(race: RaceView) -> str:
     """The race as a table: inline styles that read on a light and on a dark page, everything escaped."""
     best = race.best
     candidates = race.candidates
@@ -250,7 +250,7 @@ def html_of(race: Shown) -> str:
     return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
 
 
-def data_of(race: Shown, repo: Repository) -> dict[str, object]:
+def data_of(race: RaceView, repo: Repository) -> dict[str, object]:
     """The race for a panel: plain data, every text plain text, lines of parts with a manner."""
     best = race.best
     return {
@@ -288,7 +288,7 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
     }
 
 
-def deletes(race: Shown, repo: Repository) -> str:
+def deletes(race: RaceView, repo: Repository) -> str:
     """What is gone for good with the branches of the candidates: `Deletes 3 branches with 7 commits that …`."""
     branches = repo.branches()
     left = [one for one in race.candidates if one.branch in branches]
@@ -309,7 +309,7 @@ def _own_commits(repo: Repository, start: str, tip: ObjectId) -> int:
     return many
 
 
-def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
+def _rows(race: RaceView) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     done = [one for one in race.candidates if one.is_done]
     scores = [one.score for one in done if one.score is not None]
     costs = [one.usage.cost for one in done if one.usage.cost is not None]
@@ -373,12 +373,12 @@ def _one(text: str, *, strong: bool = False) -> _Cell:
     return _Cell([[(text, "strong" if strong else "")]])
 
 
-def _caption(race: Shown) -> str:
+def _caption(race: RaceView) -> str:
     start = race.candidates[0].start[:8] if race.candidates else ""
     return f"Race {short_run(race.id)}: {_shorten(race.task, 120)} · from {start} · {_counts(race)}"
 
 
-def _counts(race: Shown) -> str:
+def _counts(race: RaceView) -> str:
     """`2 done, 1 failed · $0.19`."""
     done = sum(one.is_done for one in race.candidates)
     failed = sum(one.status not in ("completed", "running") for one in race.candidates)
@@ -388,14 +388,14 @@ def _counts(race: Shown) -> str:
     return ", ".join(counts) + (f" · {cost}" if cost else "")
 
 
-def _notes(race: Shown) -> list[str]:
+def _notes(race: RaceView) -> list[str]:
     """What to know beside the table."""
     tied = tie(race.candidates, race.best) if race.is_over else ""
     failed = failure(race.candidates)
     return [*race.notes, *filter(None, (tied, failed))]
 
 
-def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
+def _whole_reasons(race: RaceView, most: int = _MOST_REASON) -> list[str]:
     """Why candidates ended as they did, where the table cuts it: `candidates 1 and 2: the reason`."""
     numbers: dict[str, list[str]] = {}
     for one in race.candidates:
@@ -404,7 +404,7 @@ def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
     return [f"candidate{'s' * (len(of) > 1)} {_join_names(of)}: {reason}" for reason, of in numbers.items()]
 
 
-def _footer(race: Shown) -> list[str]:
+def _footer(race: RaceView) -> list[str]:
     lines = _notes(race)
     best = race.best
     if race.picked is not None:
@@ -421,18 +421,18 @@ def _footer(race: Shown) -> list[str]:
     return lines
 
 
-def _title(one: Candidate, race: Shown) -> str:
+def _title(one: Candidate, race: RaceView) -> str:
     best = race.best
     badge = "  ✓ best" if best is not None and best.number == one.number else ""
     return f"{one.number} · {_name(one, race)}{badge}"
 
 
-def _name(one: Candidate, race: Shown) -> str:
+def _name(one: Candidate, race: RaceView) -> str:
     several = len({other.agent for other in race.candidates}) > 1
     return _shorten(f"{one.agent} · {one.model}" if several else one.model, 60)
 
 
-def _flat(one: Candidate, race: Shown) -> list[str]:
+def _flat(one: Candidate, race: RaceView) -> list[str]:
     return ["\n".join(cell(one).texts) for _, cell in _rows(race)]
 
 
@@ -440,7 +440,7 @@ def _cut_lines(text: str) -> list[str]:
     return [line if len(line) <= _WIDE else line[: _WIDE - 1] + "…" for line in text.split("\n")]
 
 
-def _th(one: Candidate, race: Shown, *, is_best: bool) -> str:
+def _th(one: Candidate, race: RaceView, *, is_best: bool) -> str:
     title = escape(_title(one, race).removesuffix("  ✓ best"))
     badge = '<span style="margin-left:10px;padding:0 6px;border:1px solid #2e7d32;color:#2e7d32">✓ best</span>'
     tint = ";background:rgba(25,118,210,.13)" if is_best else ""
@@ -500,7 +500,7 @@ def _count(many: int, what: str) -> str:
 _DIED = "its process ended before it did"
 
 
-class Shown(Protocol):
+class RaceView(Protocol):
     """What of a race is looked at side by side."""
 
     @property
@@ -610,7 +610,7 @@ def _candidate(
         score=last.score,
     )
     found = refresh_candidate(found, repo, event_store)
-    if found.status == "running" and is_over and event_store.driver(found.run) is None:
+    if found.status == "running" and is_over and event_store.find_driver(found.run) is None:
         found = msgspec.structs.replace(found, status="interrupted", reason=_DIED)
     return found if found.branch in repo.branches() else _without_branch(repo, found)
 

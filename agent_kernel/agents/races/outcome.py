@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents.agent_undo import is_held
+from agent_kernel.agents.agent_undo import contains_commit
 from agent_kernel.agents.events import Event, SubRun, TaskStart
 from agent_kernel.agents.temporary_branches import candidate
 from agent_kernel.errors import RunNotFoundError
@@ -33,7 +33,9 @@ class RaceOutcome(msgspec.Struct, frozen=True):
 
     def find_pick(self, repo: Repository, head: ObjectId | None) -> int:
         """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
-        held = (one for one, at in self.picks if at and is_held(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM)))
+        held = (
+            one for one, at in self.picks if at and contains_commit(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM))
+        )
         return next(held, 0)
 
     def describe(self, picked: int) -> str:

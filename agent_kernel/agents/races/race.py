@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 import msgspec
 
 from agent_kernel.agents import approval
-from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.approval import log_of, refuse_driven
+from agent_kernel.agents.agent import Agent, open_context
+from agent_kernel.agents.approval import log_of, refuse_if_driven
 from agent_kernel.agents.current import here_again
 from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
@@ -159,7 +159,7 @@ def entrants(
     agents: Sequence[Agent],
     models: Sequence[object],
     n: int | None,
-    place: ExecutionContext,
+    context: ExecutionContext,
     returns: object,
     inputs: Mapping[str, object] | None,
 ) -> list[Entry]:
@@ -173,18 +173,18 @@ def entrants(
     if many < 1 or not pairs:
         raise RaceError("a race needs a task, and n of at least 1")
     found = [
-        _entry(task, agent, model, place, _encode_type(returns, place), dict(inputs or {}))
+        _entry(task, agent, model, context, _encode_type(returns, context), dict(inputs or {}))
         for task, agent, model in pairs
     ]
     return list(itertools.chain.from_iterable(itertools.repeat(one, many) for one in found))
 
 
 def _entry(
-    task: str, agent: Agent, model: object, place: ExecutionContext, returns: object, inputs: dict[str, object]
+    task: str, agent: Agent, model: object, context: ExecutionContext, returns: object, inputs: dict[str, object]
 ) -> Entry:
     import cloudpickle
 
-    known = model_named(model, place.namespace)
+    known = model_named(model, context.namespace)
     sent = copy.copy(agent)
     # A provider's model is made anew from its name where it is used, unless it is an object: its name may be another
     # server's, and its key must be in no file. What is no provider's goes along as it is.
@@ -202,9 +202,9 @@ def _entry(
     return Entry(task, sent, known.name, payload, stays)
 
 
-def _encode_type(returns: object, place: ExecutionContext) -> object:
+def _encode_type(returns: object, context: ExecutionContext) -> object:
     """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
-    if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
+    if isinstance(returns, type) and context.namespace.get(returns.__name__) is returns:
         return NotebookType(returns.__name__)
     return returns
 
@@ -374,7 +374,7 @@ class Field:
         with suppress(RunNotFoundError, RunBusyError):
             log = approval.log_of(self._log.event_store, found.run)
             if log.state == "running":
-                log.event_store.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
+                log.event_store.revoke(log.run)  # it may be a thread that nobody could end: what it adds is refused
                 stopped = found.status == "interrupted"
                 log.note(Cancelled(during="worker", reason=found.reason) if stopped else Fail(reason=found.reason))
         self._repo.drop_head(ASIDE + found.run)
@@ -445,7 +445,7 @@ class Field:
 
     def close(self) -> None:
         """All have ended: say so once, and keep nothing open."""
-        if self._log.state == "running" and self._log.is_held:
+        if self._log.state == "running" and self._log.is_claimed:
             done = [one for one in self.candidates if one.is_done]
             said = f"{len(done)} of {len(self._candidates)} candidates came to a result"
             self._log.note(Success(result=said) if done else Fail(reason="no candidate came to a result"))
@@ -524,8 +524,10 @@ def race(
     """
     agents = [agent] if isinstance(agent, Agent) else list(agent or [Agent()])
     given = state if state is not None else agents[0].state
-    place = place_of(notebook if given is None and isinstance(notebook := here_again(), ExecutionContext) else given)
-    session = place.session
+    context = open_context(
+        notebook if given is None and isinstance(notebook := here_again(), ExecutionContext) else given
+    )
+    session = context.session
     if session is None:
         raise RaceError(
             "a race branches from a state with a history: give state=ak.here() for this notebook, or an ak.Versioned"
@@ -534,15 +536,15 @@ def race(
         raise RaceError(
             "a store in memory is seen by this process alone: give executor=ThreadPoolExecutor(), or keep it in a folder"
         )
-    found = entrants([tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, place, returns, inputs)
+    found = entrants([tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, context, returns, inputs)
     for entry in found:
-        check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
+        check_price(model_named(entry.agent.model, context.namespace), (limits or entry.agent.limits).cost)
     names = " and ".join(dict.fromkeys(one.agent.name for one in found))
     listeners = [on_event] if on_event is not None else []
     log = Log(
-        place.event_store, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run
+        context.event_store, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run
     )
-    held = Race(place, log, judge)
+    held = Race(context, log, judge)
     try:
         held.begin(found, executor, Terms(approve, limits, deadline_s, memory_bytes, tuple(keep)))
     except BaseException:
@@ -554,28 +556,28 @@ def race(
 class Race:
     """A race: iterate over it to have its candidates as they end, or `wait`; then `pick` one."""
 
-    def __init__(self, place: ExecutionContext, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
+    def __init__(self, context: ExecutionContext, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
         self.id = log.run
         self.notes: list[str] = []
-        self._place = place
-        self._session: Session = place.session  # type: ignore[assignment]  # a race has one
+        self._context = context
+        self._session: Session = context.session  # type: ignore[assignment]  # a race has one
         self._repo = self._session.repo
         self._log = log
         self._field = Field(self._log, self._repo, judge, ended)
 
     @classmethod
-    def again(cls, place: ExecutionContext, id: str) -> Race:
+    def again(cls, context: ExecutionContext, id: str) -> Race:
         """A race that another process held, as its store tells it: to be looked at, picked from, or discarded.
 
         Raises:
             RunNotFoundError: there is no race of this id. RaceError: there is no history that one could be picked into.
         """
-        if place.session is None:
+        if context.session is None:
             raise RaceError("a candidate is picked into a state with a history")
-        repo, log = place.session.repo, log_of(place.event_store, id)
+        repo, log = context.session.repo, log_of(context.event_store, id)
         if not is_race(log.start):
             raise RunNotFoundError(id)
-        found = cls(place, log, None, candidates_of(repo, place.event_store, log.events))
+        found = cls(context, log, None, candidates_of(repo, context.event_store, log.events))
         found.notes += lacks(log.start.left_out)
         return found
 
@@ -587,13 +589,13 @@ class Race:
         models = ", ".join(dict.fromkeys(one.model for one in entries))
         begins = TaskStart(task=task, model=models, approve=terms.approve, left_out=tuple(lost))
         self._log.note(begins, before=start)
-        self._log.hold()  # until it is over: so that one whose process died is told from one that goes on
+        self._log.claim()  # until it is over: so that one whose process died is told from one that goes on
         self._field.begin(entries, start, executor, terms)
 
     def leave(self) -> None:
         """It did not come to begin: drive it no more."""
         self._field.leave()
-        self._log.let_go()
+        self._log.release()
 
     def _commit_all(self) -> tuple[str, list[str]]:
         """Commit all that is there; the commit from which the candidates begin, and what cannot be saved."""
@@ -601,7 +603,7 @@ class Race:
         if self._session.head is None:
             report = self._session.commit("before a race", full=True)
         lost = sorted({one.name for one in (*report.unsaved, *self._session.status().lost)})
-        return self._place.head, lost
+        return self._context.head, lost
 
     # -- going on
 
@@ -701,7 +703,7 @@ class Race:
             RaceError: it came to no result, there is no best one, or another one is picked already. MergeConflictError: nothing was changed.
             RunBusyError: the race is still on in another process, which alone can note what becomes of it.
         """
-        refuse_driven(self._log)
+        refuse_if_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
             failed = comparison.failure(self.candidates)
@@ -748,7 +750,7 @@ class Race:
         Raises:
             RaceError, RunBusyError: it is still on, here or in another process.
         """
-        refuse_driven(self._log)
+        refuse_if_driven(self._log)
         for one in self.candidates:
             if one.status == "running":
                 raise RaceError("the race is still on: cancel() ends it")

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
-from agent_kernel.agents.effects import is_own, is_read_only
+from agent_kernel.agents.side_effects import is_own, is_read_only
 from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import (
