@@ -287,7 +287,7 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
 
         refused = step_refusal_reason(request, run_executor.context)
         if refused:
-            request = msgspec.structs.replace(request, preview="refused", note=refused)
+            request = msgspec.structs.replace(request, preview="refused", told=refused)
         else:
             yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.context.head)
             request = try_step(run_executor, request, action.step or 0)
@@ -365,8 +365,8 @@ def stop_step(run_executor: RunExecutor, action: Action, code: str, outcome: Ste
         code=code,
         findings=(*_findings(run_executor, action, code), *(finding(*one) for one in stopped)),
         stopped=stopped,
-        note="; ".join(filter(None, (_STOPPED, outcome.note))),
-        side_effects=tuple((one.what, one.target, one.count) for one in already),
+        told="; ".join(filter(None, (_STOPPED, outcome.note))),
+        effects=tuple((one.what, one.target, one.count) for one in already),
     )
     if mode == "never" or not run_executor.setup.can_ask:
         yield from _deny(run_executor, action, [*already, request], forbidden=mode == "never")

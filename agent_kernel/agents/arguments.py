@@ -32,14 +32,14 @@ class Inputs(dict[str, object]):
 
     def __init__(self, known: Mapping[str, object], unavailable: frozenset[str] = frozenset()) -> None:
         super().__init__(known)
-        self._unavailable = unavailable
+        self._gone = unavailable
 
     def copy(self) -> Inputs:
         """Another with the same: code may change what it is given."""
-        return Inputs(self, self._unavailable)
+        return Inputs(self, self._gone)
 
     def __missing__(self, name: str) -> object:
-        if name in self._unavailable:
+        if name in self._gone:
             raise KeyError(
                 f"{name!r} was an input of this task and is no longer available: it was not stored, or it was deleted. "
                 "Start the task again with it"

@@ -2,7 +2,7 @@
 
 A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
 two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
-leaves them alone. Beside them a key `a/` says who drives a run (`holding`), and a run that waits for a person has a key `w/`,
+leaves them alone. Beside them a key `a/` says who drives a run (`EventStore.claim`), and a run that waits for a person has a key `w/`,
 as has one that stopped before it was done, written by the same swaps: whoever lists what waits or stopped, or looks whether
 that has changed, need not read how every run of the store stands.
 """
@@ -585,7 +585,7 @@ def steps_in(events: Sequence[Event]) -> int:
 def has_called(events: Sequence[Event]) -> bool:
     """Whether the model has sent code by calling the tool, and not only between its words."""
     return any(
-        isinstance(event, Action) and event.source == "model" and event.code is not None and not event.whole_text
+        isinstance(event, Action) and event.source == "model" and event.code is not None and not event.said
         for event in events
     )
 

@@ -171,7 +171,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
 GIVEN: Final = frozenset({"setup", "given"})  # the sources of code that is run before the model is asked
 
 
-class Action(Event, frozen=True, kw_only=True, omit_defaults=True, rename={"whole_text": "said"}):
+class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What the model answered: code to run as a step, or words alone (`code` is None).
 
     `source` is "setup" where the program gave the code, to be run before the model is asked, "given" where the step of another
@@ -187,37 +187,30 @@ class Action(Event, frozen=True, kw_only=True, omit_defaults=True, rename={"whol
     # The answer as pydantic-ai writes a ModelResponse in JSON, where its provider wants more of it back than words and code:
     # what it thought, with a signature.
     response: str = ""
-    # All its words, where the code stood in them between fences: it is told in words what came of that.
-    whole_text: str = ""
+    said: str = ""  # all its words, where the code stood in them between fences: it is told in words what came of that
     usage: Usage = Usage()
     duration_s: float = 0.0
     waited_s: float = 0.0  # before it, since an answer failed
 
 
-class ApprovalRequested(
-    Event,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    rename={"note": "told", "task_end": "settled", "side_effects": "effects", "payload": "held"},
-):
+class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A person is asked whether the step may run."""
 
     code: str = ""
     findings: tuple[Finding, ...] = ()
     # What the step did where it was tried on a fork first.
     preview: str = ""  # ok, failed, interrupted, timeout, crashed, killed; refused: it was not tried; "": nobody asked
-    note: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
+    told: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
     changed: tuple[tuple[str, str, str], ...] = ()  # how, name, what it is then
     output: str = ""
     error: str = ""  # why it did not come to its end there, in one line
-    task_end: str = ""  # success, fail, clarify: it ended its run; `result` says with what
+    settled: str = ""  # success, fail, clarify: it ended its run; `result` says with what
     result: str = ""
-    side_effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
+    effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
     # What the step was stopped from doing as it began to: what, target. Its variables were taken back.
     stopped: tuple[tuple[str, str], ...] = ()
     branch: str = ""  # holds what it changed until somebody decides
-    payload: bytes = b""  # the rest, for whoever approves it
+    held: bytes = b""  # the rest, for whoever approves it
 
 
 class ApprovalDecided(Event, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,7 +1,7 @@
 """How a run goes: ask the model, look at its code, have it allowed, run it, commit, tell the model, until it is done.
 
 It is a generator that never blocks: it yields the events as they are stored, the pieces of the model's answers, and
-`Wait`s, and whoever drives it waits in the way that suits its thread (`driving`). Code runs on the thread that drives.
+`Wait`s, and whoever drives it waits in the way that suits its thread (`run.drive`). Code runs on the thread that drives.
 Where it stands follows from the events alone, so that it goes on in another process as well as in this one.
 """
 
@@ -116,7 +116,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         code=code,
         call=answer.call,
         response=answer.response,
-        whole_text="" if found is None else answer.text,
+        said="" if found is None else answer.text,
         usage=answer.usage.clamp(),
         duration_s=round(time.perf_counter() - began, 6),
         waited_s=_has_waited(run_executor),

@@ -1,6 +1,6 @@
 """Stop what a step would do outside the variables, as it begins to happen.
 
-The audit hook that records effects (`effects`) asks the gate of the step, which raises `EffectStopped` where nobody allowed
+The audit hook that records side effects (`side_effects`) asks the gate of the step, which raises `EffectStopped` where nobody allowed
 this effect. The code may catch that, so the gate remembers it and stays shut: whoever ran the step looks at `stopped`.
 
 Who acts is read from the frames between the effect and the code of the step. An installed module that is being imported may

@@ -104,8 +104,8 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
             case TaskStart(prompt=prompt):
                 found.append(UserMessage(prompt))
             case Action():
-                is_fenced = bool(event.whole_text)
-                words, code, call = (event.whole_text, None, "") if is_fenced else (event.text, event.code, event.call)
+                is_fenced = bool(event.said)
+                words, code, call = (event.said, None, "") if is_fenced else (event.text, event.code, event.call)
                 answer = AssistantMessage(words, code, call, event.response)
                 found.append(answer)
             case Output(sent=sent):

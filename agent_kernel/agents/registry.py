@@ -30,7 +30,7 @@ class Member(msgspec.Struct, frozen=True):
     doc: str = ""
 
 
-class _Registered(msgspec.Struct, frozen=True):
+class _Given(msgspec.Struct, frozen=True):
     """One thing that was given. `lines` are told in order, as far as there is room."""
 
     name: str
@@ -44,31 +44,31 @@ class Registry:
     """All that one agent was given, by name."""
 
     def __init__(self) -> None:
-        self._registered: dict[str, _Registered] = {}
+        self._given: dict[str, _Given] = {}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._registered
+        return name in self._given
 
     def copy(self) -> Registry:
         """Another with the same, to give more to one run."""
         made = Registry()
-        made._registered.update(self._registered)
+        made._given.update(self._given)
         return made
 
     @property
     def objects(self) -> dict[str, object]:
         """What the agent's code finds beside the variables."""
-        return {name: registered.value for name, registered in self._registered.items()}
+        return {name: registered.value for name, registered in self._given.items()}
 
     @property
     def allowed(self) -> frozenset[str]:
         """Names that code may use without asking."""
-        return frozenset(name for registered in self._registered.values() for name in registered.allowed)
+        return frozenset(name for registered in self._given.values() for name in registered.allowed)
 
     @property
     def agents(self) -> frozenset[str]:
         """Those that are sub-agents."""
-        return frozenset(name for name, registered in self._registered.items() if registered.is_agent)
+        return frozenset(name for name, registered in self._given.items() if registered.is_agent)
 
     def function(
         self,
@@ -82,7 +82,7 @@ class Registry:
     ) -> None:
         """Give a function. `about` is what its signature and docstring are read from, by default itself."""
         line = _line(name, value if about is None else about, _check_visibility(visibility), doc)
-        self._registered[name] = _Registered(name, value, (line,), (name,), agent)
+        self._given[name] = _Given(name, value, (line,), (name,), agent)
 
     def kind(
         self,
@@ -98,7 +98,7 @@ class Registry:
         for member, found in _members(value, include, exclude, configure):
             how = configure.get(member, Member())
             lines.append("  " + _line(f".{member}", found, _least(how, visibility), how.doc))
-        self._registered[name] = _Registered(name, value, tuple(lines), (name,))
+        self._given[name] = _Given(name, value, tuple(lines), (name,))
 
     def module(
         self,
@@ -124,16 +124,16 @@ class Registry:
         own = (value.__name__,) if isinstance(value, ModuleType) else ()
         allowed = (name, *own) if is_whole else tuple(f"{name}.{member}" for member in members)
         offered = value if is_whole else _narrow(value, members)
-        self._registered[name] = _Registered(name, offered, tuple(lines), allowed)
+        self._given[name] = _Given(name, offered, tuple(lines), allowed)
 
     def text(self, budget_tokens: int) -> str:
         """What the model is told of all this. Where the budget is too small, it is told the names alone."""
-        if not self._registered:
+        if not self._given:
             return ""
         lines = ["Given to you, to be used as they are (nothing has to be imported for them):"]
         room = budget_tokens * _CHARS_A_TOKEN - len(lines[0])
         short: list[str] = []
-        for registered in self._registered.values():
+        for registered in self._given.values():
             size = sum(len(line) + 3 for line in registered.lines)
             if size <= room:
                 lines += [f"  {line}" for line in registered.lines]
@@ -144,7 +144,7 @@ class Registry:
 
     def lines(self) -> list[str]:
         """All of it, a line each."""
-        return [line for registered in self._registered.values() for line in registered.lines]
+        return [line for registered in self._given.values() for line in registered.lines]
 
 
 def _check_visibility(visibility: Visibility) -> Visibility:

@@ -366,7 +366,7 @@ class Run(Generic[T]):
                 log.release()
 
     def items(self) -> RunItems:
-        """What is driven (`driving`): one at a time, and again as long as it is not done.
+        """What is driven (`drive`): one at a time, and again as long as it is not done.
 
         Raises:
             RunBusyError: it is at work right here, as where a listener of the run, or its own code, asks for its result.

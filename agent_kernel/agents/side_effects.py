@@ -65,7 +65,7 @@ __all__ = [
 
 # -- have methods of known libraries whose compiled code writes say so before they do: Python has no audit event for them
 #
-# Each is replaced in its class by one that tells the hook of `effects` what it was given and calls it. A library that is not
+# Each is replaced in its class by one that tells the hook of `side_effects` what it was given and calls it. A library that is not
 # loaded yet is met as its import ends. What other compiled code does by itself is seen by nobody.
 #
 # Only methods, and only of classes that let themselves be changed. A function or class that a module holds stays the object that

@@ -100,11 +100,11 @@ def preview_lines(asked: ApprovalRequested) -> list[str]:
     """What a step did on a fork before anybody was asked, a line for each."""
     found = [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
     found += [f"failed on a fork: {asked.error}"] if asked.error else []
-    found += [f"ended the run on a fork ({asked.task_end}): {asked.result or 'nothing'}"] if asked.task_end else []
-    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.side_effects]
-    if asked.preview and not (asked.preview == "refused" or found or asked.note):
+    found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
+    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
+    if asked.preview and not (asked.preview == "refused" or found or asked.told):
         found.append("changed nothing on a fork")
-    return [*found, asked.note] if asked.note else found
+    return [*found, asked.told] if asked.told else found
 
 
 @dataclass(frozen=True)

@@ -85,19 +85,19 @@ class Item:
         self._measure()
 
     def _drop_largest(self, *, text: bool) -> bool:
-        kept = [at for at, face in enumerate(self.faces) if face[2] is not None and _is_text(face) == text]
-        if not kept:
+        present = [at for at, face in enumerate(self.faces) if face[2] is not None and _is_text(face) == text]
+        if not present:
             return False
-        largest = max(kept, key=lambda at: self.faces[at][3])
+        largest = max(present, key=lambda at: self.faces[at][3])
         mime, form, _, size = self.faces[largest]
         self.faces[largest] = (mime, form, None, size)
         self._measure()
         return True
 
     def _measure(self) -> None:
-        kept = [face for face in self.faces if face[2] is not None]
-        self.size = ITEM + len(self.metadata) + sum(face[3] for face in kept if _is_text(face))
-        self.pictures = sum(len(face[2]) for face in kept if face[2] is not None and not _is_text(face))
+        present = [face for face in self.faces if face[2] is not None]
+        self.size = ITEM + len(self.metadata) + sum(face[3] for face in present if _is_text(face))
+        self.pictures = sum(len(face[2]) for face in present if face[2] is not None and not _is_text(face))
 
 
 def bytes_of(text: str) -> int:
@@ -109,14 +109,14 @@ def fitting(lines: list[str], room: int) -> list[str]:
     if sum(map(len, lines)) <= room:
         return lines
     first, *rest = lines
-    kept: deque[str] = deque()
+    tail: deque[str] = deque()
     room -= len(first)
     for line in reversed(rest):
         if room <= 0:
             break
-        kept.appendleft(line[-room:])
+        tail.appendleft(line[-room:])
         room -= len(line)
-    return [first, *kept]
+    return [first, *tail]
 
 
 def _face(mime: str, value: object) -> ItemFace | None:
@@ -328,10 +328,10 @@ class Collector:
             return None
         with self._lock:
             self._finish_line()
-            kept, last, dropped = self._head, list(self._tail), tuple(self._dropped)
+            head, last, dropped = self._head, list(self._tail), tuple(self._dropped)
             self.forget()
 
-        return _seal(kept, last, dropped[0], dropped[1])
+        return _seal(head, last, dropped[0], dropped[1])
 
     # -- keeping
 
@@ -589,7 +589,7 @@ class KernelTap:
         send = self._session.send if own is not None else functools.partial(_send, session)
 
         @functools.wraps(session.send)
-        def heard(*args: object, **kwargs: object) -> object:
+        def send_and_read(*args: object, **kwargs: object) -> object:
             message = send(*args, **kwargs)
             try:
                 self._read(_mapping(message))
@@ -597,7 +597,7 @@ class KernelTap:
                 logger.exception("an output was not kept")
             return message
 
-        replace(self._undo, self._session, "send", heard)
+        replace(self._undo, self._session, "send", send_and_read)
 
     def remove(self) -> None:
         _put_back(self._undo)
@@ -650,7 +650,7 @@ class KernelTap:
         request = str(_mapping(message.get("parent_header")).get("msg_id", ""))
         if request and (request == self._cell or request in self._numbers):
             under = None if request == self._cell else self._numbers[request]
-            widget = next((model for model, taken in reversed(self._widgets) if taken == request), "")
+            widget = next((model for model, taken_request in reversed(self._widgets) if taken_request == request), "")
             reader(content, OutputTarget(widget, under) if widget or under is not None else HERE)
 
     def _route(self, content: Mapping[str, object]) -> None:
@@ -673,7 +673,7 @@ class KernelTap:
             return
         self._collector.show(
             kind,
-            {mime: said for mime, said in data.items() if mime != RUN},
+            {mime: value for mime, value in data.items() if mime != RUN},
             content.get("metadata"),
             display=_mapping(content.get("transient")).get("display_id"),
             number=content.get("execution_count"),
@@ -717,7 +717,7 @@ class TerminalTap:
         self._shell = shell
         self._listening = False
         self._muted = False
-        self._streams: list[_Heard] = []
+        self._streams: list[_Stream] = []
         self._pending: list[str | tuple[str]] = []  # what stdout printed, and in a tuple what stderr did
         self._undo: list[Callable[[], None]] = []
         self._stops: list[Callable[[], None]] = []
@@ -753,18 +753,18 @@ class TerminalTap:
         self._muted = muted
         _put_back(self._loud)
         for one in self._streams if muted else ():
-            replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.heard)
+            replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.record)
 
     def settle(self) -> None:
         self._fold(self._pending)
 
     def _fold(self, pending: list[str | tuple[str]]) -> None:
-        heard = pending[:]
-        del pending[: len(heard)]
+        texts = pending[:]
+        del pending[: len(texts)]
         if not self._listening or pending is not self._pending:
             return  # heard for a cell before this one, whose listening somebody else kept in place
         try:
-            for stream, text in _join_streams(heard):
+            for stream, text in _join_streams(texts):
                 self._collector.text(stream, text)
         except Exception:
             logger.exception("what was printed was not kept")
@@ -776,21 +776,21 @@ class TerminalTap:
         append = pending.append
 
         # Every print of a cell passes here twice, so it does as little as can be.
-        def heard(text: str) -> object:
+        def record(text: str) -> object:
             append(text)
             if len(pending) > _MANY or len(text) > _LONG:
                 fold(pending)
             return write(text)
 
-        def heard_apart(text: str) -> object:
+        def record_error(text: str) -> object:
             append((text,))
             if len(pending) > _MANY or len(text) > _LONG:
                 fold(pending)
             return write(text)
 
-        heard = heard_apart if name == "stderr" else heard
-        if replace(self._stops, stream, "write", heard):
-            self._streams.append(_Heard(stream, heard, write))
+        record = record_error if name == "stderr" else record
+        if replace(self._stops, stream, "write", record):
+            self._streams.append(_Stream(stream, record, write))
 
     def _wrap(self, undo: list[Callable[[], None]], owner: object, name: str, note: Callable[..., None] | None) -> None:
         """Let a method of one object tell what it shows, and not be heard while it prints that."""
@@ -827,10 +827,10 @@ class TerminalTap:
         **__: object,
     ) -> None:
         if isinstance(data, dict):
-            told = cast("dict[str, object]", transient) if isinstance(transient, dict) else {}
+            details = cast("dict[str, object]", transient) if isinstance(transient, dict) else {}
             kind = "update_display_data" if update else "display_data"
             bundle = cast("dict[str, object]", data)
-            self._collector.show(kind, bundle, metadata, display=told.get("display_id"))
+            self._collector.show(kind, bundle, metadata, display=details.get("display_id"))
 
     def _result(self, data: object, metadata: object = None, *_: object, **__: object) -> None:
         if isinstance(data, dict):
@@ -840,32 +840,32 @@ class TerminalTap:
 
     def _traceback(self, kind: type, error: BaseException, lines: object, *_: object, **__: object) -> None:
         # `str` of a notebook's own error is its code; the traceback says the same, and was made already.
-        said = next((text for text in error.args[:1] if type(text) is str), "")
+        message = next((text for text in error.args[:1] if type(text) is str), "")
         traceback = cast("list[object]", lines) if isinstance(lines, list) else []
-        self._collector.error(_type_name(kind), said, traceback)
+        self._collector.error(_type_name(kind), message, traceback)
 
 
-def _join_streams(heard: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
+def _join_streams(written: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
     """What was printed without a change of the stream, as one text."""
     try:
-        yield "stdout", "".join(cast("list[str]", heard))
+        yield "stdout", "".join(cast("list[str]", written))
     except TypeError:  # stderr printed too
-        for is_error, texts in groupby(heard, lambda one: type(one) is tuple):
+        for is_error, texts in groupby(written, lambda one: type(one) is tuple):
             words = (one[0] if isinstance(one, tuple) else one for one in texts)
             yield "stderr" if is_error else "stdout", "".join(words)
 
 
-class _Heard(NamedTuple):
+class _Stream(NamedTuple):
     """A stream that is listened to."""
 
     stream: object
-    heard: Callable[[str], object]
+    record: Callable[[str], object]
     write: Callable[[str], object]
 
     def quiet(self, thread: int) -> Callable[[str], object]:
         """Write unrecorded what this thread writes: it is heard in another way."""
 
         def write(text: str) -> object:
-            return self.write(text) if threading.get_ident() == thread else self.heard(text)
+            return self.write(text) if threading.get_ident() == thread else self.record(text)
 
         return write

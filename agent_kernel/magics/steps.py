@@ -237,7 +237,7 @@ class DisplayHook(Protocol):
     def write_output_prompt(self) -> None: ...
 
 
-class _ShowsUnderTheCell:
+class _ShowsInCell:
     """Shows what a step showed elsewhere. It is the step's, as the run has it: of the cell's own outputs it is no part."""
 
     _outputs: OutputRecorder
@@ -250,7 +250,7 @@ class _ShowsUnderTheCell:
             self._outputs.end_step()
 
 
-class ShellExecutor(_ShowsUnderTheCell):
+class ShellExecutor(_ShowsInCell):
     """Runs code through IPython, within the cell that runs already."""
 
     in_worker = "agent_kernel.magics.steps:fresh"  # makes what does so in another process
@@ -282,12 +282,12 @@ class ShellExecutor(_ShowsUnderTheCell):
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
             error = next(iter(ended), raised)
         finally:
-            kept = self._outputs.end_step()
-        settled = error if isinstance(error, TaskEnd) else None
-        parts = _parts(kept)
+            outputs = self._outputs.end_step()
+        task_end = error if isinstance(error, TaskEnd) else None
+        parts = _parts(outputs)
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began
-        return CodeResult(text, parts, kept, None if settled else error, settled, seconds)
+        return CodeResult(text, parts, outputs, None if task_end else error, task_end, seconds)
 
     def in_fork(self) -> ForkedShell:
         """What runs code in a forked child."""
@@ -346,7 +346,7 @@ def _no_prompt() -> None:
     """Write nothing before a value."""
 
 
-class OwnNamespace(_ShowsUnderTheCell, PlainExecutor):
+class OwnNamespace(_ShowsInCell, PlainExecutor):
     """Runs code as a script would, in a namespace that is not the notebook's; what it shows stands under the cell all the same."""
 
     def __init__(self, namespace: dict[str, object], outputs: OutputRecorder) -> None:
@@ -354,9 +354,9 @@ class OwnNamespace(_ShowsUnderTheCell, PlainExecutor):
         self._outputs = outputs
 
     def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
-        done = super().run(code, timeout_s=timeout_s)
-        self.show(done.text)
-        return done
+        result = super().run(code, timeout_s=timeout_s)
+        self.show(result.text)
+        return result
 
 
 def _as_typed(code: str) -> str:
@@ -366,10 +366,10 @@ def _as_typed(code: str) -> str:
     return f"{code}\npass" if is_hidden else code
 
 
-def _parts(kept: Outputs | None) -> tuple[Part, ...]:
+def _parts(outputs: Outputs | None) -> tuple[Part, ...]:
     """What was shown, in the faces that a model can read; of others their type."""
     found: list[Part] = []
-    for output in kept.outputs if kept is not None else ():
+    for output in outputs.outputs if outputs is not None else ():
         if output.kind == "stream":
             found.append(Part("text/plain", output.text))
         elif output.kind == "error":
@@ -383,8 +383,8 @@ def _parts(kept: Outputs | None) -> tuple[Part, ...]:
 
 def _faces(output: KeptOutput) -> list[Part]:
     texts = {face.mime: face.text for face in output.faces if face.text}
-    said = next((texts[mime] for mime in _TEXTS if mime in texts), None)
-    parts = [Part("text/plain", f"{said}\n")] if said is not None else []
+    text = next((texts[mime] for mime in _TEXTS if mime in texts), None)
+    parts = [Part("text/plain", f"{text}\n")] if text is not None else []
     return [*parts, *(Part(face.mime) for face in output.faces if face.mime.startswith("image/"))]
 
 
@@ -462,7 +462,7 @@ class Step(msgspec.Struct):
     tokens: int = 0
     state: str = "writing"  # writing, waiting, running, broken: the answer broke off, denied, "": it is over
     attempt: int = 1
-    took_s: float | None = None
+    duration_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
     on_card: bool = False  # its code stands on a card that asks about it
 
@@ -481,9 +481,9 @@ class Step(msgspec.Struct):
     @property
     def status(self) -> str:
         """`step 2 · 0.42 s · 1,240 tokens`, or that it goes on."""
-        parts = [f"step {self.number}" if self.code or self.took_s is not None else ""]
+        parts = [f"step {self.number}" if self.code or self.duration_s is not None else ""]
         parts += [_STATES.get(self.state, "")]
-        parts += ["" if self.took_s is None else duration(self.took_s)]
+        parts += ["" if self.duration_s is None else duration(self.duration_s)]
         parts += [f"{plural(self.tokens, 'token')}" if self.tokens else ""]
         return " · ".join(filter(None, parts))
 
@@ -572,17 +572,17 @@ def show_events(
     if isinstance(last, ApprovalRequested):
         _show_request(last, step, display, asks)
     if isinstance(last, Clarify) and not asks(last.run):
-        _last_word(last, display)
+        _show_end(last, display)
     if isinstance(last, _ENDS):
         if not ends(last.run):
-            _last_word(last, display)
+            _show_end(last, display)
             if changed := changes(last.run):
                 display.line(changed)
         elif isinstance(last, Success) and not last.type and last.result:  # it is no value, which the cell would show
             display.line(last.result)
 
 
-def _last_word(event: Event, display: RunDisplay) -> None:
+def _show_end(event: Event, display: RunDisplay) -> None:
     """What the run came to, and in plain letters what can be done."""
     for at, line in enumerate(lines_of(event)):
         display.line(line, strong=at == 0)
@@ -618,7 +618,7 @@ def _show_event(event: Event, step: Step, display: RunDisplay) -> None:
         step.state = "running"
     elif isinstance(event, Output):
         is_denied = event.status == "denied"  # it took no time: it did not run
-        step.state, step.took_s = ("denied", None) if is_denied else ("", event.duration_s)
+        step.state, step.duration_s = ("denied", None) if is_denied else ("", event.duration_s)
     notes = list(lines_of(event))
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
@@ -644,7 +644,7 @@ def lines_of(event: Event) -> Iterator[str]:
             risky = [one for one in event.findings if one.risky] or list(event.findings)
             yield f"{event.agent} wants to run step {event.step}"
             yield from (f"  {one.kind}: {one.what}" for one in risky)
-            if event.preview or event.note:
+            if event.preview or event.told:
                 from agent_kernel.commands.agents import preview_lines
 
                 yield from (f"  {cut(line, _MOST_LINE)}" for line in preview_lines(event))
@@ -702,9 +702,9 @@ class Terminal:
             return
         if step is not self.last:
             self.last, self._noted = step, 0
-            said = [clean(line) for line in step.text.splitlines() if line.strip()]
-            if said or step.code:
-                print(*said, *(f"    {line}" for line in step.code.splitlines()), sep="\n")
+            lines = [clean(line) for line in step.text.splitlines() if line.strip()]
+            if lines or step.code:
+                print(*lines, *(f"    {line}" for line in step.code.splitlines()), sep="\n")
         for note in step.notes[self._noted :]:
             self.line(note)
         self._noted = len(step.notes)
@@ -727,7 +727,7 @@ _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;
 _SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
 _RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 75%,currentColor 15%);padding-left:12px"
 
-_GOING: Final = re.compile("(writing|running) …")
+_UNFINISHED: Final = re.compile("(writing|running) …")
 _TYPED: Final = re.compile(r"%agent \w+(?: [A-Z]+)*\b")  # what is to be typed
 
 
@@ -747,7 +747,7 @@ class Notebook:
         self._handle: Handle | None = None
         self._is_free = False  # what the handle shows is empty: the next step goes there
         self._run: dict[str, object] = {}
-        self._seen_s = 0.0
+        self._updated_s = 0.0
         self._progress: Handle | None = None
 
     def open(self, run: str) -> None:
@@ -762,9 +762,9 @@ class Notebook:
     def step(self, step: Step, *, whole: bool) -> None:
         now = time.monotonic()
         is_new = not step.is_same(self.last)
-        if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
+        if not is_new and not whole and now - self._updated_s < _PATIENCE_S:
             return
-        self._seen_s = now
+        self._updated_s = now
         if self._handle is None or (is_new and not self._is_free):
             self._handle = _new_handle()
             self._handle.display({**_bundle(step), **self._run}, raw=True)
@@ -795,8 +795,8 @@ def _new_handle() -> Handle:
 
 
 def _paragraph(text: str, style: str) -> str:
-    said = _TYPED.sub(rf'<code style="{_CODE};background:none;color:inherit">\g<0></code>', escape(clean(text)))
-    return f'<div class="agent-kernel" style="{style}">{said}</div>'
+    content = _TYPED.sub(rf'<code style="{_CODE};background:none;color:inherit">\g<0></code>', escape(clean(text)))
+    return f'<div class="agent-kernel" style="{style}">{content}</div>'
 
 
 def _bundle(step: Step) -> dict[str, str]:
@@ -820,17 +820,17 @@ def _bundle(step: Step) -> dict[str, str]:
 
 def _status(step: Step) -> str:
     """How the step stands. A front end takes back that it goes on if the kernel dies."""
-    said = escape(step.status)
-    is_going = step.state in ("writing", "running")
-    return _GOING.sub(r'<span class="agent-kernel-going">\g<0></span>', said) if is_going else said
+    content = escape(step.status)
+    is_unfinished = step.state in ("writing", "running")
+    return _UNFINISHED.sub(r'<span class="agent-kernel-going">\g<0></span>', content) if is_unfinished else content
 
 
 def _thinking(text: str, *, is_open: bool) -> str:
     if not text:
         return ""
-    said = f'<div style="white-space:pre-wrap;padding:2px 0 4px 14px">{escape(text)}</div>'
+    content = f'<div style="white-space:pre-wrap;padding:2px 0 4px 14px">{escape(text)}</div>'
     summary = '<summary style="cursor:pointer;display:list-item">thinking</summary>'
-    return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{said}</details>'
+    return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{content}</details>'
 
 
 def _code(code: str, style: str = "") -> str:

@@ -105,12 +105,12 @@ Happened = tuple[str, str, str, str]  # a word, the sign of a change or "", what
 
 def keeps(asked: ApprovalRequested) -> bool:
     """Whether approving takes on what the fork did, so that the code does not run again."""
-    return bool(asked.branch) and not asked.note
+    return bool(asked.branch) and not asked.told
 
 
 def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
     """What to know before one says yes, in whole sentences."""
-    told = shorten_line(summaries.mask_text(asked.note, hidden), 500)
+    told = shorten_line(summaries.mask_text(asked.told, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
     if asked.stopped and not asked.preview:
         return told
@@ -147,10 +147,10 @@ def _list_effects(
         yield "Showed", "", mask(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
     if asked.error:
         yield "Failed", "", mask(asked.error), "on a fork"
-    for what, target, count in asked.side_effects[:_MOST]:
+    for what, target, count in asked.effects[:_MOST]:
         yield "Outside", "", mask(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
-    if asked.task_end:
-        yield _ENDS.get(asked.task_end, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
+    if asked.settled:
+        yield _ENDS.get(asked.settled, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
 
 
 def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:

@@ -190,7 +190,7 @@ def test_where_no_fork_is_made_no_try_is_written_down(monkeypatch: pytest.Monkey
         assert not any(isinstance(event, TryStart) for event in EventStore(state.repo.store).of(run.id))
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
-        assert asked.note == "this system cannot fork, and a store in memory is seen by this process alone"
+        assert asked.told == "this system cannot fork, and a store in memory is seen by this process alone"
 
 
 def quick(state: ak.Versioned) -> None:

@@ -57,7 +57,7 @@ def test_an_output_that_is_shown_beside_the_code_is_none() -> None:
 
 class TestTheConversation:
     SAID = "So.\n```python\nx\n```"
-    STEP = Action(text="So.", code="x", whole_text=SAID)
+    STEP = Action(text="So.", code="x", said=SAID)
 
     def test_what_came_of_it_is_told_in_words(self) -> None:
         events: list[Event] = [TaskStart(prompt="Do it."), self.STEP, Output(sent="1")]

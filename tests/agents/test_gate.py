@@ -74,7 +74,7 @@ def test_an_effect_that_the_review_did_not_report_is_stopped_and_asked_about(sta
     assert not (tmp_path / "x").exists()
     assert asked.stopped == (("writes", str(tmp_path / "x")),)
     assert [one.what for one in asked.findings if one.risky] == [f"writes {tmp_path / 'x'}"]
-    assert "taken back" in asked.note
+    assert "taken back" in asked.told
     assert "new" not in state
     assert state["rows"] == [1]
 
@@ -224,7 +224,7 @@ def test_what_could_not_be_saved_stays_where_the_step_left_it_alone(tmp_path: Pa
         state["numbers"], state["others"], state["place"] = numbers, (n for n in "abc"), tmp_path / "x"
         asked = pending(started(state, f"others = 5\n{UNSEEN}"))
         assert state["numbers"] is numbers
-        assert asked.note.endswith("what others held before could not be saved, and is gone")
+        assert asked.told.endswith("what others held before could not be saved, and is gone")
 
 
 def test_a_stopped_step_is_approved_in_another_process(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_f
     session.forget("fruit")
     (asked,) = [event for event in events(session) if isinstance(event, ApprovalRequested)]
     assert SECRET not in repr(asked)
-    assert (asked.payload, asked.branch) == (b"", "")
-    assert "approving runs the code again" in asked.note
+    assert (asked.held, asked.branch) == (b"", "")
+    assert "approving runs the code again" in asked.told
     again = reopen_run(
         ExecutionContext(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"])
     )

@@ -80,13 +80,13 @@ def test_a_step_that_failed_beforehand_says_why(nb: Notebook) -> None:
 
 def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepting() -> None:
     again = ApprovalRequested(
-        run="r", agent="a", preview="ok", branch="", note="lock cannot be saved: approving runs the code again"
+        run="r", agent="a", preview="ok", branch="", told="lock cannot be saved: approving runs the code again"
     )
     assert not keeps(again)
     assert note_of(again).startswith(
         "It ran to its end in a separate process. Lock cannot be saved: approving runs the code again. This is what"
     )
-    refused = ApprovalRequested(run="r", agent="a", preview="refused", note="jax is loaded")
+    refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
     assert note_of(refused).startswith("Not tried. Jax is loaded. This is what the code shows")
 
 

@@ -354,7 +354,7 @@ def try_step(run_executor: RunExecutor, request: ApprovalRequested, step: int) -
             allowed=None if run_executor.setup.approve == "auto" else run_executor.setup.allowed,
         )
     except PreviewRefusedError as refused:
-        return msgspec.structs.replace(request, preview="refused", note=str(refused))
+        return msgspec.structs.replace(request, preview="refused", told=str(refused))
     payload = tried.pack() if tried.branch else b""
     note = tried.seen.again or tried.seen.why
     stopped = tuple((what, run_executor.context.redact(target, 300)) for what, target in tried.seen.stopped)
@@ -364,19 +364,17 @@ def try_step(run_executor: RunExecutor, request: ApprovalRequested, step: int) -
     return msgspec.structs.replace(
         request,
         preview=tried.status,
-        note=note,
+        told=note,
         changed=tuple((one.how, one.name, one.summary) for one in tried.changed),
         output=run_executor.context.redact_output(tried.text, run_executor.setup.limits.output_chars),
         error="" if tried.error == note else run_executor.context.redact_output(tried.error, 500),
-        task_end=tried.seen.task_end,
+        settled=tried.seen.task_end,
         result=run_executor.context.redact_output(tried.seen.result_text, 2_000),
-        side_effects=tuple(
-            (what, run_executor.context.redact(target, 300), count) for what, target, count in tried.effects
-        ),
+        effects=tuple((what, run_executor.context.redact(target, 300), count) for what, target, count in tried.effects),
         stopped=stopped,
         findings=(*request.findings, *(finding(*one) for one in stopped)),
         branch=tried.branch,
-        payload=payload,
+        held=payload,
     )
 
 
@@ -385,7 +383,7 @@ AcceptedStep = tuple[CodeResult, list[Change], list[Unsaved], dict[tuple[str, st
 
 def accept_step(context: ExecutionContext, request: ApprovalRequested, run: str) -> AcceptedStep | None:
     """Merge what a step did on a fork, and say what it came to; None: what is here now does not go with it."""
-    tried = Preview.restore(context, request.code, request.payload, request.branch)
+    tried = Preview.restore(context, request.code, request.held, request.branch)
     try:
         if tried.seen.again:
             return None

@@ -496,12 +496,14 @@ def _with_end(result: PreviewResult, task_end: TaskEnd | None, context: Executio
     if task_end is None:
         return msgspec.structs.replace(result, again=again)
     if task_end.how != "success":
-        return msgspec.structs.replace(result, again=again, task_end=task_end.how, text=str(task_end.value)[:4_000])
+        return msgspec.structs.replace(
+            result, again=again, task_end=task_end.how, result_text=str(task_end.value)[:4_000]
+        )
     value = _by_name_or_value(task_end.value)
     if value is None:
         again = again or "its result cannot be pickled: approving runs the code again"
     text = preview_line(task_end.value)
-    return msgspec.structs.replace(result, again=again, task_end="success", value=value, text=text)
+    return msgspec.structs.replace(result, again=again, task_end="success", value=value, result_text=text)
 
 
 def preview_line(value: object) -> str:

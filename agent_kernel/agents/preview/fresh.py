@@ -28,7 +28,7 @@ from agent_kernel.agents.events import pack
 from agent_kernel.agents.preview import forked_process
 from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, in_process
 from agent_kernel.agents.temporary_branches import PREVIEWS
-from agent_kernel.agents.workers import BEGUN, describe_death, swept, take_output, wait_for_end
+from agent_kernel.agents.workers import BEGUN, describe_death, kill_process, take_output, wait_for_end
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 from agent_kernel.session import trust
@@ -105,7 +105,7 @@ def run_fresh_preview(attempt: Attempt, context: ExecutionContext) -> PreviewRes
     if session.head is None:  # a branch begins at a commit
         session.commit("before a preview", full=True)
     assert session.head is not None
-    name, input_file = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
+    name, offers = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
     trial = Trial(
         url=session.repo.store.url,
         branch=f"{PREVIEWS}{name}{f'-{short_run(attempt.run)}' if attempt.run else ''}",
@@ -116,7 +116,7 @@ def run_fresh_preview(attempt: Attempt, context: ExecutionContext) -> PreviewRes
         run=attempt.run,
         step=attempt.step,
         deadline_s=attempt.deadline_s,
-        offers=input_file,
+        offers=offers,
         executor=str(getattr(context.executor, "in_worker", "")),
         allowed=None if attempt.allowed is None else tuple(attempt.allowed),
         secret=trust.secret_to_pass_on(session.repo),
@@ -171,7 +171,7 @@ def _supervise(trial: Trial) -> PreviewResult:
         try:
             late = wait_for_end(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
         finally:
-            swept(process)
+            kill_process(process)
         answer.seek(len(BEGUN))
         try:
             return msgspec.msgpack.decode(answer.read(), type=PreviewResult)
@@ -219,14 +219,14 @@ def _run_trial(trial: Trial, module: ModuleType) -> PreviewResult:
             session = Joined(namespace, repo, branch=trial.branch, session_id=trial.session, skip=skip)
             try:
                 session.checkout(partial=True)
-                given = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
+                offers = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
                 attempt = Attempt(
                     code=trial.code,
                     author=Author(trial.author, "agent" if trial.kind == "agent" else "person"),
                     run=trial.run,
                     step=trial.step,
                     deadline_s=trial.deadline_s,
-                    offers={name: cloudpickle.loads(value) for name, value in given.items()},
+                    offers={name: cloudpickle.loads(value) for name, value in offers.items()},
                     allowed=trial.allowed,
                 )
                 return in_process(attempt, ExecutionContext(namespace, session, executor=executor))

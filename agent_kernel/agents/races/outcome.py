@@ -33,10 +33,10 @@ class RaceOutcome(msgspec.Struct, frozen=True):
 
     def find_pick(self, repo: Repository, head: ObjectId | None) -> int:
         """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
-        held = (
+        picks = (
             one for one, at in self.picks if at and contains_commit(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM))
         )
-        return next(held, 0)
+        return next(picks, 0)
 
     def describe(self, picked: int) -> str:
         """`picked 2 of 3`; "" where nothing is decided."""
@@ -53,10 +53,10 @@ def is_race(start: Event) -> bool:
 
 def race_outcome(events: Sequence[Event]) -> RaceOutcome:
     """What the events of a race tell."""
-    told = [event for event in events if isinstance(event, SubRun)]
-    runs = {number: one.child for one in told if (number := candidate(one.branch)[1])}
-    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(told) if one.status == "picked"]
-    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in told))
+    notes = [event for event in events if isinstance(event, SubRun)]
+    runs = {number: one.child for one in notes if (number := candidate(one.branch)[1])}
+    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(notes) if one.status == "picked"]
+    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in notes))
 
 
 def candidate_of(event_store: EventStore, start: Event) -> int:

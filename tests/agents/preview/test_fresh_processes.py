@@ -154,7 +154,7 @@ def test_a_step_of_a_run_is_tried_so_and_asked_about(state: Versioned) -> None:
         pass
     asked = run.events[-1]
     assert isinstance(asked, ApprovalRequested)
-    assert (asked.preview, asked.output, asked.note) == ("ok", "sorted\n", "")
+    assert (asked.preview, asked.output, asked.told) == ("ok", "sorted\n", "")
     assert asked.changed == (("~", "rows", "list of 3 int, [1, 2, 3]"),)
     assert state["rows"] == [3, 1, 2]
     while run.status == "pending":

@@ -42,7 +42,7 @@ def driven(run: Run[object]) -> Run[object]:
 def test_a_run_asks_about_each_step_with_what_it_did(state: Versioned) -> None:
     run = driven(begun(state, "rows.sort()\nprint('sorted')", "task.success(rows[0])"))
     first = asked(run)
-    assert (run.status, first.preview, first.output, first.note) == ("pending", "ok", "sorted\n", "")
+    assert (run.status, first.preview, first.output, first.told) == ("pending", "ok", "sorted\n", "")
     assert first.changed == (("~", "rows", "list of 3 int, [1, 2, 3]"),)
     assert state["rows"] == [3, 1, 2]
     drive(run.approve())
@@ -87,7 +87,7 @@ def test_somebody_else_may_approve_it_later(state: Versioned) -> None:
 def test_a_step_that_crashed_on_the_fork_is_asked_about_and_the_model_told(state: Versioned) -> None:
     run = driven(begun(state, "import ctypes\nctypes.string_at(0)", "task.success('other way')"))
     first = asked(run)
-    assert (first.preview, first.note) == ("crashed", "it crashed: SIGSEGV: approving runs it here")
+    assert (first.preview, first.told) == ("crashed", "it crashed: SIGSEGV: approving runs it here")
     drive(run.deny("it crashes"))
     assert driven(run.approve()).result() == "other way"
 
@@ -103,7 +103,7 @@ def test_where_there_can_be_no_preview_the_question_says_why(state: Versioned) -
         thread.join()
     if state.repo.store.url.startswith("memory:"):  # else a fresh process tries it
         assert asked(run).preview == "refused"
-        assert "'downloader'" in asked(run).note
+        assert "'downloader'" in asked(run).told
     assert state["rows"] == [3, 1, 2]
     drive(run.approve())
     assert state["rows"] == [1, 2, 3]
@@ -120,7 +120,7 @@ def test_what_changed_meanwhile_makes_the_step_run_again(state: Versioned) -> No
 
 def test_effects_on_the_fork_have_happened_and_are_told_once(state: Versioned, tmp_path: Path) -> None:
     run = driven(begun(state, f"open({str(tmp_path / 'x')!r}, 'w').close()", "task.success()"))
-    assert asked(run).side_effects == (("writes", str(tmp_path / "x"), 1),)
+    assert asked(run).effects == (("writes", str(tmp_path / "x"), 1),)
     drive(run.approve())
     assert [e.count for e in run.events if isinstance(e, Effect)] == [1]
     run.abandon()
@@ -131,7 +131,7 @@ def test_where_effects_are_asked_about_none_happens_before(state: Versioned, tmp
     run = driven(begun(state, code, "task.success()", approve="risky"))
     assert (asked(run).preview, asked(run).stopped) == ("stopped", (("writes", str(tmp_path / "x")),))
     assert not (tmp_path / "x").exists()
-    assert (asked(run).side_effects, asked(run).branch, asked(run).changed) == ((), "", ())
+    assert (asked(run).effects, asked(run).branch, asked(run).changed) == ((), "", ())
     drive(run.approve())
     assert (tmp_path / "x").exists()
     assert state["rows"] == [1, 2, 3]
