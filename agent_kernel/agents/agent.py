@@ -174,7 +174,7 @@ class Agent:
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
     def task(self, text: str = "", /, **options: Unpack[Options]) -> Decorator: ...
-    def task(self, given: Any = "", /, **options: Unpack[Options]) -> Any:
+    def task(self, function_or_text: Any = "", /, **options: Unpack[Options]) -> Any:
         """Make a task of a typed, documented, empty function: `@agent.task`, or `@agent.task(setup="import math")`.
 
         Its docstring, or the text given here, says what is to be done; its arguments are validated and passed as
@@ -191,11 +191,11 @@ class Agent:
             TypeError: the function has a body, says nothing, or is annotated with what is not known.
         """
         names = caller_names(2)
-        if not isinstance(given, str):
-            return self._task(given, "", options, names)
+        if not isinstance(function_or_text, str):
+            return self._task(function_or_text, "", options, names)
 
         def decorate(function: Any) -> Task[..., Any, Any]:
-            return self._task(function, given, options, names)
+            return self._task(function, function_or_text, options, names)
 
         return decorate
 

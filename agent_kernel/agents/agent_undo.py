@@ -41,17 +41,17 @@ __all__ = [
     "compare_steps",
     "contains_commit",
     "describe_side_effects",
+    "describe_step_numbers",
     "external_model",
+    "find_committed_steps",
+    "find_runs_undone_since",
+    "find_undone_runs",
     "findings",
     "goes_on_from",
     "is_external",
     "make_move",
     "operation_text",
     "run_text",
-    "step_numbers",
-    "steps_run",
-    "undone_in",
-    "undone_since",
 ]
 
 
@@ -139,7 +139,7 @@ def contains_commit(repo: Repository, head: ObjectId | None, commit: ObjectId) -
     return False
 
 
-def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
+def find_undone_runs(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
     """The runs that the tips lead to and that none of them goes on from. The history is newest first."""
     reached = set(tips)
     current = set(reached)
@@ -155,11 +155,11 @@ def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[s
     return frozenset(abandoned - continued)
 
 
-def undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
+def find_runs_undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
     """The runs of a repository that were taken back, of those that began after a moment."""
     heads = [head.commit for head in repo.heads().values() if head.branch is None and head.commit is not None]
     tips = list(dict.fromkeys([*repo.branches().values(), *heads]))
-    return undone_in(_since(repo, tips, since_ns), tips)
+    return find_undone_runs(_since(repo, tips, since_ns), tips)
 
 
 class _Point:
@@ -276,13 +276,13 @@ def _list_effects(events: list[Event], event_store: EventStore, steps: set[int] 
             yield from _list_effects(list(event_store.of(event.child)), event_store, None)
 
 
-def steps_run(events: list[Event]) -> set[int]:
+def find_committed_steps(events: list[Event]) -> set[int]:
     """The steps of a run that became commits: not those of which nobody knows what they did."""
     outputs = (event for event in events if isinstance(event, Output) and event.after != event.before)
     return {event.step for event in outputs if event.step is not None}
 
 
-def step_numbers(steps: set[int]) -> str:
+def describe_step_numbers(steps: set[int]) -> str:
     """`step 2`, `steps 2 and 4`, `steps 2 to 5`."""
     order = sorted(steps)
     if len(order) > 2 and order[-1] - order[0] == len(order) - 1:
@@ -364,7 +364,9 @@ def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...
         RefNotFoundError: there is no such commit. NothingToUndoError: there is nothing to undo.
     """
     session.commit()
-    lines, changes, risky = _find_checkout_changes(session, move, author) if move.ref else _undone(session, author)
+    lines, changes, risky = (
+        _find_checkout_changes(session, move, author) if move.ref else _find_undo_changes(session, author)
+    )
     names = [f"{one.how}{one.name}" for one in changes if not move.name or one.name == move.name]
     return (
         *(Finding(KIND, line, risky=risky) for line in lines),
@@ -395,7 +397,7 @@ def _find_abandoned_commits(
             yield id, commit
 
 
-def _undone(session: Session, author: Author) -> _Found:
+def _find_undo_changes(session: Session, author: Author) -> _Found:
     operation, repo = session.next_undo, session.repo
     if operation is None:
         raise NothingToUndoError

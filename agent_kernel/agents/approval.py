@@ -57,23 +57,23 @@ __all__ = [
     "RunStatus",
     "StepOutcome",
     "Verdict",
-    "all_waiting",
-    "allow",
+    "apply_decision",
     "check_setup",
     "decide",
     "denial_text",
-    "drop",
-    "follow",
-    "gate",
+    "discard_preview",
+    "find_newest",
+    "find_waiting",
     "is_decided",
     "is_forbidden",
     "log_of",
-    "newest",
+    "make_gate",
     "open_question",
     "open_request",
     "outcome_events",
     "outcome_text",
     "refuse_if_driven",
+    "run_or_ask",
     "run_status",
     "status_text",
     "stop_step",
@@ -264,7 +264,7 @@ def check_setup(result: CodeResult, context: ExecutionContext) -> list[Event]:
 _STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
 
 
-def allow(run_executor: RunExecutor, action: Action) -> RunItems:
+def run_or_ask(run_executor: RunExecutor, action: Action) -> RunItems:
     """Run what the model wants to run, or ask a person first, or deny it."""
     code = action.code or ""
     if action.source == "setup":  # the program's own code
@@ -303,7 +303,7 @@ def _deny(run_executor: RunExecutor, action: Action, requests: list[Event], *, f
     reason = f'this agent has approve="never", and the step {_does(found)}' if forbidden else "nobody is there to ask"
     decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
     yield from run_executor.log.note_all([*requests, decided], step=action.step, before=run_executor.context.head)
-    yield from follow(run_executor, action, decided)
+    yield from apply_decision(run_executor, action, decided)
 
 
 _DOES: Final = {
@@ -331,7 +331,7 @@ def _does(findings: Collection[Finding]) -> str:
     return " and ".join(found[:2]) or "does what is not allowed"
 
 
-def gate(run_executor: RunExecutor, code: str) -> Gate | None:
+def make_gate(run_executor: RunExecutor, code: str) -> Gate | None:
     """What stops a step that runs this code; None: nothing does."""
     mode, setup, context = run_executor.setup.approve, run_executor.setup, run_executor.context
     if mode == "auto":
@@ -388,7 +388,7 @@ def _findings(run_executor: RunExecutor, action: Action, code: str) -> tuple[Fin
     return found + _sub_agents(code, run_executor.setup.agents)
 
 
-def follow(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) -> RunItems:
+def apply_decision(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) -> RunItems:
     """Do what was decided."""
     request = next(
         (e for e in reversed(run_executor.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested()
@@ -396,7 +396,7 @@ def follow(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) 
     if decided.decision == "approve" and request.branch:
         yield from _accept_preview(run_executor, action, request)
         return
-    drop(run_executor, request)
+    discard_preview(run_executor, request)
     if decided.decision != "deny":
         code = decided.code or request.code or action.code or ""
         yield from run_executor.execute(action, code, edited=code != action.code)
@@ -413,7 +413,7 @@ def _cancel_denied(run_executor: RunExecutor, reason: str) -> Cancelled:
     return Cancelled(during=DENIED, reason=text, final=True)
 
 
-def drop(run_executor: RunExecutor, request: ApprovalRequested) -> None:
+def discard_preview(run_executor: RunExecutor, request: ApprovalRequested) -> None:
     """What a step did on a fork goes: it runs here, or not at all."""
     if request.branch:
         from agent_kernel.agents.preview import drop_preview
@@ -470,7 +470,7 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
         RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
         WithinStepError: code of a step decides.
     """
-    running_step.refuse("decide about a step")
+    running_step.refuse_within_step("decide about a step")
     if log.state == "running":
         refuse_if_driven(log)
     if log.state != "pending":
@@ -512,7 +512,7 @@ def open_question(events: Sequence[Event]) -> ApprovalRequested | Clarify | None
     return open_request(events)
 
 
-def newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
+def find_newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
     """The newest run that is in one of these states; "" if no run is.
 
     Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
@@ -520,7 +520,7 @@ def newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
     return next(_runs_in(event_store, reversed(event_store.runs()), states), "")
 
 
-def all_waiting(event_store: EventStore, state: RunStatus) -> list[str]:
+def find_waiting(event_store: EventStore, state: RunStatus) -> list[str]:
     """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
     return list(_runs_in(event_store, reversed(event_store.runs()), (state,)))
 

@@ -31,13 +31,20 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Partial", "commit_of", "drop", "outcome_of", "partial", "tidy"]
+__all__ = [
+    "PartialWork",
+    "delete_branches",
+    "delete_unneeded_branches",
+    "find_partial_work",
+    "find_step_commit",
+    "recover_outcome",
+]
 
 
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
 
-class Partial(msgspec.Struct, frozen=True):
+class PartialWork(msgspec.Struct, frozen=True):
     """What a sub-agent had committed when it stopped, on a branch of its own."""
 
     branch: str
@@ -48,7 +55,7 @@ class Partial(msgspec.Struct, frozen=True):
         return f"what {self.agent} had done is on branch {self.branch}, until the run goes on or is undone"
 
 
-def partial(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Partial]:
+def find_partial_work(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[PartialWork]:
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     runs: dict[str, list[SubRun]] = {}
     for event in events:
@@ -58,13 +65,13 @@ def partial(repo: Repository, event_store: EventStore, events: Sequence[Event]) 
     if not stopped:
         return []
     known = repo.branches()
-    found: list[Partial] = []
+    found: list[PartialWork] = []
     for child, notes in stopped.items():
         first = notes[0]
         if first.branch in known and not _is_continued_by_person(repo, known[first.branch], first.before):
             has_work = hex_of(known[first.branch]) != first.before
-            found.append(Partial(first.branch, first.child_agent, has_work))
-        found += partial(repo, event_store, tuple(event_store.of(child)))
+            found.append(PartialWork(first.branch, first.child_agent, has_work))
+        found += find_partial_work(repo, event_store, tuple(event_store.of(child)))
     return found
 
 
@@ -73,7 +80,7 @@ def _is_continued_by_person(repo: Repository, tip: ObjectId, start: str) -> bool
     return hex_of(tip) != start and repo.commit_at(tip).author.kind == "person"
 
 
-def drop(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
+def delete_branches(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
     """Delete branches that nobody is on, with what was left of those who were; returns those that went."""
     if not branches:
         return ()
@@ -91,7 +98,9 @@ def drop(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
     return tuple(deleted)
 
 
-def tidy(repo: Repository, event_store: EventStore, session: Session | None = None) -> tuple[str, ...]:
+def delete_unneeded_branches(
+    repo: Repository, event_store: EventStore, session: Session | None = None
+) -> tuple[str, ...]:
     """Delete what nobody needs any more of what processes left behind that died; returns the branches.
 
     Args:
@@ -100,7 +109,7 @@ def tidy(repo: Repository, event_store: EventStore, session: Session | None = No
     leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_temporary(name)}
     free = [name for name, holder in leases.items() if holder is None or not holder.is_alive(repo.store)]
     needs = _Needs(repo, event_store, session)
-    deleted = drop(repo, [name for name in free if not needs.needs(name)])
+    deleted = delete_branches(repo, [name for name in free if not needs.needs(name)])
     _forget_heads(repo)
     return deleted
 
@@ -224,7 +233,7 @@ class _Needs:
 KEPT = "(What came of this step was not recorded as it ran; this is what the history has kept of it.)"
 
 
-def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[ObjectId, Commit] | None:
+def find_step_commit(repo: Repository, run: str, step: int, began_ns: int) -> tuple[ObjectId, Commit] | None:
     """The commit that a step became, wherever in the history it is by now; `began_ns`: when its code began."""
     heads = [head.commit for head in repo.heads().values() if head.commit is not None]
     # What a step did on a fork is no outcome: it was not taken on.
@@ -237,7 +246,7 @@ def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[Obj
     return None
 
 
-def outcome_of(
+def recover_outcome(
     context: ExecutionContext, id: ObjectId, commit: Commit, most_chars: int, note: str = ""
 ) -> tuple[list[Event], str]:
     """The events that say what a step came to, read from its commit, and the commit's id in hex digits.

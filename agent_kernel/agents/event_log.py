@@ -65,7 +65,7 @@ __all__ = [
     "decode_claim",
     "describe_holder",
     "end_claim",
-    "has_called",
+    "has_called_tool",
     "has_unpriced",
     "is_alive",
     "is_claim_active",
@@ -207,7 +207,7 @@ class EventStore:
             new[marker] = mark
         run = events[0].run
         claim_key = key(run)
-        expected[claim_key] = self._free(run) if claim is None else claim
+        expected[claim_key] = self._read_free_claim(run) if claim is None else claim
         if comes_to_rest(stamped[-1]):
             new[claim_key] = None
         if any(isinstance(event, TaskStart | Resumed | Cancelled | Success | Fail) for event in stamped):
@@ -237,7 +237,7 @@ class EventStore:
         Raises:
             RunBusyError: somebody else drives it, or has gone on with it meanwhile. Nothing was written.
         """
-        before = self._free(run)
+        before = self._read_free_claim(run)
         claim = make_claim()
         try:
             if self._store.swap({key(run): before, _key(run, seq): None}, {key(run): claim}):
@@ -264,7 +264,7 @@ class EventStore:
         if driver is not None and (not only_remote or is_remote(driver)):
             self._store.swap({}, {key(run): None})
 
-    def _free(self, run: str) -> bytes | None:
+    def _read_free_claim(self, run: str) -> bytes | None:
         """What stands where the driver of a run does, if that is nobody who lives. Raises: RunBusyError."""
         claim = self._store.get_many([key(run)]).get(key(run))
         if claim is None:
@@ -501,7 +501,7 @@ class Log:
         """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
         decided = [event for event in events if isinstance(event, ApprovalDecided)]
         if any(event.by != "policy" or event.decision != "deny" for event in decided):
-            running_step.refuse("decide about a step")
+            running_step.refuse_within_step("decide about a step")
         first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         numbered = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
@@ -582,7 +582,7 @@ def steps_in(events: Sequence[Event]) -> int:
     )
 
 
-def has_called(events: Sequence[Event]) -> bool:
+def has_called_tool(events: Sequence[Event]) -> bool:
     """Whether the model has sent code by calling the tool, and not only between its words."""
     return any(
         isinstance(event, Action) and event.source == "model" and event.code is not None and not event.said

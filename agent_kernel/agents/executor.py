@@ -155,7 +155,7 @@ def _find_code_in_words(run_executor: RunExecutor, answer: Answer) -> Fenced | N
     if (
         answer.code is not None
         or answer.refused
-        or (not answer.in_words and event_log.has_called(run_executor.log.events))
+        or (not answer.in_words and event_log.has_called_tool(run_executor.log.events))
     ):
         return None
     return split(answer.text)
@@ -331,7 +331,7 @@ class RunExecutor:
         """Nobody will decide about the step that waits: what it did on a fork goes."""
         request = approval.open_request(self.log.events)
         if request is not None:
-            approval.drop(self, request)
+            approval.discard_preview(self, request)
 
     @property
     def author(self) -> Author:
@@ -353,8 +353,8 @@ class RunExecutor:
         session, events = self.context.session, self.log.events
         if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
             return ""
-        found = cleanup.partial(session.repo, self.log.event_store, events)
-        cleanup.drop(session.repo, [one.branch for one in found])
+        found = cleanup.find_partial_work(session.repo, self.log.event_store, events)
+        cleanup.delete_branches(session.repo, [one.branch for one in found])
         agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
         return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
 
@@ -368,12 +368,14 @@ class RunExecutor:
                 self.log.note(Output(status="unknown", sent=sent + note), step=action.step)
             ]
             if isinstance(start, StepStart):
-                approval.drop(
+                approval.discard_preview(
                     self, next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested())
                 )
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
-            yield from approval.allow(self, action) if decided is None else approval.follow(self, action, decided)
+            yield from (
+                approval.run_or_ask(self, action) if decided is None else approval.apply_decision(self, action, decided)
+            )
 
     # -- what was left open
 
@@ -404,10 +406,10 @@ class RunExecutor:
         """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
         if self.context.session is None or isinstance(start, TryStart):
             return ()
-        found = cleanup.commit_of(self.context.session.repo, self.log.run, action.step or 0, start.time_ns)
+        found = cleanup.find_step_commit(self.context.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
-        events, after = cleanup.outcome_of(self.context, *found, self.setup.limits.output_chars, note)
+        events, after = cleanup.recover_outcome(self.context, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- running
@@ -438,7 +440,7 @@ class RunExecutor:
         """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
         if self.context.session is None:
             return ""
-        found = cleanup.partial(self.context.session.repo, self.log.event_store, self.log.events[since:])
+        found = cleanup.find_partial_work(self.context.session.repo, self.log.event_store, self.log.events[since:])
         text = "; ".join(str(one) for one in found if one.has_work)
         return f"\n\n{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -461,7 +463,7 @@ class RunExecutor:
         """Run code as a step. `is_guarded`: what nobody allowed is stopped; then its variables are taken back."""
         final: CodeResult | None = None
         self.step = step
-        gate = approval.gate(self, code) if is_guarded else None
+        gate = approval.make_gate(self, code) if is_guarded else None
         self.context.begin(code, self.author, self.log.run, step)
         # Also as it is committed: to save a value runs code of its class.
         with (

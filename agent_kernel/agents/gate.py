@@ -231,7 +231,7 @@ class Gate:
         is_allowed = "shows" in self._verbs or what in self._allowed.shows
         return (is_allowed and not self.stopped) or self._actor(frame).is_free
 
-    def own(self, path: str, frame: FrameType | None) -> None:
+    def note_temporary(self, path: str, frame: FrameType | None) -> None:
         """Python makes a temporary file or folder: what is in there is the step's own."""
         made_by = frame.f_globals if frame is not None else None
         target = real_path(path)

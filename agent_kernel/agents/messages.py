@@ -51,22 +51,22 @@ __all__ = [
     "UNKNOWN",
     "UNKNOWN_TRY",
     "change_lines",
+    "compact",
     "cut",
     "describe",
     "find_known_commits",
+    "find_remembered_runs",
+    "find_stepless_runs",
     "instructions",
+    "keep_newest",
     "line_to",
     "messages",
     "messages_for_later_runs",
     "messages_of",
-    "newest_within",
     "open_action",
     "redact",
-    "runs_before",
     "start_event",
-    "stepless_runs",
     "tokens_of",
-    "too_many",
     "value_text",
 ]
 
@@ -172,7 +172,7 @@ def start_event(since: Sequence[Event]) -> StepStart | TryStart | None:
     return None
 
 
-def newest_within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
+def keep_newest(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
     """The newest messages that fit, beginning with what the model is told, and how many were left out."""
     newest: list[Message] = []
     room = most_chars
@@ -200,7 +200,7 @@ MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
 _LEFT_OUT = "(Earlier parts of this conversation are left out.)"
 
 
-def runs_before(context: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
+def find_remembered_runs(context: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
     """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
 
     Of many, the oldest that could not be told anyway are left out. After a restart those of before it are left out as
@@ -249,7 +249,7 @@ def find_known_commits(repo: Repository, head: ObjectId | None, since_ns: int) -
     return found
 
 
-def stepless_runs(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
+def find_stepless_runs(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
     """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
     starts = [start for start in event_store.starts() if not start.parent_run and start.prompt]
     if not starts:
@@ -274,9 +274,9 @@ def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[M
     return found
 
 
-def too_many(earlier: list[Message]) -> Compaction | None:
+def compact(earlier: list[Message]) -> Compaction | None:
     """What says that of the earlier conversation only the end is told, where it is too long."""
-    _, dropped = newest_within(earlier, MOST_CHARS)
+    _, dropped = keep_newest(earlier, MOST_CHARS)
     return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
 
 

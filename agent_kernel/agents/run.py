@@ -113,8 +113,8 @@ def drive_together(runs: Iterable[RunItems], at_once: int) -> None:
                 _until_wait(run_executor, _advance(run_executor.send, None), waiting)
             if not waiting:
                 return
-            done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
-            for future in done:
+            finished, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
+            for future in finished:
                 run_executor = waiting.pop(future)
                 error = future.exception()
                 item = (
@@ -350,7 +350,7 @@ class Run(Generic[T]):
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
             if step_locations.is_next_a_step(log.events):
-                step_locations.refuse(self._run_executor.context.session, log.events)
+                step_locations.refuse_if_elsewhere(self._run_executor.context.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
@@ -430,14 +430,14 @@ class Run(Generic[T]):
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
             self._run_executor.log.read_again()
-            step_locations.refuse(self._run_executor.context.session, self._run_executor.log.events)
+            step_locations.refuse_if_elsewhere(self._run_executor.context.session, self._run_executor.log.events)
         approval.decide(self._run_executor.log, decision, code=code, reason=reason, by=by)
         return self._continue()
 
     def _refuse_within_others(self, what: str) -> None:
         parent = running_step.running_executor()
         if parent is None or self._run_executor.log.start.parent_run != parent.log.run:
-            running_step.refuse(what)
+            running_step.refuse_within_step(what)
 
     def _continue(self) -> Run[T]:
         if self._loops:  # decided within the loop that drives it: that goes on

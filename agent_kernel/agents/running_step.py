@@ -26,7 +26,7 @@ __all__ = [
     "may_change",
     "only_by_person",
     "parent_executor",
-    "refuse",
+    "refuse_within_step",
     "running_executor",
     "was_changed",
     "was_made",
@@ -97,7 +97,7 @@ def _whose() -> str:
     return _key.get() or ("left" if is_within() or is_left_over_from_step() else "")
 
 
-def refuse(what: str) -> None:
+def refuse_within_step(what: str) -> None:
     """Raise WithinStepError where this is code of a step, or what one left behind.
 
     Args:
@@ -120,7 +120,7 @@ class OnlyByPerson(Generic[P, R]):
         self.__wrapped__ = method
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
-        refuse(self._what)
+        refuse_within_step(self._what)
         return self.__wrapped__ if instance is None else MethodType(self.__wrapped__, instance)
 
 

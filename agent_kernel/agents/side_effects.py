@@ -331,7 +331,7 @@ class _AuditHook:
         """Note it, unless it must not happen: then give what is to be raised."""
         gate = self.gate() if what or event in _OWN_PATHS else None
         if gate is not None and event in _OWN_PATHS:
-            gate.own(args[0], _caller())
+            gate.note_temporary(args[0], _caller())
             return None
         if gate is not None and what:
             paths = _paths(event, args)

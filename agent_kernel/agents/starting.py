@@ -99,9 +99,9 @@ def start_run(
     """
     above = parent.log.start if parent is not None else None
     if above is None and context.session is not None and not context.session.id.startswith(ASIDE):
-        cleanup.tidy(context.session.repo, context.event_store, context.session)
+        cleanup.delete_unneeded_branches(context.session.repo, context.event_store, context.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
-    before = messages.runs_before(context, named) if parent is None else ()  # a function remembers nothing
+    before = messages.find_remembered_runs(context, named) if parent is None else ()  # a function remembers nothing
     history = messages.messages(context.event_store, before)
     made = _setup(agent, context, returns, options, parent, history, can_ask=can_ask)
     run = run or new_run_id()
@@ -126,7 +126,7 @@ def start_run(
         if own:
             _own_models[run] = _object_of(made.model)
         log.note(structs.replace(start, model=called, own_model=own), before=context.head)
-        compaction = messages.too_many(history)
+        compaction = messages.compact(history)
         if compaction is not None:
             log.note(compaction, before=context.head)
         if options.get("setup"):

@@ -22,7 +22,7 @@ from agent_kernel.repository.commits import ALGORITHM
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Position", "away", "is_next_a_step", "refuse"]
+__all__ = ["Position", "find_elsewhere_error", "is_next_a_step", "refuse_if_elsewhere"]
 
 
 class Position(Protocol):
@@ -42,14 +42,14 @@ def is_next_a_step(events: Sequence[Event]) -> bool:
     return action is not None and action.source not in GIVEN and start_event(since) is None
 
 
-def refuse(session: Position | None, events: Sequence[Event]) -> None:
+def refuse_if_elsewhere(session: Position | None, events: Sequence[Event]) -> None:
     """Raise RunElsewhereError where the state of the session does not go on from what the run did."""
-    found = away(session, events)
+    found = find_elsewhere_error(session, events)
     if found is not None:
         raise found
 
 
-def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
+def find_elsewhere_error(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
     """What says that a run lies elsewhere; None: it does not, or it has no history."""
     action, since = open_action(events)
     if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
@@ -59,7 +59,7 @@ def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError
     missing = [event for event in outputs if event.step not in known and not _is_ancestor(session, event.after)]
     if missing:
         steps = {event.step for event in missing if event.step is not None}
-        return _make_error(session, events[0], agent_undo.step_numbers(steps), missing[-1].after)
+        return _make_error(session, events[0], agent_undo.describe_step_numbers(steps), missing[-1].after)
     before = events[0].before
     if not outputs and before and not _is_ancestor(session, before):
         return _make_error(session, events[0], "the beginning", before)

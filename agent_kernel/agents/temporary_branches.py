@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PREVIEWS",
     "RACES",
-    "among",
     "candidate",
+    "describe_temporary",
     "is_temporary",
     "may_be_sub_agents",
     "preview",
@@ -68,7 +68,7 @@ def sub_agent(event_store: EventStore, branch: str) -> TaskStart | None:
     return None
 
 
-def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
+def describe_temporary(repo: Repository, event_store: EventStore) -> dict[str, str]:
     """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
     from agent_kernel.agents.event_log import short_run
 

@@ -1,6 +1,6 @@
 """Run one task of an agent beside everything else, and tell what came of it: on a branch of its own, in a process of its own where there can be one.
 
-A `Job` says all that is needed, and can be pickled; `work` does it, wherever an executor takes it, and gives back a
+A `Job` says all that is needed, and can be pickled; `run_job` does it, wherever an executor takes it, and gives back a
 `Candidate`. In another process than the one that asks, a fresh Python does the work (`supervising`), so that it can be
 bounded and killed. In a thread of the process that asks, it is done right there, with a namespace and a session of its
 own: nothing bounds it then but the limits of the run.
@@ -61,12 +61,12 @@ __all__ = [
     "pickle_value",
     "redact_environment",
     "refresh_candidate",
+    "run_job",
     "runs_in_thread",
     "share_model",
     "stop_key",
     "supervise_job",
     "wait_for_end",
-    "work",
 ]
 
 
@@ -310,7 +310,7 @@ def lend_repository(race: str, repo: Repository) -> Generator[None]:
         _shared_repositories.pop(race, None)
 
 
-def work(job: Job) -> Candidate:
+def run_job(job: Job) -> Candidate:
     """Do the job. Whatever goes wrong is told by the candidate; nothing is raised, and it does not hang."""
     if job.home.is_this_process():
         repo = _shared_repositories.get(job.race)

@@ -306,7 +306,7 @@ class Binding:
         if self._is_bind_tried or self._options.commits == "off" or not self._default_stores.are_known():
             return
         try:
-            store_place, _ = self._default_stores.first(adopts=False)
+            store_place, _ = self._default_stores.choose(adopts=False)
             if is_store(Path(store_place.removeprefix("lmdb://"))):
                 self._unsaid = self._bind_default()
                 self._is_bind_tried = True
@@ -331,7 +331,7 @@ class Binding:
             self.close()  # opened again below, it would still be the one that is gone
         notes: tuple[str, ...] = ()
         if place is None and (source is not None or before is None):
-            found, notes = self._default_stores.first(adopts=source is None)
+            found, notes = self._default_stores.choose(adopts=source is None)
         else:
             found = find_store(place, create=True) if place else before or ""
             notes = (what_is_new(found),) if source is None else ()
@@ -339,14 +339,14 @@ class Binding:
             repo = self._open(found, source)
         except AgentKernelError:
             if before is not None and self.session is None:
-                self._bind_again(before, on)
+                self._rebind(before, on)
             raise
         self.close()
         try:
             notes = (*self._begin(repo, branch), *filter(None, notes))
         except AgentKernelError:
             if before is not None:
-                self._bind_again(before, on)
+                self._rebind(before, on)
             raise
         return notes if not place else (*notes, self._default_stores.remember(repo.store.url))
 
@@ -357,7 +357,7 @@ class Binding:
         except StoreUnavailableError:
             return False
 
-    def _bind_again(self, before: str, branch: str | None) -> None:
+    def _rebind(self, before: str, branch: str | None) -> None:
         """Back to the store that was bound, as it was; if it is gone, say so."""
         try:
             self._begin(self._open(before, None, create=False), branch)
@@ -365,7 +365,7 @@ class Binding:
             self._notices.warn(f"cells are no longer committed: {error}; %agent bind PLACE starts a store")
 
     def _bind_default(self) -> tuple[str, ...]:
-        place, notes = self._default_stores.first(adopts=True)
+        place, notes = self._default_stores.choose(adopts=True)
         return *self._begin(self._open(place, None), None), *notes
 
     def _open(self, place: str, source: str | None, *, create: bool = True) -> Repository:
@@ -526,7 +526,7 @@ class DefaultStores:
         # Without a notebook: where it was, and which kernel (none in a terminal), when it first asked.
         self._first_location: tuple[Path, str] | None = None
 
-    def _own(self) -> Path:
+    def _default_path(self) -> Path:
         if self._first_location is None:
             self._first_location = Path.cwd(), self._programs_kernel()
         return default_place(self._notebook(), *self._first_location)
@@ -539,7 +539,7 @@ class DefaultStores:
         """The id of a kernel that a program runs; "": a person is there. Programs say that they take no input."""
         return "" if can_ask(self._shell) else kernel_id(self._shell) or secrets.token_hex(4)
 
-    def first(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
+    def choose(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
         """Where to bind when nobody said where, and what to say about it.
 
         Args:
@@ -551,7 +551,7 @@ class DefaultStores:
         """
         if self._options.store:
             return find_store(self._options.store, create=True), ()
-        own, notebook = self._own(), self._notebook()
+        own, notebook = self._default_path(), self._notebook()
         chosen = find_redirect(own)
         if chosen is not None and not is_store(chosen):
             back = f"%agent bind {place_text(str(own))} goes back to the usual place"
@@ -576,7 +576,7 @@ class DefaultStores:
         next_one = "this kernel, once restarted," if self._is_programs() else "the next terminal in this folder"
         next_one = f"the next session of {clean(notebook.name)}" if notebook else next_one
         try:
-            finds = remember(self._own(), store)
+            finds = remember(self._default_path(), store)
         except OSError as error:
             return f"{next_one} will not find it, because that cannot be noted: {error}"
         return f"{next_one} finds it here" if finds else "it ends with this session"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import among
+from agent_kernel.agents.temporary_branches import describe_temporary
 from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
 from agent_kernel.commands.table import COMMANDS, command_named, parser_of
 from agent_kernel.errors import AgentKernelError
@@ -80,7 +80,7 @@ def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
 
 def _branches(scope: Scope, last: str) -> Iterable[str]:
     """Those that agents have for a while are offered to those who typed how they begin, and no person's begins."""
-    temporary = among(scope.repo, EventStore(scope.repo.store))
+    temporary = describe_temporary(scope.repo, EventStore(scope.repo.store))
     mine = [name for name in scope.repo.branches() if name not in temporary]
     return mine if not last or any(name.startswith(last) for name in mine) else temporary
 

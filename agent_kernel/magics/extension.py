@@ -453,7 +453,7 @@ _NAMES = ("inline", f"module://{_BACKEND}")
 
 def draw_inline() -> None:
     """Import the backend that draws in the page, if figures are there and it is the one that pyplot would take."""
-    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _chosen() not in _NAMES:
+    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _find_backend() not in _NAMES:
         return
     try:
         import_module(_BACKEND)
@@ -461,7 +461,7 @@ def draw_inline() -> None:
         logger.exception("loaded figures cannot be drawn in the page")
 
 
-def _chosen() -> object:
+def _find_backend() -> object:
     """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
     matplotlib = sys.modules.get("matplotlib")
     settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None

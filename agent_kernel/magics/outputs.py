@@ -104,7 +104,7 @@ def bytes_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def fitting(lines: list[str], room: int) -> list[str]:
+def fit_lines(lines: list[str], room: int) -> list[str]:
     """The lines, without some from the middle if they are too long together."""
     if sum(map(len, lines)) <= room:
         return lines
@@ -301,7 +301,7 @@ class Collector:
             self._finish_line()
             item = Item("error", target, name[:200])
             lines = [line for line in traceback if isinstance(line, str)]
-            item.parts.extend(fitting([text[: ROOM // 8], *lines], ROOM // 4))
+            item.parts.extend(fit_lines([text[: ROOM // 8], *lines], ROOM // 4))
             item.size += sum(map(bytes_of, item.parts))
             self._keep(item)
 

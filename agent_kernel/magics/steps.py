@@ -68,8 +68,8 @@ __all__ = [
     "Step",
     "Terminal",
     "find_open_step",
-    "fresh",
     "lines_of",
+    "make_worker_shell",
     "nest_runner",
     "show_events",
 ]
@@ -171,11 +171,11 @@ def _leave_loop(loop: asyncio.AbstractEventLoop) -> Generator[None]:
 
 
 def _end(loop: asyncio.AbstractEventLoop) -> None:
-    left = asyncio.all_tasks(loop)
-    for task in left:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
         task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
 
@@ -189,10 +189,10 @@ def _end(loop: asyncio.AbstractEventLoop) -> None:
 class _StepNumber(int):
     """A cell's number, as IPython counts it in file names, which reads as a step."""
 
-    said: str
+    label: str
 
     def __str__(self) -> str:
-        return self.said
+        return self.label
 
     def __format__(self, spec: str) -> str:
         return format(int(self), spec)
@@ -206,12 +206,12 @@ def _name_after_step(shell: Shell) -> Generator[None]:
         yield
         return
     compiler, cache = shell.compile, shell.compile.cache
-    said, gate = f"step {run_executor.step} of {run_executor.author.name}", current_gate()
+    label, gate = f"step {run_executor.step} of {run_executor.author.name}", current_gate()
 
     def cache_named(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _StepNumber):  # else it is of an agent that this step asked
             number = _StepNumber(number)
-            number.said = said
+            number.label = label
         name = cache(transformed_code, number, raw_code)
         register_step_file(name, has_gate=gate is not None)
         if gate is not None:
@@ -253,7 +253,7 @@ class _ShowsInCell:
 class ShellExecutor(_ShowsInCell):
     """Runs code through IPython, within the cell that runs already."""
 
-    in_worker = "agent_kernel.magics.steps:fresh"  # makes what does so in another process
+    in_worker = "agent_kernel.magics.steps:make_worker_shell"  # makes what does so in another process
 
     def __init__(self, shell: Shell, outputs: OutputRecorder) -> None:
         self._shell = shell
@@ -394,7 +394,7 @@ def _faces(output: KeptOutput) -> list[Part]:
 # name, or break them. So IPython only says what magics mean in Python there, and displays are written as text.
 
 
-def fresh(module: ModuleType) -> ForkedShell:
+def make_worker_shell(module: ModuleType) -> ForkedShell:
     """The same in a process that was not forked, with a shell of its own for this module."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config

@@ -440,7 +440,7 @@ class Tasks:
         """
         log = approval.log_of(self.open_context().event_store, run)
         branch = self._external_branch(log.start)
-        away = None if branch else step_locations.away(self._notebook.session, log.events)
+        away = None if branch else step_locations.find_elsewhere_error(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
         if away is not None and log.state == "pending" and decision != "deny":
@@ -573,7 +573,7 @@ class Tasks:
         found = event_store.find(run)
         events = tuple(event_store.of(found))
         if found not in self.runs or step_locations.is_next_a_step(events):
-            step_locations.refuse(self._notebook.session, events)
+            step_locations.refuse_if_elsewhere(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""

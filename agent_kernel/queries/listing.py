@@ -657,7 +657,7 @@ def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
     said, step = where_stopped(EventStore(context.repo.store), events)
     if not said:
         return None
-    away = step_locations.away(context.position(), events)
+    away = step_locations.find_elsewhere_error(context.position(), events)
     done = [event for event in events if isinstance(event, Output) and event.step is not None]
     return Stopped(
         said=_mask_line(said),

@@ -17,7 +17,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import Turn
 from agent_kernel.agents.agent import open_context, reopen_run, start_run
-from agent_kernel.agents.cleanup import tidy
+from agent_kernel.agents.cleanup import delete_unneeded_branches
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
 from agent_kernel.agents.run import Run
@@ -242,12 +242,12 @@ def test_the_branch_of_a_sub_agent_that_a_person_is_on_or_went_on_with_stays(tmp
         reopen_run(open_context(state), run, model=ak.ScriptedModel([""])).abandon()
         state.session.switch("main")
         state.repo.move_head("somebody", Head(kept, None), "look at it")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()
         state.repo.drop_head("somebody")
         state.session.switch(kept)
         state["mine"] = 1
         state.session.switch("main")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()
         assert state.repo.at(kept)["mine"] == 1
 
 
@@ -289,12 +289,12 @@ def test_a_preview_of_a_process_that_died_goes_and_one_of_a_living_one_stays(tmp
         assert child.stdin is not None
         assert child.stdout is not None
         branch = child.stdout.readline().strip()
-        assert tidy(repo, EventStore(repo.store)) == ()
+        assert delete_unneeded_branches(repo, EventStore(repo.store)) == ()
         assert branch in repo.branches()
         child.stdin.write("\n")
         child.stdin.flush()
         child.wait()
-        assert tidy(repo, EventStore(repo.store)) == (branch,)
+        assert delete_unneeded_branches(repo, EventStore(repo.store)) == (branch,)
         assert set(repo.branches()) == {"main"}
 
 
@@ -311,13 +311,13 @@ def test_a_step_that_waits_keeps_what_it_did_on_a_fork_and_one_that_was_decided_
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
         event_store = EventStore(state.repo.store)
-        assert tidy(state.repo, event_store) == ()
+        assert delete_unneeded_branches(state.repo, event_store) == ()
         _ = run.approve()
-        assert tidy(state.repo, event_store) == ()  # it is taken on as the run goes on
+        assert delete_unneeded_branches(state.repo, event_store) == ()  # it is taken on as the run goes on
         run.abandon()
         state.repo.create_branch(asked.branch, "main", force=True)  # as if the process had died then
         state.repo.create_branch("preview/mine", "main")
-        assert tidy(state.repo, event_store) == (asked.branch,)
+        assert delete_unneeded_branches(state.repo, event_store) == (asked.branch,)
         assert "preview/mine" in state.repo.branches()
 
 
@@ -339,4 +339,4 @@ def test_branches_that_only_look_like_those_of_agents_are_left_alone() -> None:
         named = ["try-12345", "race/later", "race/abcde/1", "preview/of-it"]
         for name in named:
             state.repo.create_branch(name, "main")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()

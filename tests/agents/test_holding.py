@@ -93,7 +93,7 @@ def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_
             with pytest.raises(ak.RunBusyError, match=who):
                 attempt()
         assert store.data_version() == before
-        assert approval.newest(place.event_store, ("interrupted", "stopped")) == ""
+        assert approval.find_newest(place.event_store, ("interrupted", "stopped")) == ""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write("\n\n")
@@ -112,7 +112,7 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
     with ak.Versioned(tmp_path / "store") as state:
         event_store = EventStore(state.repo.store)
         assert approval.run_status(event_store, tuple(event_store.of(id))) == "stopped"
-        assert approval.newest(event_store, ("interrupted", "stopped")) == id
+        assert approval.find_newest(event_store, ("interrupted", "stopped")) == id
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
             approval.decide(approval.log_of(event_store, id), "approve")
         place = ExecutionContext(state.session.namespace, state.session)

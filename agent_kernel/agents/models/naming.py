@@ -146,8 +146,8 @@ def _load_provider_model(name: str, namespace: Mapping[str, object] | None, stor
         if name in stored:
             reason = f"{name} is not in memory, and the branch has it: %agent checkout brings it back"
             raise ModelError(name, reason) from error
-        here = sorted(one for one, value in namespace.items() if not one.startswith("_") and _is_model(value))
-        models = f"models here are {', '.join(here[:_MOST])}" if here else "no variable here is a model"
+        known_models = sorted(one for one, value in namespace.items() if not one.startswith("_") and _is_model(value))
+        models = f"models here are {', '.join(known_models[:_MOST])}" if known_models else "no variable here is a model"
         rest = error.reason if isinstance(error, ModelError) else "others are named PROVIDER:NAME"
         raise ModelError(name, f"{models}; {rest}") from error
 

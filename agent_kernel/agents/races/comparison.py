@@ -40,14 +40,14 @@ __all__ = [
     "best",
     "candidates_of",
     "data_of",
-    "deletes",
+    "describe_discard",
+    "describe_tie",
+    "describe_unsaved",
     "failure",
     "html_of",
-    "lacks",
     "mark_unjudged",
     "race_table",
     "text_of",
-    "tie",
 ]
 
 
@@ -165,7 +165,7 @@ def failure(candidates: Sequence[Candidate]) -> str:
     return f"the judge could not judge{of} ({why})" + (": pick one yourself" if all_failed else "")
 
 
-def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
+def describe_tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
     """What made the best one the best, where others have the same score; "" where none has."""
     if best is None or best.score is None:
         return ""
@@ -262,7 +262,7 @@ def data_of(race: RaceView, repo: Repository) -> dict[str, object]:
         "over": race.is_over,
         "picked": race.picked,
         "discarded": race.is_discarded,
-        "deletes": deletes(race, repo),
+        "deletes": describe_discard(race, repo),
         "notes": [
             *(f"{line[:1].upper()}{line[1:]}" for line in _whole_reasons(race)),
             *(_shorten(f"{note[:1].upper()}{note[1:]}".rstrip(".") + ".", 400) for note in _notes(race)),
@@ -288,7 +288,7 @@ def data_of(race: RaceView, repo: Repository) -> dict[str, object]:
     }
 
 
-def deletes(race: RaceView, repo: Repository) -> str:
+def describe_discard(race: RaceView, repo: Repository) -> str:
     """What is gone for good with the branches of the candidates: `Deletes 3 branches with 7 commits that …`."""
     branches = repo.branches()
     remaining = [one for one in race.candidates if one.branch in branches]
@@ -394,7 +394,7 @@ def _counts(race: RaceView) -> str:
 
 def _notes(race: RaceView) -> list[str]:
     """What to know beside the table."""
-    tied = tie(race.candidates, race.best) if race.is_over else ""
+    tied = describe_tie(race.candidates, race.best) if race.is_over else ""
     failed = failure(race.candidates)
     return [*race.notes, *filter(None, (tied, failed))]
 
@@ -563,7 +563,7 @@ def race_table(repo: Repository, event_store: EventStore, run: str, head: Object
     return RaceTable(
         start.run,
         start.task,
-        tuple(lacks(start.left_out)),
+        tuple(describe_unsaved(start.left_out)),
         tuple(candidates_of(repo, event_store, events)),
         run_status(event_store, events) != "running",
         found.find_pick(repo, head) or None,
@@ -571,7 +571,7 @@ def race_table(repo: Repository, event_store: EventStore, run: str, head: Object
     )
 
 
-def lacks(names: Sequence[str]) -> list[str]:
+def describe_unsaved(names: Sequence[str]) -> list[str]:
     """What is said of variables that the candidates are without."""
     if not names:
         return []

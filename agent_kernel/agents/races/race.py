@@ -42,7 +42,7 @@ from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.races import comparison
-from agent_kernel.agents.races.comparison import candidates_of, lacks
+from agent_kernel.agents.races.comparison import candidates_of, describe_unsaved
 from agent_kernel.agents.races.outcome import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.workers import (
     GRACE_S,
@@ -54,10 +54,10 @@ from agent_kernel.agents.workers import (
     give_up,
     lend_repository,
     refresh_candidate,
+    run_job,
     runs_in_thread,
     share_model,
     stop_key,
-    work,
 )
 from agent_kernel.errors import (
     BranchInUseError,
@@ -289,7 +289,7 @@ class CandidatePool:
 
     def _submit(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
         try:
-            return submit(executor, work, job)
+            return submit(executor, run_job, job)
         except BaseException:  # it takes no work, so there is no race
             self.cancel("its executor took no work")
             self.close()
@@ -580,13 +580,13 @@ class Race:
         if not is_race(log.start):
             raise RunNotFoundError(id)
         found = cls(context, log, None, candidates_of(repo, context.event_store, log.events))
-        found.notes += lacks(log.start.left_out)
+        found.notes += describe_unsaved(log.start.left_out)
         return found
 
     def begin(self, entries: Sequence[Entry], executor: AnyExecutor | None, terms: Terms) -> None:
         """Commit what is not committed yet, make the branches, and let the workers go."""
         start, unsaved = self._commit_all()
-        self.notes += lacks(unsaved)
+        self.notes += describe_unsaved(unsaved)
         task = "; ".join(dict.fromkeys(one.task for one in entries))
         models = ", ".join(dict.fromkeys(one.model for one in entries))
         begins = TaskStart(task=task, model=models, approve=terms.approve, left_out=tuple(unsaved))
@@ -735,8 +735,8 @@ class Race:
                 conflict.rev = ""  # merged by itself, the candidate would not count as picked
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise
-        told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
-        self._note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
+        pick_note = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
+        self._note(pick_note, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
         # That the branch was moved forward is how it is done, and says nothing to whoever picks.
         notes = tuple(note for note in report.notes if not note.startswith("fast-forward"))
         return msgspec.structs.replace(report, notes=notes)

@@ -99,8 +99,8 @@ def _by_name(node: ast.Call, name: str, head: str, last: str, meanings: Meanings
         writes = _opens_to_write(node, meanings, is_method=bool(head)) and not goes_to_memory(node, meanings)
         return "files" if writes and not _keeps_nothing(node, meanings) else ""
     if name in ("sqlite3.connect", "duckdb.connect"):
-        given = meanings.whole_texts(node.args[0]) if node.args else None
-        is_own = given == (":memory:",) or goes_to_memory(node, meanings)
+        database = meanings.whole_texts(node.args[0]) if node.args else None
+        is_own = database == (":memory:",) or goes_to_memory(node, meanings)
         is_empty = name[0] == "d" and not node.args and not node.keywords
         return "" if is_own or is_empty or meanings.opens_to_read(node, name) else "files"
     if name == "logging.basicConfig":

@@ -827,7 +827,7 @@ def _functions_of(value: Any, attribute: str = "") -> Iterator[FunctionType]:
         before = 0
         while len(names) > before:  # methods call others
             before = len(names)
-            functions = (each for name, held in members if name in names for each in _bare(held))
+            functions = (each for name, found in members if name in names for each in _bare(found))
             names = names.union(*(each.__code__.co_names for each in functions))
         for name, member in members:
             yield from _bare(member) if name in names else ()

@@ -249,9 +249,9 @@ def review(
         is_gated: a gate sees what happens, so that it tells where files of a step lie that makes temporary places.
     """
     found: dict[tuple[str, str], Finding] = {}
-    there: Mapping[str, object] = {} if namespace is None else namespace
+    variables: Mapping[str, object] = {} if namespace is None else namespace
     tree = _parse(code)
-    bare = automagic(code, {*names, *there})
+    bare = automagic(code, {*names, *variables})
     if bare is not None:
         found[bare.kind, bare.what] = bare
     if isinstance(tree, str):
@@ -261,7 +261,7 @@ def review(
         tree = _parse(lines)
     if isinstance(tree, str):
         return (*found.values(), Finding("unreadable", f"{tree}: it will not run as Python", 0, risky=False))
-    reader = _Reader(tree, frozenset(names), frozenset(allowed), there, is_gated=is_gated)
+    reader = _Reader(tree, frozenset(names), frozenset(allowed), variables, is_gated=is_gated)
     for finding in (*reader.findings(), *bindings(tree, frozenset(names))):
         found.setdefault((finding.kind, finding.what), finding)
     return tuple(found.values())
@@ -556,8 +556,8 @@ class _Reader:
             return
         kind = kind_of_call(node, name, self._meanings)
         if kind:
-            is_left = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
-            yield Finding(kind, shorten_code(node), line, risky=not is_left)
+            is_left_to_gate = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
+            yield Finding(kind, shorten_code(node), line, risky=not is_left_to_gate)
         elif last == "open" and not name.startswith("…") and node.args:
             yield Finding("files", shorten_code(node), line, risky=False)
         elif name == "getattr" and (kind := self._kind_of_attribute(node)):
