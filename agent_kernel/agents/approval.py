@@ -143,8 +143,8 @@ class StepOutcome(msgspec.Struct, frozen=True):
 def outcome_events(run_executor: RunExecutor, outcome: StepOutcome, edited: str) -> list[Event]:
     """What is written down of a step that has run, in order."""
     result = outcome.result
-    run_executor.context.look([one.name for one in outcome.changed])
-    visible = [one for one in outcome.changed if run_executor.context.tells(one.name)]
+    run_executor.context.learn_secrets([one.name for one in outcome.changed])
+    visible = [one for one in outcome.changed if run_executor.context.is_visible(one.name)]
     changes = messages.change_lines(visible, run_executor.context.summary)
     parts = tuple(
         msgspec.structs.replace(part, text=run_executor.context.redact_output(part.text)) for part in result.parts
@@ -185,7 +185,7 @@ def _list_side_events(run_executor: RunExecutor, outcome: StepOutcome) -> Iterat
                 one.how,
                 summaries.MASK if run_executor.context.redactor.knows(one.name) else one.name,
                 ""
-                if one.how == "-" or run_executor.context.hidden(one.name)
+                if one.how == "-" or run_executor.context.is_hidden(one.name)
                 else run_executor.context.summary(one.name),
             )
             for one in outcome.changed

@@ -64,7 +64,7 @@ class Arguments:
         self._are_bound = False
 
     @classmethod
-    def put(
+    def bind(
         cls, context: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object], *, in_history: bool
     ) -> Arguments:
         """Make variables of them.
@@ -79,7 +79,7 @@ class Arguments:
         return made
 
     @classmethod
-    def within(cls, context: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
+    def bind_in_fork(cls, context: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
         """Those of a sub-agent on a branch of its own, which puts them away itself."""
         context.namespace.update(inputs)
         return cls(context, agent, run, Inputs(inputs), in_history=False)
@@ -125,12 +125,14 @@ class Arguments:
         if self._are_bound:
             self._paused = {name: self._context.namespace.get(name, _ABSENT) for name in self.replaced}
 
-    def take_away(self) -> None:
+    def unbind(self) -> None:
         """The run is over: what stood under their names comes back."""
         if self._are_bound and self.replaced:
             with uninterrupted():
                 old = {name: self._before(name) for name in self.replaced}
-                self._change(f"what the arguments stood for comes back: {', '.join(old)}", lambda: self._bring(old))
+                self._change(
+                    f"what the arguments stood for comes back: {', '.join(old)}", lambda: self._restore_values(old)
+                )
                 self._are_bound = False
         _active.pop(self._run, None)
 
@@ -162,7 +164,7 @@ class Arguments:
         finally:
             session.end_step()
 
-    def _bring(self, old: Mapping[str, object]) -> None:
+    def _restore_values(self, old: Mapping[str, object]) -> None:
         for name, value in old.items():
             if value is _ABSENT:
                 self._context.namespace.pop(name, None)

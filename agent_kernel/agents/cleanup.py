@@ -256,18 +256,18 @@ def recover_outcome(
     """
     assert context.session is not None
     repo = context.session.repo
-    context.look()
+    context.learn_secrets()
     text = context.redact_output(_read_output_text(repo, commit), most_chars).rstrip()
     tree = repo.tree(commit.tree)
 
     def summary(name: str) -> str:
         entry = tree.get(name)
         stored = repo.read_summary(entry) if entry is not None else b""
-        if not stored or context.hidden(name):
+        if not stored or context.is_hidden(name):
             return ""
         return context.redact(messages.value_text(summaries.decode(stored), context.policy))
 
-    lines = messages.change_lines([one for one in commit.changed if context.tells(one.name)], summary)
+    lines = messages.change_lines([one for one in commit.changed if context.is_visible(one.name)], summary)
     pieces = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0

@@ -90,7 +90,7 @@ __all__ = [
 #
 # A key beside the run's events, `a/` and its id, names the loop that drives it: the process, so exactly that a dead one is
 # told from a living one, and which of its loops. It is written before the run goes on, expected by every event that is
-# added, and goes with the event with which the run comes to rest. So a run that waits or is done is held by nobody, a dead
+# added, and goes with the event with which the run comes to rest. So a run that waits or is done is claimed by nobody, a dead
 # process's is taken over by whoever goes on with it, and a living one's by nobody. On another machine nothing can be told:
 # its loop counts as alive, until a person says otherwise (`Run.resume(force=True)`).
 
@@ -102,19 +102,19 @@ def key(run: str) -> bytes:
 
 
 def make_claim() -> bytes:
-    """A new loop of this process; what is stored of it."""
+    """Begin a loop of this process, and return the claim that is stored of it."""
     holder = Holder.of_this_process(secrets.token_hex(8))
     _active_loops.add(holder.session)
     return msgspec.msgpack.encode(holder)
 
 
 def end_claim(claim: bytes) -> None:
-    """The loop drives nothing any more."""
+    """The loop of this claim drives nothing any more."""
     _active_loops.discard(decode_claim(claim).session)
 
 
 def is_claim_active(claim: bytes) -> bool:
-    """Whether it is a loop of this process that drives a run."""
+    """Whether it is that of a loop of this process that drives a run."""
     return decode_claim(claim).session in _active_loops
 
 
@@ -127,7 +127,7 @@ def decode_claim(claim: bytes) -> Holder:
 
 
 def is_own_claim(claim: bytes) -> bool:
-    """Whether it is a loop of this process: in a fork what its parent drives is not its own."""
+    """Whether it is that of a loop of this process: in a fork what its parent drives is not its own."""
     return decode_claim(claim).is_this_process()
 
 
@@ -182,7 +182,7 @@ class EventStore:
         """Store events as the next ones of their run, all or none, and return them as they were stored.
 
         Args:
-            claim: what `claim` gave to whoever drives the run. It is let go where the run comes to rest with the events.
+            claim: what `claim` returned to whoever drives the run. It is released where the run comes to rest with the events.
 
         Raises:
             RunBusyError: somebody else drives the run, or wrote such a number meanwhile.
@@ -250,7 +250,7 @@ class EventStore:
         raise RunBusyError(run, "" if driver is None else describe_holder(driver))
 
     def release(self, run: str, claim: bytes) -> None:
-        """Drive it no more; nothing happens where it was let go already."""
+        """Drive it no more; nothing happens where it was released already."""
         end_claim(claim)
         self._store.swap({key(run): claim}, {key(run): None})
 
@@ -464,7 +464,7 @@ class Log:
             self._claim = None
 
     def catch_up(self) -> bool:
-        """Take in what others have added since it was looked at here; returns whether they had. While it is held, nobody can."""
+        """Take in what others have added since it was looked at here; returns whether they had. While it is claimed, nobody can."""
         if self.is_claimed:
             return False
         with uninterrupted():

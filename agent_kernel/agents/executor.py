@@ -271,7 +271,7 @@ class RunExecutor:
         self.context = context
         self.log = log
         self.arguments = arguments
-        log.when_over = arguments.take_away
+        log.when_over = arguments.unbind
         self.value: object = None
         self.stream: Stream | None = None  # while the model answers
         self.code = Interruptible()  # while code runs
@@ -282,12 +282,12 @@ class RunExecutor:
         self._began = time.monotonic()
         rights.track(self)  # once it has its setup: a step on another thread may note it now
 
-    def go(self) -> RunItems:
+    def run(self) -> RunItems:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             self.log.read_again()
             self._began = time.monotonic() - event_log.active_seconds(event_log.since_resumed(self.log.events))
-            yield from self._rewound()
+            yield from self._note_rewound_steps()
             note = self._drop_partial_work()
             while self.log.state == "running":
                 rights.put_back_between_steps()
@@ -302,7 +302,7 @@ class RunExecutor:
                 self.stream.cancel()
                 self.stream = None
 
-    def _rewound(self) -> RunItems:
+    def _note_rewound_steps(self) -> RunItems:
         """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
         session, events = self.context.session, self.log.events
         outputs = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
@@ -419,7 +419,7 @@ class RunExecutor:
         step, before = action.step or 0, self.context.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
         if action.source == agent_undo.SOURCE:
-            yield from self._move(code, step, before)
+            yield from self._make_move(code, step, before)
             return
         noted = len(self.log.events)
         step_outcome = self.run_code(code, step, is_guarded=action.source != "setup")
@@ -444,7 +444,7 @@ class RunExecutor:
         text = "; ".join(str(one) for one in found if one.has_work)
         return f"\n\n{text[:1].upper()}{text[1:]}." if text else ""
 
-    def _move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
+    def _make_move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
         """Make the move that was allowed, in place of running code; with it the run has ended."""
         session, began = self.context.session, time.perf_counter()
         requested_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)

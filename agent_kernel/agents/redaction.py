@@ -52,7 +52,8 @@ class Redactor:
         self._texts = RedactedTexts()
         self._numbers = RedactedNumbers()
         self._names: set[str] = set()
-        self._not_read: dict[str, str] = {}  # hidden names, and what is said of what is shown as long as they are there
+        # Hidden names, and what is said of what is shown as long as they are there.
+        self._unreadable: dict[str, str] = {}
         self._environment = _Environment({})
         self._words_of_cells: dict[str, frozenset[str]] = {}
         self._cells_read: set[tuple[str, frozenset[str]]] = set()  # each with the hidden names in it
@@ -69,27 +70,29 @@ class Redactor:
     @property
     def is_complete(self) -> bool:
         """Whether all of each hidden variable is known, so that none of it is left in a text that is masked."""
-        return not self._not_read and all(one.is_complete for one in list(self._above))
+        return not self._unreadable and all(one.is_complete for one in list(self._above))
 
     @property
     def withheld(self) -> str:
         """What stands for a text that may have hidden values."""
-        return next(filter(None, (*self._not_read.values(), *(one.withheld for one in list(self._above)))), "")
+        return next(filter(None, (*self._unreadable.values(), *(one.withheld for one in list(self._above)))), "")
 
     def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
         """Look at these variables, as they are now: each hidden one by itself, then all others for secrets."""
         names = list(names)
         hidden = [name for name in names if self._hidden(name)]
         self._names.update(hidden)
-        self._not_read = {name: why for name, why in self._not_read.items() if name in namespace and self._hidden(name)}
+        self._unreadable = {
+            name: why for name, why in self._unreadable.items() if name in namespace and self._hidden(name)
+        }
         for name in hidden:
             if name in namespace:
                 reader = Reader(self._texts, self._numbers, _MOST_OF_HIDDEN)
-                self._not_read.pop(name, None)
+                self._unreadable.pop(name, None)
                 if not reader.read([(namespace[name], True)]):
-                    self._not_read[name] = _TOO_LARGE
+                    self._unreadable[name] = _TOO_LARGE
                 elif reader.has_closed:
-                    self._not_read[name] = _CLOSED
+                    self._unreadable[name] = _CLOSED
         self._learn_cells(namespace)
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)

@@ -43,32 +43,32 @@ __all__ = ["Outcome", "Run", "drive", "drive_async", "drive_together"]
 _NAP_S = 0.2
 
 
-def drive(run_executor: RunItems, first: BaseException | None = None) -> Iterator[Event | Delta]:
+def drive(items: RunItems, first: BaseException | None = None) -> Iterator[Event | Delta]:
     """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so.
 
     Args:
         first: is raised in the course, where it stands.
     """
-    item = _advance(run_executor.send, None) if first is None else _advance(run_executor.throw, first)
+    item = _advance(items.send, None) if first is None else _advance(items.throw, first)
     while item is not None:
         if isinstance(item, Wait):
             try:
                 found = _wait_for(item.future)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(run_executor.throw, error)
+                item = _advance(items.throw, error)
             else:
-                item = _advance(run_executor.send, found)
+                item = _advance(items.send, found)
         else:
             yield item
-            item = _advance(run_executor.send, None)
+            item = _advance(items.send, None)
 
 
-async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
+async def drive_async(items: RunItems) -> AsyncIterator[Event | Delta]:
     """The same in an event loop. Code still runs on this thread, and blocks the loop as it does in a cell.
 
     Where the task is cancelled the run is stopped, so that it can be resumed, and the cancellation goes on.
     """
-    item = _advance(run_executor.send, None)
+    item = _advance(items.send, None)
     cancelled: asyncio.CancelledError | None = None
     while item is not None:
         if isinstance(item, Wait):
@@ -76,16 +76,16 @@ async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
                 found: Any = await asyncio.wrap_future(item.future)
             except asyncio.CancelledError as error:
                 cancelled = error
-                item = _advance(run_executor.throw, KeyboardInterrupt())
+                item = _advance(items.throw, KeyboardInterrupt())
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(run_executor.throw, error)
+                item = _advance(items.throw, error)
             else:
                 with _interruptible():
-                    item = _advance(run_executor.send, found)
+                    item = _advance(items.send, found)
         else:
             yield item
             with _interruptible():
-                item = _advance(run_executor.send, None)
+                item = _advance(items.send, None)
     if cancelled is not None:
         raise cancelled
 
@@ -109,31 +109,27 @@ def drive_together(runs: Iterable[RunItems], at_once: int) -> None:
     waiting: dict[Future[Any], RunItems] = {}
     try:
         while True:
-            while len(waiting) < max(1, at_once) and (run_executor := next(pending, None)) is not None:
-                _until_wait(run_executor, _advance(run_executor.send, None), waiting)
+            while len(waiting) < max(1, at_once) and (items := next(pending, None)) is not None:
+                _until_wait(items, _advance(items.send, None), waiting)
             if not waiting:
                 return
             finished, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
             for future in finished:
-                run_executor = waiting.pop(future)
+                items = waiting.pop(future)
                 error = future.exception()
-                item = (
-                    _advance(run_executor.throw, error)
-                    if error is not None
-                    else _advance(run_executor.send, future.result())
-                )
-                _until_wait(run_executor, item, waiting)
+                item = _advance(items.throw, error) if error is not None else _advance(items.send, future.result())
+                _until_wait(items, item, waiting)
     except KeyboardInterrupt:
-        for run_executor in waiting.values():
-            _until_wait(run_executor, _advance(run_executor.throw, KeyboardInterrupt()), {})
+        for items in waiting.values():
+            _until_wait(items, _advance(items.throw, KeyboardInterrupt()), {})
         raise
 
 
-def _until_wait(run_executor: RunItems, item: object, waiting: dict[Future[Any], RunItems]) -> None:
+def _until_wait(items: RunItems, item: object, waiting: dict[Future[Any], RunItems]) -> None:
     while item is not None and not isinstance(item, Wait):
-        item = _advance(run_executor.send, None)
+        item = _advance(items.send, None)
     if isinstance(item, Wait):
-        waiting[item.future] = run_executor
+        waiting[item.future] = items
 
 
 def _advance(step: Any, value: Any) -> Any:
@@ -339,13 +335,13 @@ class Run(Generic[T]):
                 raise TaskInterruptedError(self.id, outcome.reason)
 
     def drive_claimed(self) -> RunItems:
-        """What is driven together with other runs (`driving.drive_together`)."""
+        """What is driven together with other runs (`drive_together`)."""
         with self._claim():
             yield from self.items()
 
     @contextmanager
     def _claim(self, *, goes_on: bool = True) -> Generator[None]:
-        """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
+        """While it is driven from here nobody else drives it. Where a loop is left it is released, and only pauses."""
         log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
@@ -376,7 +372,7 @@ class Run(Generic[T]):
                 return _nothing()
             raise RunBusyError(self.id, _THIS_THREAD if self._thread == threading.get_ident() else _OTHER_THREAD)
         if self._items is None or inspect.getgeneratorstate(self._items) == inspect.GEN_CLOSED:
-            self._items = self._run_executor.go()
+            self._items = self._run_executor.run()
         return self._items
 
     # -- a person's part

@@ -40,7 +40,7 @@ __all__ = [
     "TEMPORARY",
     "TO",
     "WRITES",
-    "Recorder",
+    "EffectRecorder",
     "current_gate",
     "follow_threads",
     "had_gate",
@@ -226,7 +226,7 @@ _THREAD_STARTS: Final = ("_thread.start_new_thread", "_thread.start_joinable_thr
 _THREADS: Final[dict[int, threading.Thread]] = vars(threading)["_active"]
 
 
-class Recorder:
+class EffectRecorder:
     """The effects of one step: what kind, on what, how often."""
 
     def __init__(self, quiet: tuple[str, ...] = (), gate: Gate | None = None) -> None:
@@ -262,11 +262,11 @@ class _AuditHook:
 
     def __init__(self) -> None:
         self.wanted: list[object] = []  # for whom it listens; empty most of the time
-        self.recording: list[Recorder] = []  # the innermost step last
-        self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
+        self.recording: list[EffectRecorder] = []  # the innermost step last
+        self.started: WeakKeyDictionary[threading.Thread, tuple[EffectRecorder, ...]] = WeakKeyDictionary()
         self.parents: WeakKeyDictionary[threading.Thread, threading.Thread] = WeakKeyDictionary()
-        self.lingering: list[Recorder] = []  # steps that have ended and whose threads live
-        self.gated: WeakKeyDictionary[_Token, Recorder] = WeakKeyDictionary()
+        self.lingering: list[EffectRecorder] = []  # steps that have ended and whose threads live
+        self.gated: WeakKeyDictionary[_Token, EffectRecorder] = WeakKeyDictionary()
         self.lock = threading.Lock()
         self.busy = threading.local()
         self.is_installed = False
@@ -316,13 +316,13 @@ class _AuditHook:
             elif describe is not None:
                 stopped = self._handle(event, args, *describe(args))
         except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
-            stopped = self._not_understood(event)
+            stopped = self._stop_unreadable(event)
         finally:
             self.busy.now = False
         if stopped is not None:
             raise stopped
 
-    def _not_understood(self, event: str) -> BaseException | None:
+    def _stop_unreadable(self, event: str) -> BaseException | None:
         """What happens cannot be read: behind a gate it does not happen."""
         gate = self.gate()
         return None if gate is None else gate.stop("does what cannot be read", event)
@@ -335,7 +335,7 @@ class _AuditHook:
             return None
         if gate is not None and what:
             paths = _paths(event, args)
-            stopped = gate.check(what, _same_each_time(event, target, paths), paths, _caller())
+            stopped = gate.check(what, _stable_target(event, target, paths), paths, _caller())
             if stopped is not None:
                 return stopped
         if what and event in _RECORDED and not _is_quiet(target):
@@ -358,14 +358,14 @@ class _AuditHook:
             mine = only if only is not None and only.gate is not None and only.gate.is_acting(_caller()) else None
         return mine.gate if mine is not None else None
 
-    def _current_recorders(self) -> tuple[Recorder, ...]:
+    def _current_recorders(self) -> tuple[EffectRecorder, ...]:
         """The steps that what happens on this thread belongs to."""
         surely = self._find_recorders(threading.get_ident())
         if surely is not None:
             return surely
         return tuple(self.recording) if len({one.thread for one in self.recording}) == 1 else ()
 
-    def _find_recorders(self, thread_id: int) -> tuple[Recorder, ...] | None:
+    def _find_recorders(self, thread_id: int) -> tuple[EffectRecorder, ...] | None:
         """The same, of a thread that runs a step or was started by one; None of others."""
         mine = tuple(one for one in self.recording if one.thread == thread_id)
         thread = _THREADS.get(thread_id)
@@ -381,11 +381,11 @@ class _AuditHook:
         parent = _THREADS.get(threading.get_ident())
         if parent is not None:
             self.parents[thread] = parent
-        if its := self._who_starts(parent):
+        if its := self._find_starters(parent):
             self.started[thread] = its
         return None
 
-    def _who_starts(self, parent: threading.Thread | None) -> tuple[Recorder, ...]:
+    def _find_starters(self, parent: threading.Thread | None) -> tuple[EffectRecorder, ...]:
         """The steps that a thread belongs to which this thread starts. A person's threads belong to none."""
         token = _token.get()
         candidates = [
@@ -397,7 +397,7 @@ class _AuditHook:
         )
         return its or (self._current_recorders() if _is_called_by_a_step() else ())
 
-    def token_of(self, recorder: Recorder) -> _Token:
+    def token_of(self, recorder: EffectRecorder) -> _Token:
         """What stands for a step in contexts. As long as one of them is kept, what happens is heard."""
         token, entry = _Token(), object()
         self.gated[token] = recorder
@@ -405,7 +405,7 @@ class _AuditHook:
         weakref.finalize(token, self.wanted.remove, entry).atexit = False
         return token
 
-    def stop_recording(self, recorder: Recorder) -> None:
+    def stop_recording(self, recorder: EffectRecorder) -> None:
         """A step has ended. As long as threads of it live that have a gate, what they do is heard."""
         self.recording.remove(recorder)
         if recorder.gate is not None:
@@ -419,9 +419,8 @@ class _AuditHook:
 
 
 def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
-    reported = frozenset(
-        {*_RECORDED, *_ONLY_STOPPED, *_THREAD_STARTS, "import"}
-    )  # of hundreds; each `id()` is an event too
+    # Of hundreds; each `id()` is an event too.
+    reported = frozenset({*_RECORDED, *_ONLY_STOPPED, *_THREAD_STARTS, "import"})
 
     def hook(event: str, args: Args) -> None:
         if wanted and event in reported:
@@ -511,17 +510,17 @@ def _follow_thread_pools() -> None:
         return
     _followed.add(kind)
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        setattr(kind, name, _giving(getattr(kind, name)))
+        setattr(kind, name, _wrap_submit(getattr(kind, name)))
 
 
 _followed: Final[set[type]] = set()
 
 
-def _giving(give: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_submit(give: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(give)
     def give_with_token(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         token = _token.get()
-        return give(self, func if token is None else _InAPool(func, token), *args, **kwargs)
+        return give(self, func if token is None else _PoolCallback(func, token), *args, **kwargs)
 
     del give_with_token.__wrapped__  # nobody is to give past this
     return give_with_token
@@ -535,12 +534,12 @@ def _follow_finalizers() -> None:
     def init_with_token(self: Any, obj: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         token, mine = _token.get(), current_gate()
         is_steps_own = token is not None and mine is not None and mine.is_step_code(_caller())
-        init(self, obj, _Later(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
+        init(self, obj, _StepCallback(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
 
     weakref.finalize.__init__ = init_with_token  # type: ignore[method-assign]  # on purpose
 
 
-class _Later:
+class _StepCallback:
     """A function that a step left to be called. Its effects are those of the step."""
 
     def __init__(self, func: Callable[..., Any], token: _Token) -> None:
@@ -555,7 +554,7 @@ class _Later:
             _token.reset(before)
 
 
-class _InAPool(_Later):
+class _PoolCallback(_StepCallback):
     """The same for a pool of `multiprocessing`. Its threads hand back only an `Exception`; any other one ends the thread, and the caller waits."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -619,7 +618,7 @@ def current_gate() -> Gate | None:
 
 
 @contextmanager
-def record_side_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[Recorder]:
+def record_side_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[EffectRecorder]:
     """Record what happens from here on, on this thread and on those that it starts, until the end.
 
     Args:
@@ -629,7 +628,7 @@ def record_side_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -
     _audit.install()
     if gate is not None:
         _audit.guard()
-    mine = Recorder(quiet, gate)
+    mine = EffectRecorder(quiet, gate)
     _audit.recording.append(mine)
     _audit.wanted.append(mine)
     token = _audit.token_of(mine) if gate is not None else None
@@ -1198,7 +1197,7 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _same_each_time(event: str, target: str, paths: Sequence[str]) -> str:
+def _stable_target(event: str, target: str, paths: Sequence[str]) -> str:
     """What an effect is on, in words that are the same when the step runs again: temporary files have another name then."""
     names = target.split(TO) if event in ("os.rename", "os.link") else [target]
     if len(names) != len(paths):

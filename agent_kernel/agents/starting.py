@@ -106,9 +106,9 @@ def start_run(
     made = _setup(agent, context, returns, options, parent, history, can_ask=can_ask)
     run = run or new_run_id()
     if fork is not None:
-        arguments = Arguments.within(context, agent.name, run, inputs or {})
+        arguments = Arguments.bind_in_fork(context, agent.name, run, inputs or {})
     else:
-        arguments = Arguments.put(context, agent.name, run, inputs or {}, in_history=parent is None)
+        arguments = Arguments.bind(context, agent.name, run, inputs or {}, in_history=parent is None)
     log = Log(
         context.event_store,
         run,
@@ -118,7 +118,7 @@ def start_run(
         parent_run=parent_run if above is None else above.run,
     )
     context.policy = agent.context
-    context.look()
+    context.learn_secrets()
     try:
         start = _task_start(agent, task, context, made, before, arguments)
         called = _name_of(made.model, model_name or options.get("model") or agent.model, context)
@@ -136,14 +136,14 @@ def start_run(
         return Run(run_executor) if parent is None else ChildRun(run_executor, parent, fork)
     except KeyboardInterrupt as error:
         if not log.events:
-            arguments.take_away()
+            arguments.unbind()
             raise
         RunExecutor(made, context, log, arguments).note_interrupt()
         if parent is not None:  # the whole is meant
             raise
         raise TaskInterruptedError(run) from error
     except BaseException:
-        arguments.take_away()  # there is no run that could
+        arguments.unbind()  # there is no run that could
         raise
 
 
@@ -162,7 +162,7 @@ def start_within_step(
     run = new_run_id()
     fork: Fork | None = None
     state = options.get("state", agent.state)
-    parent.context.look()  # its step may have given the sub-agent what no step before it had
+    parent.context.learn_secrets()  # its step may have given the sub-agent what no step before it had
     with uninterrupted():  # a branch that nobody has would stay in use
         if state is not None:
             context = open_context(state)
@@ -223,7 +223,7 @@ def reopen_run(
     if context.session is not None:
         trust.require(context.session.repo)
     context.policy = start.context
-    context.look()
+    context.learn_secrets()
     model = options.get("model") or model_of_run(start, agent)
     setup = Setup(
         model=model_named(model, context.namespace, context.read_stored_names()),
@@ -345,7 +345,7 @@ def _task_start(
 ) -> TaskStart:
     wanted = return_types.type_text(made.returns)
     cell, number = context.cell()
-    named = [name for name in arguments.inputs if not context.hidden(name)]
+    named = [name for name in arguments.inputs if not context.is_hidden(name)]
     inputs_note = f"Given as variables: {', '.join(named)}." if named else ""
     prompt = "\n\n".join(filter(None, (context.redactor.redact(task.strip()), inputs_note)))
     room = agent.context_tokens * messages.CHARS_A_TOKEN - len(prompt) - 2

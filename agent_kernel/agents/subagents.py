@@ -58,7 +58,7 @@ def subagent_context(
     parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None
 ) -> ExecutionContext:
     """The execution context of a sub-agent: what its parent's model is not told, its own is not told either."""
-    context = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.hidden)
+    context = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.is_hidden)
     context.policy, context.redactor = parent.policy, parent.redactor
     return context
 
@@ -106,7 +106,7 @@ class Fork:
         self._check()
         report = self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
         now = self._parent.repo.tree_at(self._parent.head)
-        self._outer.brought |= {change.name: now.get(change.name) for change in report.changed}
+        self._outer.merged_entries |= {change.name: now.get(change.name) for change in report.changed}
         self._parent.repo.delete_branch(self.branch, force=True)
 
     def _check(self) -> None:
@@ -118,7 +118,7 @@ class Fork:
         from agent_kernel.session.merge import conflict_of
 
         repo = self._parent.repo
-        was, ours, theirs = map(repo.tree_at, (self._outer.began, self._at, self.session.head))
+        was, ours, theirs = map(repo.tree_at, (self._outer.start_commit, self._at, self.session.head))
         both = {
             name: Conflict(was.get(name), mine, found)
             for name, mine, found in ours.diff(theirs)

@@ -18,7 +18,7 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: InteractiveShell, make_panels: MakePanels | None = None) -> None:
-    """Make every cell of this IPython a commit. `make_panels`: makes what stands beside the cells in a kernel."""
+    """Make every cell of this IPython a commit. `make_panels`: makes the panels of a kernel."""
     from agent_kernel.magics.extension import AgentKernel
 
     AgentKernel.of(cast("Shell", shell)).load(make_panels)

@@ -120,14 +120,14 @@ class Notices:
         self._reported |= {(one.name, one.type, one.reason) for one in unsaved}
 
 
-# -- what stands beside the cells of a notebook: panels, and the line under a cell
+# -- the panels of a notebook, and the line under a cell
 #
 # No interface imports another. The extension is handed what makes them (`agent_kernel.load_ipython_extension` joins the two)
 # and tells it what happens; where there is nothing of the kind, in a terminal for one, `NoPanels` is told instead.
 
 
 class CellPanels(Protocol):
-    """Told on the main thread. What is told of cells raises nothing: none is lost for what stands beside it."""
+    """What shows a notebook's history and runs beside its cells. Called on the main thread; the calls about cells raise nothing, so that no cell is lost."""
 
     def load(self) -> None:
         """The extension was loaded."""
@@ -194,7 +194,7 @@ MakePanels = Callable[["Shell", "LiveNotebook"], CellPanels]
 
 
 class NoPanels:
-    """Stands beside the cells where nothing else does."""
+    """For a shell without panels, such as a terminal."""
 
     def load(self) -> None: ...
     def unload(self) -> None: ...
@@ -479,7 +479,7 @@ class Binding:
         where = place_text(self.repo.store.url)
         return f"{start} {branch} {of} {where}{stop}"
 
-    def wait_for_bind(self) -> None:
+    def report_pending_bind(self) -> None:
         """Another store, or way to open it, was configured: say what takes it up, for what is open stays open."""
         if self.repo is not None:
             place = self._options.store or place_text(self.repo.store.url)

@@ -196,7 +196,7 @@ class AgentMagics(Magics):
                 raise SilentUsageError(QUESTION)
             raise UsageProblem(in_words(parsed.agent))
         self._notebook.bind_first()
-        return self._notebook.tasks.give(parsed)
+        return self._notebook.tasks.start(parsed)
 
 
 def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
@@ -345,10 +345,10 @@ class AgentKernel(Configurable):
         self.observe(self._store_was_set, ["store", "durability"])
 
     def _author_was_set(self, _change: object) -> None:
-        self.notebook.sign(self.author)
+        self.notebook.set_author(self.author)
 
     def _store_was_set(self, _change: object) -> None:
-        self.notebook.wait_for_bind()
+        self.notebook.report_pending_bind()
 
     @classmethod
     def of(cls, shell: Shell) -> AgentKernel:

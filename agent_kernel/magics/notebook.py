@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellHooks",
+    "CellRecorder",
     "LiveNotebook",
-    "Recorder",
     "cell_id_of",
     "has_agent_header",
     "is_only_agent_lines",
@@ -40,7 +40,7 @@ _AGENT_HEADER = re.compile(r"%%agent(?:\s|$)")
 _AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
 
 
-class Recorder(Protocol):
+class CellRecorder(Protocol):
     """What is told of the cells that run. Must not raise: a cell is never lost for its commit."""
 
     def starts(self, is_numbered: bool) -> None:
@@ -67,7 +67,7 @@ class Recorder(Protocol):
 class CellHooks:
     """Finds the cells that count among all that run."""
 
-    def __init__(self, recorder: Recorder, is_main: Callable[[], bool] | None = None) -> None:
+    def __init__(self, recorder: CellRecorder, is_main: Callable[[], bool] | None = None) -> None:
         self._recorder = recorder
         self._is_main = is_main or _on_the_main_thread
         self._running: list[CellInfo] = []
@@ -204,7 +204,7 @@ class LiveNotebook(Binding):
         """Let cells be commits, or stop it; the session stays."""
         self._options.commits = "all" if on else "off"
 
-    def sign(self, author: str) -> None:
+    def set_author(self, author: str) -> None:
         """Another author was configured: theirs are the cells from the next one on."""
         if self.session is not None:
             self.session.author = Author(author) if author else person()

@@ -464,13 +464,13 @@ class Step(msgspec.Struct):
     attempt: int = 1
     duration_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
-    on_card: bool = False  # its code stands on a card that asks about it
+    is_on_card: bool = False  # its code stands on a card that asks about it
 
     @property
     def is_empty(self) -> bool:
         return not (self.thinking or self.text or self.code)
 
-    def following(self) -> Step:
+    def make_next(self) -> Step:
         """What the model writes next: the next step, or, where this answer broke off, the same one anew."""
         return Step(self.number, attempt=self.attempt + 1) if self.state == "broken" else Step(self.number + 1)
 
@@ -545,7 +545,7 @@ def show_events(
     for item in items:
         if isinstance(item, Delta):
             if step.state != "writing":
-                step = step.following()
+                step = step.make_next()
             setattr(step, item.kind, getattr(step, item.kind) + item.text)
             display.step(step, whole=False)
             continue
@@ -556,7 +556,7 @@ def show_events(
             # Its own code is what runs: the pieces that came before may have been cut short and sent again.
             tokens = item.usage.output_tokens
             state = "running" if item.code is not None else ""
-            grown = step if step.state == "writing" else step.following()
+            grown = step if step.state == "writing" else step.make_next()
             step = msgspec.structs.replace(
                 grown,
                 number=item.step or grown.number,
@@ -590,7 +590,7 @@ def _show_end(event: Event, display: RunDisplay) -> None:
 
 def _show_request(event: ApprovalRequested, step: Step, display: RunDisplay, asks: Callable[[str], bool]) -> None:
     if asks(event.run):
-        step.on_card = True
+        step.is_on_card = True
         display.step(step, whole=True)
         return
     for line in lines_of(event):
@@ -609,7 +609,7 @@ def _show_event(event: Event, step: Step, display: RunDisplay) -> None:
         return
     if isinstance(event, _ENDS | Clarify):
         return  # said at the end
-    step.on_card = False
+    step.is_on_card = False
     if event.step is not None and event.step != step.number:
         # It goes on in another process than it began in: of the step before nothing is known here.
         step.number, step.code, step.text, step.thinking = event.step, "", "", ""
@@ -800,7 +800,7 @@ def _paragraph(text: str, style: str) -> str:
 
 
 def _bundle(step: Step) -> dict[str, str]:
-    text, code = clean_lines(step.text).strip(), "" if step.on_card else clean_lines(step.code)
+    text, code = clean_lines(step.text).strip(), "" if step.is_on_card else clean_lines(step.code)
     broken = step.status if step.state == "broken" else ""
     plain = "\n".join(filter(None, (text, code, broken, *map(clean, step.notes))))
     is_broken = step.state == "broken"

@@ -287,7 +287,7 @@ class Tasks:
         model_named(model, self._notebook.namespace)
         self._notebook.options.model = model
 
-    def give(self, cell: AgentCell) -> object:
+    def start(self, cell: AgentCell) -> object:
         """Begin the task of a cell, drive it as far as it goes, and return its result.
 
         Raises:

@@ -240,14 +240,14 @@ class Tools:
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
-        return not place.tells(name) if place is not None else self._hidden is not None and name in self._hidden
+        return not place.is_visible(name) if place is not None else self._hidden is not None and name in self._hidden
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
         place = self._live()
         redactor = Redactor(self._is_hidden)
         if place is not None:
-            place.look()
+            place.learn_secrets()
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()

@@ -359,7 +359,7 @@ class CandidatePool:
 
     def _refresh(self, found: Candidate) -> Candidate:
         """A candidate with what the store knows of it."""
-        self._bury(found)
+        self._end_lost_run(found)
         return refresh_candidate(found, self._repo, self._log.event_store)
 
     def _record(self, found: Candidate) -> Candidate:
@@ -368,7 +368,7 @@ class CandidatePool:
         self._note(found)
         return found
 
-    def _bury(self, found: Candidate) -> None:
+    def _end_lost_run(self, found: Candidate) -> None:
         """Of a worker that died, or does not end, end its run, and forget where it was. What it still does goes nowhere."""
         give_up(found.run)
         with suppress(RunNotFoundError, RunBusyError):
