@@ -65,15 +65,15 @@ def nothing_goes_on() -> Iterator[None]:
     main = sys.modules["__main__"]
     yield
     assert sys.modules["__main__"] is main
-    if effects := sys.modules.get("agent_kernel.agents.effects"):
-        going_on: list[Any] = vars(effects)["_ear"].recording
+    if side_effects := sys.modules.get("agent_kernel.agents.side_effects"):
+        going_on: list[Any] = vars(side_effects)["_audit"].recording
         until = time.monotonic() + 10
         while going_on and time.monotonic() < until:
             time.sleep(0.01)
         frames = sys._current_frames()
         assert not going_on, [traceback.format_stack(frames.get(one.thread)) for one in going_on]
-        vars(effects)["_ear"].started.clear()
-        vars(effects)["_ear"].gated.clear()
+        vars(side_effects)["_audit"].started.clear()
+        vars(side_effects)["_audit"].gated.clear()
 
 
 @pytest.fixture

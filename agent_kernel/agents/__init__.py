@@ -1,7 +1,7 @@
 """Agents that act by running Python in a namespace, each step a commit. Names load when they are first used.
 
-A run's code runs on the thread that drives it (`driving`); its model is asked on a thread of its own (`loop`). Its
-events are its record (`events`, `event_store`): the conversation is rebuilt from them, so a run goes on in any process.
+A run's code runs on the thread that drives it (`run.drive`); its model is asked on a thread of its own (`loop`). Its
+events are its record (`events`, `event_log`): the conversation is rebuilt from them, so a run goes on in any process.
 """
 
 from __future__ import annotations

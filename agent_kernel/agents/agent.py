@@ -14,11 +14,11 @@ from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registry import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import may_change, parent_executor, was_changed, was_made
-from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopen_run, start_run, start_within_step
+from agent_kernel.agents.starting import Inputs, Options, State, open_context, reopen_run, start_run, start_within_step
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refs import check_ref_name
 
-__all__ = ["Agent", "Options", "State", "place_of", "reopen_run", "start_run"]
+__all__ = ["Agent", "Options", "State", "open_context", "reopen_run", "start_run"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -140,7 +140,7 @@ class Agent:
         if parent is not None:
             return start_within_step(parent, self, task, returns, inputs or {}, options)
         return start_run(
-            self, task, place_of(options.get("state", self.state)), returns=returns, inputs=inputs, **options
+            self, task, open_context(options.get("state", self.state)), returns=returns, inputs=inputs, **options
         )
 
     @overload
@@ -163,8 +163,8 @@ class Agent:
         Raises:
             RunNotFoundError: no run, or more than one, has an id that begins or ends so.
         """
-        place = place_of(options.get("state", self.state))
-        return reopen_run(place, run, agent=self, returns=returns, **options)
+        context = open_context(options.get("state", self.state))
+        return reopen_run(context, run, agent=self, returns=returns, **options)
 
     # -- tasks as functions
 
@@ -174,7 +174,7 @@ class Agent:
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
     def task(self, text: str = "", /, **options: Unpack[Options]) -> Decorator: ...
-    def task(self, given: Any = "", /, **options: Unpack[Options]) -> Any:
+    def task(self, function_or_text: Any = "", /, **options: Unpack[Options]) -> Any:
         """Make a task of a typed, documented, empty function: `@agent.task`, or `@agent.task(setup="import math")`.
 
         Its docstring, or the text given here, says what is to be done; its arguments are validated and passed as
@@ -191,11 +191,11 @@ class Agent:
             TypeError: the function has a body, says nothing, or is annotated with what is not known.
         """
         names = caller_names(2)
-        if not isinstance(given, str):
-            return self._task(given, "", options, names)
+        if not isinstance(function_or_text, str):
+            return self._task(function_or_text, "", options, names)
 
         def decorate(function: Any) -> Task[..., Any, Any]:
-            return self._task(function, given, options, names)
+            return self._task(function, function_or_text, options, names)
 
         return decorate
 

@@ -34,24 +34,24 @@ __all__ = [
     "DENIED",
     "PREFIX",
     "SOURCE",
-    "Apart",
     "Move",
     "Point",
+    "StepDifference",
     "acting_as",
-    "apart",
+    "compare_steps",
+    "contains_commit",
     "describe_side_effects",
+    "describe_step_numbers",
+    "external_model",
+    "find_committed_steps",
+    "find_runs_undone_since",
+    "find_undone_runs",
     "findings",
     "goes_on_from",
-    "is_held",
-    "is_outside",
+    "is_external",
     "make_move",
     "operation_text",
-    "outside",
     "run_text",
-    "step_numbers",
-    "steps_run",
-    "undone_in",
-    "undone_since",
 ]
 
 
@@ -69,8 +69,11 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
     if operation.run:
         return run_text(EventStore(repo.store), operation.run)
     if operation.moved:
-        here, there = operation.before, operation.after
-        if (here.branch, here.commit) == (there.branch, there.commit) and here.not_in_memory > there.not_in_memory:
+        before, after = operation.before, operation.after
+        if (before.branch, before.commit) == (
+            after.branch,
+            after.commit,
+        ) and before.not_in_memory > after.not_in_memory:
             return "the checkout that brought back what a restart took"
         reached = "" if at is None or commit is None else prompt(commit) or short(at)
         if at is not None and commit is not None and session and session_of(commit) not in ("", session):
@@ -78,8 +81,8 @@ def operation_text(repo: Repository, operation: Operation, session: str = "") ->
         return f"the checkout of {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""
-    took = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)
-    return " ".join(filter(None, (prompt(commit) or short(at), title(commit)))) + took
+    merged = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)
+    return " ".join(filter(None, (prompt(commit) or short(at), title(commit)))) + merged
 
 
 def run_text(event_store: EventStore, run: str) -> str:
@@ -120,46 +123,46 @@ def goes_on_from(commit: Commit) -> tuple[ObjectId, ...]:
     return commit.parents if is_part else (commit.restores,)
 
 
-def is_held(repo: Repository, head: ObjectId | None, commit: ObjectId) -> bool:
+def contains_commit(repo: Repository, head: ObjectId | None, commit: ObjectId) -> bool:
     """Whether the variables at `head` go on from a commit: nobody went back behind it, or elsewhere."""
     try:
         since_ns = repo.commit_at(commit).time_ns
         waiting = [] if head is None else [head]
-        seen = set(waiting)
+        visited = set(waiting)
         while waiting:
             at = waiting.pop()
             if at == commit:
                 return True
             found = repo.commit_at(at)
-            further = [one for one in goes_on_from(found) if one not in seen] if found.time_ns >= since_ns else []
-            seen.update(further)
+            further = [one for one in goes_on_from(found) if one not in visited] if found.time_ns >= since_ns else []
+            visited.update(further)
             waiting += further
     except DamagedObjectError:  # it was forgotten, or what came after it
         return False
     return False
 
 
-def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
+def find_undone_runs(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
     """The runs that the tips lead to and that none of them goes on from. The history is newest first."""
     reached = set(tips)
-    kept = set(reached)
-    gone: set[str] = set()
-    stays: set[str] = set()
+    current = set(reached)
+    abandoned: set[str] = set()
+    continued: set[str] = set()
     for one in history:
         if one.id in reached:
             reached.update(one.parents)
             if one.run:
-                (stays if one.id in kept else gone).add(one.run)
-        if one.id in kept:
-            kept.update(one.goes_on)
-    return frozenset(gone - stays)
+                (continued if one.id in current else abandoned).add(one.run)
+        if one.id in current:
+            current.update(one.goes_on)
+    return frozenset(abandoned - continued)
 
 
-def undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
+def find_runs_undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
     """The runs of a repository that were taken back, of those that began after a moment."""
     heads = [head.commit for head in repo.heads().values() if head.branch is None and head.commit is not None]
     tips = list(dict.fromkeys([*repo.branches().values(), *heads]))
-    return undone_in(_since(repo, tips, since_ns), tips)
+    return find_undone_runs(_since(repo, tips, since_ns), tips)
 
 
 class _Point:
@@ -191,28 +194,28 @@ _LONGEST: Final = 80  # characters of each
 Steps = dict[str, set[int]]  # by run
 
 
-class Apart(msgspec.Struct, frozen=True):
+class StepDifference(msgspec.Struct, frozen=True):
     """The steps of runs that lie on the line to one of two commits alone."""
 
-    left: Steps
-    taken: Steps
+    removed: Steps
+    added: Steps
 
 
-def apart(repo: Repository, before: ObjectId | None, after: ObjectId | None) -> Apart:
+def compare_steps(repo: Repository, before: ObjectId | None, after: ObjectId | None) -> StepDifference:
     """What the variables of `after` go on without, and with again, since they were those of `before`."""
-    found = Apart({}, {})
-    left, taken = _line(repo, before), _line(repo, after)
-    one, other = next(left, None), next(taken, None)
+    found = StepDifference({}, {})
+    removed, added = _line(repo, before), _line(repo, after)
+    one, other = next(removed, None), next(added, None)
     for _ in range(_FAR):
         if (one is None and other is None) or (one and other and one[0] == other[0]):
             break
         if other is None or (one is not None and one[1].time_ns > other[1].time_ns):
             assert one is not None
-            _note(repo, one[1], found.left)
-            one = next(left, None)
+            _note(repo, one[1], found.removed)
+            one = next(removed, None)
         else:
-            _note(repo, other[1], found.taken)
-            other = next(taken, None)
+            _note(repo, other[1], found.added)
+            other = next(added, None)
     return found
 
 
@@ -255,32 +258,34 @@ def _note(repo: Repository, commit: Commit, found: Steps) -> None:
                 found.setdefault(one.run, set()).add(one.step)
 
 
-def _describe_effects(event_store: EventStore, steps: Steps) -> str:
+def _describe_step_effects(event_store: EventStore, steps: Steps) -> str:
     """What these steps did outside, as a few words; "" if nothing is known of that."""
     found = list(
-        dict.fromkeys(one for run, of in steps.items() for one in _effects(list(event_store.of(run)), event_store, of))
+        dict.fromkeys(
+            one for run, of in steps.items() for one in _list_effects(list(event_store.of(run)), event_store, of)
+        )
     )
     named = [redact(one, _LONGEST) for one in found[:_MOST_STEPS]]
     return ", ".join([*named, *([f"and {len(found) - _MOST_STEPS} more"] if len(found) > _MOST_STEPS else [])])
 
 
-def _effects(events: list[Event], event_store: EventStore, steps: set[int] | None) -> Iterator[str]:
+def _list_effects(events: list[Event], event_store: EventStore, steps: set[int] | None) -> Iterator[str]:
     for event in events:
         if steps is not None and event.step not in steps:
             continue
         if isinstance(event, Effect):
-            yield event.said
+            yield event.text
         elif isinstance(event, SubRun) and event.status != "running":
-            yield from _effects(list(event_store.of(event.child)), event_store, None)
+            yield from _list_effects(list(event_store.of(event.child)), event_store, None)
 
 
-def steps_run(events: list[Event]) -> set[int]:
+def find_committed_steps(events: list[Event]) -> set[int]:
     """The steps of a run that became commits: not those of which nobody knows what they did."""
     outputs = (event for event in events if isinstance(event, Output) and event.after != event.before)
     return {event.step for event in outputs if event.step is not None}
 
 
-def step_numbers(steps: set[int]) -> str:
+def describe_step_numbers(steps: set[int]) -> str:
     """`step 2`, `steps 2 and 4`, `steps 2 to 5`."""
     order = sorted(steps)
     if len(order) > 2 and order[-1] - order[0] == len(order) - 1:
@@ -289,13 +294,13 @@ def step_numbers(steps: set[int]) -> str:
     return f"steps {', '.join(first)} and {last}" if first else f"step {last}"
 
 
-def describe_side_effects(event_store: EventStore, found: Apart) -> list[str]:
+def describe_side_effects(event_store: EventStore, found: StepDifference) -> list[str]:
     """What to say about a move: what it does not take back, and what it does not do again."""
-    told: Mapping[str, Steps] = {"not undone": found.left, "not done again": found.taken}
+    groups: Mapping[str, Steps] = {"not undone": found.removed, "not done again": found.added}
     return [
         f"{what}: {effects}"
-        for what, steps in told.items()
-        if steps and (effects := _describe_effects(event_store, steps))
+        for what, steps in groups.items()
+        if steps and (effects := _describe_step_effects(event_store, steps))
     ]
 
 
@@ -322,8 +327,8 @@ class Move(msgspec.Struct, frozen=True):
         >>> Move("main", "prices").code
         "checkout('main', 'prices')"
         """
-        given = ", ".join(repr(one) for one in (self.ref, self.name) if one)
-        return f"checkout({given})" if self.ref else "undo()"
+        arguments = ", ".join(repr(one) for one in (self.ref, self.name) if one)
+        return f"checkout({arguments})" if self.ref else "undo()"
 
     @classmethod
     def read(cls, code: str) -> Move:
@@ -335,8 +340,8 @@ class Move(msgspec.Struct, frozen=True):
         try:
             parsed = ast.parse(code.strip(), mode="eval")
             arguments = parsed.body.args if isinstance(parsed.body, ast.Call) else []
-            given = [str(ast.literal_eval(one)) for one in arguments[:2]]
-            move = cls(*given)
+            texts = [str(ast.literal_eval(one)) for one in arguments[:2]]
+            move = cls(*texts)
             if move.code == ast.unparse(parsed):
                 return move
         except (SyntaxError, ValueError):
@@ -362,7 +367,9 @@ def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...
         RefNotFoundError: there is no such commit. NothingToUndoError: there is nothing to undo.
     """
     session.commit()
-    lines, changes, risky = _find_checkout_effects(session, move, author) if move.ref else _undone(session, author)
+    lines, changes, risky = (
+        _find_checkout_changes(session, move, author) if move.ref else _find_undo_changes(session, author)
+    )
     names = [f"{one.how}{one.name}" for one in changes if not move.name or one.name == move.name]
     return (
         *(Finding(KIND, line, risky=risky) for line in lines),
@@ -370,14 +377,14 @@ def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...
     )
 
 
-def _find_checkout_effects(session: Session, move: Move, author: Author) -> _Found:
+def _find_checkout_changes(session: Session, move: Move, author: Author) -> _Found:
     repo, head = session.repo, session.head
     target = repo.resolve(move.ref, session.id)
     branch = repo.branch_meant(move.ref, session.id)
-    left = list(_find_abandoned_commits(repo, head, target, move.name)) if head is not None else []
-    others = [one for one in left if one[1].author != author]
-    is_here = branch is not None and branch == session.branch
-    return _lines(others or left), session.foreseen(target, is_here=is_here), bool(others)
+    abandoned = list(_find_abandoned_commits(repo, head, target, move.name)) if head is not None else []
+    others = [one for one in abandoned if one[1].author != author]
+    is_current = branch is not None and branch == session.branch
+    return _lines(others or abandoned), session.foreseen(target, is_here=is_current), bool(others)
 
 
 def _find_abandoned_commits(
@@ -393,7 +400,7 @@ def _find_abandoned_commits(
             yield id, commit
 
 
-def _undone(session: Session, author: Author) -> _Found:
+def _find_undo_changes(session: Session, author: Author) -> _Found:
     operation, repo = session.next_undo, session.repo
     if operation is None:
         raise NothingToUndoError
@@ -413,21 +420,21 @@ def _cut(lines: list[str], most: int) -> list[str]:
     return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
-def make_move(session: Session, move: Move, author: Author, asked_at: str) -> str:
+def make_move(session: Session, move: Move, author: Author, requested_at: str) -> str:
     """Make a move that was allowed, and say what it did.
 
     Args:
-        asked_at: the commit at which it was asked for, in hex digits: what was allowed is no more than what was named then.
+        requested_at: the commit at which it was asked for, in hex digits: what was allowed is no more than what was named then.
 
     Raises:
         MoveNotMadeError: something was done since. LoadError, RefNotFoundError …: as `undo` and `checkout` do.
     """
     with acting_as(session, author):
-        if asked_at != ("" if session.head is None else hex_of(session.head)):
+        if requested_at != ("" if session.head is None else hex_of(session.head)):
             raise MoveNotMadeError("something else was done since it was asked for, and it would take that back too")
         before = session.head
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
-    found = Apart({}, {}) if move.name else apart(session.repo, before, session.head)
+    found = StepDifference({}, {}) if move.name else compare_steps(session.repo, before, session.head)
     notes = describe_side_effects(EventStore(session.repo.store), found)
     names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
     return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])
@@ -444,19 +451,19 @@ DENIED = "denied"  # during which such a run was given up
 _TOLD = "The agent outside is told what came of it when it asks."
 
 
-def is_outside(model: str) -> bool:
+def is_external(model: str) -> bool:
     """Whether a run with a model of this name is of such an agent.
 
-    >>> is_outside("outside:visitor")
+    >>> is_external("outside:visitor")
     True
     """
     return model.partition(":")[0] == PREFIX
 
 
-def outside(agent: str, code: str = "") -> FunctionModel:
+def external_model(agent: str, code: str = "") -> FunctionModel:
     """The model of a run that such an agent begins with its code.
 
-    >>> outside("visitor").name
+    >>> external_model("visitor").name
     'outside:visitor'
     """
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from agent_kernel.agents import agent_undo, event_log, messages, return_types, running_step
-from agent_kernel.agents.agent_undo import DENIED, is_outside
+from agent_kernel.agents.agent_undo import DENIED, is_external
 from agent_kernel.agents.current import guard_pages
-from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
     Action,
@@ -34,12 +33,13 @@ from agent_kernel.agents.events import (
     Success,
     TryStart,
 )
-from agent_kernel.agents.execution import Executed, error_line
+from agent_kernel.agents.execution import CodeResult, error_line
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.agents.side_effects import is_steps_code
 from agent_kernel.errors import RunBusyError, RunStateError
 from agent_kernel.repository import Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
@@ -54,27 +54,27 @@ if TYPE_CHECKING:
 __all__ = [
     "MODES",
     "Mode",
-    "Ran",
     "RunStatus",
+    "StepOutcome",
     "Verdict",
-    "all_waiting",
-    "allow",
+    "apply_decision",
+    "check_setup",
     "decide",
     "denial_text",
-    "drop",
-    "follow",
-    "gate",
+    "discard_preview",
+    "find_newest",
+    "find_waiting",
     "is_decided",
     "is_forbidden",
     "log_of",
-    "newest",
+    "make_gate",
     "open_question",
     "open_request",
     "outcome_events",
     "outcome_text",
-    "refuse_driven",
+    "refuse_if_driven",
+    "run_or_ask",
     "run_status",
-    "setup_failed",
     "status_text",
     "stop_step",
     "verdict_on",
@@ -112,10 +112,10 @@ def denial_text(findings: Collection[Finding], reason: str, stopped: Collection[
         stopped: what it was stopped from doing as it ran.
     """
     if stopped:
-        effects = "; ".join(f"{what} {target}".strip() for what, target in stopped)
+        side_effects = "; ".join(f"{what} {target}".strip() for what, target in stopped)
         why = f" Reason: {reason}." if reason else ""
         return (
-            f"This step was stopped before this happened: {effects}. It was denied.{why} What the step had changed was "
+            f"This step was stopped before this happened: {side_effects}. It was denied.{why} What the step had changed was "
             "taken back. Find a way without it, or end with task.fail or task.clarify."
         )
     risky = "; ".join(f"{one.kind}: {one.what}" for one in findings if one.risky)
@@ -129,37 +129,37 @@ def denial_text(findings: Collection[Finding], reason: str, stopped: Collection[
 _MOST_TEXT = 1_000_000  # characters of an output that are looked at
 
 
-class Ran(msgspec.Struct, frozen=True):
+class StepOutcome(msgspec.Struct, frozen=True):
     """A step that has run."""
 
-    done: Executed
+    result: CodeResult
     changed: list[Change]
     unsaved: list[Unsaved]
-    effects: dict[tuple[str, str], int]
+    side_effects: dict[tuple[str, str], int]
     note: str = ""  # what else the model has to know
     stopped: tuple[tuple[str, str], ...] = ()  # the effects that it was stopped from having
 
 
-def outcome_events(run_executor: RunExecutor, ran: Ran, edited: str) -> list[Event]:
+def outcome_events(run_executor: RunExecutor, outcome: StepOutcome, edited: str) -> list[Event]:
     """What is written down of a step that has run, in order."""
-    done = ran.done
-    run_executor.place.look([one.name for one in ran.changed])
-    seen = [one for one in ran.changed if run_executor.place.tells(one.name)]
-    changes = messages.change_lines(seen, run_executor.place.summary)
-    shown = tuple(
-        msgspec.structs.replace(part, text=run_executor.place.redact_output(part.text)) for part in done.parts
+    result = outcome.result
+    run_executor.context.learn_secrets([one.name for one in outcome.changed])
+    visible = [one for one in outcome.changed if run_executor.context.is_visible(one.name)]
+    changes = messages.change_lines(visible, run_executor.context.summary)
+    parts = tuple(
+        msgspec.structs.replace(part, text=run_executor.context.redact_output(part.text)) for part in result.parts
     )
-    whole = "\n\n".join(filter(None, (ran.note, _describe_outcome(run_executor, done, changes, edited))))
+    whole = "\n\n".join(filter(None, (outcome.note, _describe_outcome(run_executor, result, changes, edited))))
     sent = messages.cut(whole, run_executor.setup.limits.output_chars)
     dropped = max(0, len(whole) - len(sent))
-    output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
-    found: list[Event] = [output, *_aside(run_executor, ran)]
-    if done.status == "interrupted":
+    output = Output(status=result.status, sent=sent, dropped=dropped, parts=parts, duration_s=round(result.seconds, 6))
+    found: list[Event] = [output, *_list_side_events(run_executor, outcome)]
+    if result.status == "interrupted":
         found.append(Cancelled(during="code", reason=run_executor.stopped))
-    elif done.settled is not None:
-        found += _end_task(run_executor, done.settled)
+    elif result.task_end is not None:
+        found += _end_task(run_executor, result.task_end)
     else:
-        found += _overrun(run_executor, output, done.error)
+        found += _overrun(run_executor, output, result.error)
     return found
 
 
@@ -177,22 +177,24 @@ def _overrun(run_executor: RunExecutor, output: Output, error: BaseException | N
             yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
 
 
-def _aside(run_executor: RunExecutor, ran: Ran) -> Iterator[Event]:
+def _list_side_events(run_executor: RunExecutor, outcome: StepOutcome) -> Iterator[Event]:
     """What is told beside the output: what changed, what went wrong, what it did outside."""
-    if ran.changed or ran.unsaved:
-        said = tuple(
+    if outcome.changed or outcome.unsaved:
+        changed = tuple(
             (
                 one.how,
-                previews.MASK if run_executor.place.redactor.knows(one.name) else one.name,
-                "" if one.how == "-" or run_executor.place.hidden(one.name) else run_executor.place.summary(one.name),
+                previews.MASK if run_executor.context.redactor.knows(one.name) else one.name,
+                ""
+                if one.how == "-" or run_executor.context.is_hidden(one.name)
+                else run_executor.context.summary(one.name),
             )
-            for one in ran.changed
+            for one in outcome.changed
         )
-        yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
-    if ran.done.error is not None and ran.done.status != "interrupted":
-        yield Error(source="code", message=run_executor.place.redact_output(error_line(ran.done.error), 500))
-    for (what, target), count in ran.effects.items():
-        yield Effect(what=what, target=run_executor.place.redact(target, 300), count=count)
+        yield StateChange(changed=changed, unsaved=tuple((one.name, one.reason) for one in outcome.unsaved))
+    if outcome.result.error is not None and outcome.result.status != "interrupted":
+        yield Error(source="code", message=run_executor.context.redact_output(error_line(outcome.result.error), 500))
+    for (what, target), count in outcome.side_effects.items():
+        yield Effect(what=what, target=run_executor.context.redact(target, 300), count=count)
 
 
 def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
@@ -206,59 +208,63 @@ def outcome_text(run_executor: RunExecutor, sent: str) -> Retry | Fail:
     return Retry(sent=sent)
 
 
-def _describe_outcome(run_executor: RunExecutor, done: Executed, changed: list[str], edited: str) -> str:
+def _describe_outcome(run_executor: RunExecutor, result: CodeResult, changed: list[str], edited: str) -> str:
     """What the model is told of a step."""
-    said = (
-        [f"The person changed the code before it ran:\n{run_executor.place.redactor.redact(edited)}"] if edited else []
+    pieces = (
+        [f"The person changed the code before it ran:\n{run_executor.context.redactor.redact(edited)}"]
+        if edited
+        else []
     )
-    text = run_executor.place.redact_output(done.text, _MOST_TEXT).rstrip()
-    match done.status:
+    text = run_executor.context.redact_output(result.text, _MOST_TEXT).rstrip()
+    match result.status:
         case "timeout":
-            said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
+            pieces.append(f"The step was interrupted: {result.error}. What it had changed by then is kept.")
         case "interrupted":
-            said.append("The person interrupted this step. What it had changed by then is kept.")
+            pieces.append("The person interrupted this step. What it had changed by then is kept.")
         case _:
             pass
-    said += [text] if text else []
+    pieces += [text] if text else []
     if changed:
-        said.append("\n".join(["Changed variables:", *changed]))
-    return "\n\n".join(said) or "(no output, and no variable changed)"
+        pieces.append("\n".join(["Changed variables:", *changed]))
+    return "\n\n".join(pieces) or "(no output, and no variable changed)"
 
 
-def _end_task(run_executor: RunExecutor, settled: TaskEnd) -> Iterator[Event]:
+def _end_task(run_executor: RunExecutor, task_end: TaskEnd) -> Iterator[Event]:
     """How the code ended the run, if what it gave fits."""
-    match settled.how:
+    match task_end.how:
         case "fail":
-            yield Fail(reason=run_executor.place.redact_output(str(settled.value), 2_000))
+            yield Fail(reason=run_executor.context.redact_output(str(task_end.value), 2_000))
         case "clarify":
-            yield Clarify(question=run_executor.place.redact_output(str(settled.value), 4_000))
+            yield Clarify(question=run_executor.context.redact_output(str(task_end.value), 4_000))
         case _:
             try:
-                run_executor.value = return_types.fit(settled.value, run_executor.setup.returns)
+                run_executor.value = return_types.fit(task_end.value, run_executor.setup.returns)
             except return_types.Misfit as misfit:
-                said = run_executor.place.redact_output(str(misfit), 500)
-                yield Error(source="value", message=said)
-                yield outcome_text(run_executor, f"task.success was given a value that does not fit: {said}")
+                reason = run_executor.context.redact_output(str(misfit), 500)
+                yield Error(source="value", message=reason)
+                yield outcome_text(run_executor, f"task.success was given a value that does not fit: {reason}")
                 return
             yield _success(run_executor)
 
 
 def _success(run_executor: RunExecutor) -> Success:
-    said = "" if run_executor.value is None else previews.line(previews.make_preview(run_executor.value, "result"))
-    return Success(result=run_executor.place.redact_output(said), type=return_types.type_text(type(run_executor.value)))
+    text = "" if run_executor.value is None else previews.line(previews.make_preview(run_executor.value, "result"))
+    return Success(
+        result=run_executor.context.redact_output(text), type=return_types.type_text(type(run_executor.value))
+    )
 
 
-def setup_failed(done: Executed, place: ExecutionContext) -> list[Event]:
-    if done.status in ("ok", "interrupted"):
+def check_setup(result: CodeResult, context: ExecutionContext) -> list[Event]:
+    if result.status in ("ok", "interrupted"):
         return []
-    said = error_line(done.error) if done.error is not None else done.status
-    return [Fail(reason=f"its setup failed: {place.redact_output(said, 500)}")]
+    reason = error_line(result.error) if result.error is not None else result.status
+    return [Fail(reason=f"its setup failed: {context.redact_output(reason, 500)}")]
 
 
 _STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
 
 
-def allow(run_executor: RunExecutor, action: Action) -> RunItems:
+def run_or_ask(run_executor: RunExecutor, action: Action) -> RunItems:
     """Run what the model wants to run, or ask a person first, or deny it."""
     code = action.code or ""
     if action.source == "setup":  # the program's own code
@@ -272,32 +278,32 @@ def allow(run_executor: RunExecutor, action: Action) -> RunItems:
     if verdict == "run":
         yield from run_executor.execute(action, code)
         return
-    asked = ApprovalRequested(code=code, findings=findings)
+    request = ApprovalRequested(code=code, findings=findings)
     if run_executor.setup.preview and verdict == "ask":
         from agent_kernel.agents.preview import (  # a fork costs its modules only where there is one
-            step_refusal,
+            step_refusal_reason,
             try_step,
         )
 
-        refused = step_refusal(asked, run_executor.place)
+        refused = step_refusal_reason(request, run_executor.context)
         if refused:
-            asked = msgspec.structs.replace(asked, preview="refused", told=refused)
+            request = msgspec.structs.replace(request, preview="refused", told=refused)
         else:
-            yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.place.head)
-            asked = try_step(run_executor, asked, action.step or 0)
+            yield run_executor.log.note(TryStart(), step=action.step, before=run_executor.context.head)
+            request = try_step(run_executor, request, action.step or 0)
     if verdict != "deny":
-        yield run_executor.log.note(asked, step=action.step, before=run_executor.place.head)
+        yield run_executor.log.note(request, step=action.step, before=run_executor.context.head)
         return
-    yield from _deny(run_executor, action, [asked], forbidden=forbidden)
+    yield from _deny(run_executor, action, [request], forbidden=forbidden)
 
 
-def _deny(run_executor: RunExecutor, action: Action, asked: list[Event], *, forbidden: bool) -> RunItems:
+def _deny(run_executor: RunExecutor, action: Action, requests: list[Event], *, forbidden: bool) -> RunItems:
     """Deny a step at once: nobody is to find it waiting."""
-    found = next((event.findings for event in asked if isinstance(event, ApprovalRequested)), ())
+    found = next((event.findings for event in requests if isinstance(event, ApprovalRequested)), ())
     reason = f'this agent has approve="never", and the step {_does(found)}' if forbidden else "nobody is there to ask"
     decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
-    yield from run_executor.log.note_all([*asked, decided], step=action.step, before=run_executor.place.head)
-    yield from follow(run_executor, action, decided)
+    yield from run_executor.log.note_all([*requests, decided], step=action.step, before=run_executor.context.head)
+    yield from apply_decision(run_executor, action, decided)
 
 
 _DOES: Final = {
@@ -325,9 +331,9 @@ def _does(findings: Collection[Finding]) -> str:
     return " and ".join(found[:2]) or "does what is not allowed"
 
 
-def gate(run_executor: RunExecutor, code: str) -> Gate | None:
+def make_gate(run_executor: RunExecutor, code: str) -> Gate | None:
     """What stops a step that runs this code; None: nothing does."""
-    mode, setup, place = run_executor.setup.approve, run_executor.setup, run_executor.place
+    mode, setup, context = run_executor.setup.approve, run_executor.setup, run_executor.context
     if mode == "auto":
         return None
     guard_pages()
@@ -336,115 +342,118 @@ def gate(run_executor: RunExecutor, code: str) -> Gate | None:
     found = (
         ()
         if mode == "never"
-        else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace, is_gated=True)
+        else review(code, names=context.names(), allowed=setup.allowed, namespace=context.namespace, is_gated=True)
     )
     # What a step made, or gave to its sub-agent, has no more rights than the step.
     codes = frozenset(code for code in collect_codes(setup.offers.values()) if not is_steps_code(code))
-    url = place.session.repo.store.url if place.session is not None else ""
+    url = context.session.repo.store.url if context.session is not None else ""
     shows = find_approved_renderers(run_executor.log.events) | {
         kind for one in approved if (kind := find_mime_type(one))
     }
-    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.redact, withholds=mode == "never")
+    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, context.redact, withholds=mode == "never")
 
 
-def stop_step(run_executor: RunExecutor, action: Action, code: str, ran: Ran) -> RunItems:
+def stop_step(run_executor: RunExecutor, action: Action, code: str, outcome: StepOutcome) -> RunItems:
     """Ask about a step that was stopped as it began to do something outside, or deny it."""
-    place, mode = run_executor.place, run_executor.setup.approve
-    effects = tuple((what, place.redact(target, 300)) for what, target in ran.stopped)
-    already = [Effect(what=what, target=place.redact(on, 300), count=many) for (what, on), many in ran.effects.items()]
-    asked = ApprovalRequested(
+    context, mode = run_executor.context, run_executor.setup.approve
+    stopped = tuple((what, context.redact(target, 300)) for what, target in outcome.stopped)
+    already = [
+        Effect(what=what, target=context.redact(on, 300), count=many)
+        for (what, on), many in outcome.side_effects.items()
+    ]
+    request = ApprovalRequested(
         code=code,
-        findings=(*_findings(run_executor, action, code), *(finding(*one) for one in effects)),
-        stopped=effects,
-        told="; ".join(filter(None, (_STOPPED, ran.note))),
+        findings=(*_findings(run_executor, action, code), *(finding(*one) for one in stopped)),
+        stopped=stopped,
+        told="; ".join(filter(None, (_STOPPED, outcome.note))),
         effects=tuple((one.what, one.target, one.count) for one in already),
     )
     if mode == "never" or not run_executor.setup.can_ask:
-        yield from _deny(run_executor, action, [*already, asked], forbidden=mode == "never")
+        yield from _deny(run_executor, action, [*already, request], forbidden=mode == "never")
         return
-    yield from run_executor.log.note_all([*already, asked], step=action.step, before=place.head)
+    yield from run_executor.log.note_all([*already, request], step=action.step, before=context.head)
 
 
 def _findings(run_executor: RunExecutor, action: Action, code: str) -> tuple[Finding, ...]:
     """What the step would do."""
-    if action.source == agent_undo.SOURCE and run_executor.place.session is not None:
-        return agent_undo.findings(run_executor.place.session, agent_undo.Move.read(code), run_executor.author)
+    if action.source == agent_undo.SOURCE and run_executor.context.session is not None:
+        return agent_undo.findings(run_executor.context.session, agent_undo.Move.read(code), run_executor.author)
     found = review(
         code,
-        names=run_executor.place.names(),
+        names=run_executor.context.names(),
         allowed=run_executor.setup.allowed,
-        namespace=run_executor.place.namespace,
+        namespace=run_executor.context.namespace,
         is_gated=run_executor.setup.approve in ("risky", "never"),
     )
     return found + _sub_agents(code, run_executor.setup.agents)
 
 
-def follow(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) -> RunItems:
+def apply_decision(run_executor: RunExecutor, action: Action, decided: ApprovalDecided) -> RunItems:
     """Do what was decided."""
-    asked = next(
+    request = next(
         (e for e in reversed(run_executor.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested()
     )
-    if decided.decision == "approve" and asked.branch:
-        yield from _take(run_executor, action, asked)
+    if decided.decision == "approve" and request.branch:
+        yield from _accept_preview(run_executor, action, request)
         return
-    drop(run_executor, asked)
+    discard_preview(run_executor, request)
     if decided.decision != "deny":
-        code = decided.code or asked.code or action.code or ""
+        code = decided.code or request.code or action.code or ""
         yield from run_executor.execute(action, code, edited=code != action.code)
         return
-    said = denial_text(asked.findings, decided.reason, asked.stopped)
-    denied = Output(status="denied", sent=run_executor.place.redact(said))
-    ends = [_cancel_denied(run_executor, decided.reason)] if is_outside(run_executor.log.start.model) else []
-    yield from run_executor.log.note_all([denied, *ends], step=action.step, before=run_executor.place.head)
+    text = denial_text(request.findings, decided.reason, request.stopped)
+    denied = Output(status="denied", sent=run_executor.context.redact(text))
+    ends = [_cancel_denied(run_executor, decided.reason)] if is_external(run_executor.log.start.model) else []
+    yield from run_executor.log.note_all([denied, *ends], step=action.step, before=run_executor.context.head)
 
 
 def _cancel_denied(run_executor: RunExecutor, reason: str) -> Cancelled:
     """The end of a run that was nothing but the step that was denied."""
-    said = run_executor.place.redact(f"it was denied: {reason}" if reason else "it was denied", 2_000)
-    return Cancelled(during=DENIED, reason=said, final=True)
+    text = run_executor.context.redact(f"it was denied: {reason}" if reason else "it was denied", 2_000)
+    return Cancelled(during=DENIED, reason=text, final=True)
 
 
-def drop(run_executor: RunExecutor, asked: ApprovalRequested) -> None:
+def discard_preview(run_executor: RunExecutor, request: ApprovalRequested) -> None:
     """What a step did on a fork goes: it runs here, or not at all."""
-    if asked.branch:
-        from agent_kernel.agents.preview import drop_try
+    if request.branch:
+        from agent_kernel.agents.preview import drop_preview
 
-        drop_try(run_executor.place, asked)
+        drop_preview(run_executor.context, request)
 
 
-def _take(run_executor: RunExecutor, action: Action, asked: ApprovalRequested) -> RunItems:
+def _accept_preview(run_executor: RunExecutor, action: Action, request: ApprovalRequested) -> RunItems:
     """Take on what a step did on a fork; where what is here now does not go with it, run it."""
-    from agent_kernel.agents.preview import take_on
+    from agent_kernel.agents.preview import accept_step
 
-    run_executor.place.wait_turn()
-    step, before = action.step or 0, run_executor.place.head
+    run_executor.context.wait_turn()
+    step, before = action.step or 0, run_executor.context.head
     yield run_executor.log.note(StepStart(), step=step, before=before)
     noted: tuple[Event, ...] = ()
     with uninterrupted():
-        taken = take_on(run_executor.place, asked, run_executor.log.run)
-        if taken is not None:
-            show: Callable[[str], None] | None = getattr(run_executor.place.executor, "show", None)
+        accepted = accept_step(run_executor.context, request, run_executor.log.run)
+        if accepted is not None:
+            show: Callable[[str], None] | None = getattr(run_executor.context.executor, "show", None)
             if show is not None:  # in a notebook it would have stood under the cell
-                show(taken[0].text)
-            outcome = outcome_events(run_executor, Ran(*taken), "")
-            noted = run_executor.log.note_all(outcome, step=step, before=before, after=run_executor.place.head)
-    if taken is None:
+                show(accepted[0].text)
+            events = outcome_events(run_executor, StepOutcome(*accepted), "")
+            noted = run_executor.log.note_all(events, step=step, before=before, after=run_executor.context.head)
+    if accepted is None:
         again = "(The variables had changed since this was tried, so it was run again.)"
-        ran = run_executor.run_code(asked.code, step)
-        if ran.stopped:
-            yield from stop_step(run_executor, action, asked.code, ran)
+        outcome = run_executor.run_code(request.code, step)
+        if outcome.stopped:
+            yield from stop_step(run_executor, action, request.code, outcome)
             return
-        ran = msgspec.structs.replace(ran, note=again)
+        outcome = msgspec.structs.replace(outcome, note=again)
         noted = run_executor.log.note_all(
-            outcome_events(run_executor, ran, ""), step=step, before=before, after=run_executor.place.head
+            outcome_events(run_executor, outcome, ""), step=step, before=before, after=run_executor.context.head
         )
     yield from noted
 
 
 def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
     """The sub-agents that the code names: they act by themselves, and may do no more than this run may."""
-    said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
-    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=False) for name in sorted(said & set(agents)))
+    words = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
+    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=False) for name in sorted(words & set(agents)))
 
 
 # -- answer for a run that waits, from wherever somebody is: its notebook, another one, or a command line the next day
@@ -461,32 +470,32 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
         RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
         WithinStepError: code of a step decides.
     """
-    running_step.refuse("decide about a step")
+    running_step.refuse_within_step("decide about a step")
     if log.state == "running":
-        refuse_driven(log)
+        refuse_if_driven(log)
     if log.state != "pending":
         state = run_status(log.event_store, log.events)
         if state == "decided":
             raise RunStateError(log.run, "decided already", "decided again; %agent resume lets it go on")
         raise RunStateError(log.run, status_text(state), "approved or denied")
     action, _ = open_action(log.events)
-    told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
-    return log.note(told, step=action.step if action is not None else None)
+    decided = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
+    return log.note(decided, step=action.step if action is not None else None)
 
 
-def refuse_driven(log: Log, *, force: bool = False) -> None:
+def refuse_if_driven(log: Log, *, force: bool = False) -> None:
     """Raise RunBusyError if somebody else drives the run.
 
     Args:
         force: take it from a process on another machine, of which nobody can tell here whether it lives.
     """
-    if log.is_held:
+    if log.is_claimed:
         return
     if force:
-        log.event_store.release(log.run, elsewhere=True)
-    driver = log.event_store.driver(log.run)
-    if driver is not None:
-        raise RunBusyError(log.run, event_log.describe_holder(driver))
+        log.event_store.revoke(log.run, only_remote=True)
+    holder = log.event_store.find_driver(log.run)
+    if holder is not None:
+        raise RunBusyError(log.run, event_log.describe_holder(holder))
 
 
 def open_request(events: Sequence[Event]) -> ApprovalRequested | None:
@@ -503,7 +512,7 @@ def open_question(events: Sequence[Event]) -> ApprovalRequested | Clarify | None
     return open_request(events)
 
 
-def newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
+def find_newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
     """The newest run that is in one of these states; "" if no run is.
 
     Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
@@ -511,7 +520,7 @@ def newest(event_store: EventStore, states: Collection[RunStatus]) -> str:
     return next(_runs_in(event_store, reversed(event_store.runs()), states), "")
 
 
-def all_waiting(event_store: EventStore, state: RunStatus) -> list[str]:
+def find_waiting(event_store: EventStore, state: RunStatus) -> list[str]:
     """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
     return list(_runs_in(event_store, reversed(event_store.runs()), (state,)))
 
@@ -530,7 +539,7 @@ def run_status(event_store: EventStore, events: Sequence[Event], undone: Collect
         undone: the runs that were taken back. Of one that has ended that is said instead.
     """
     state = state_of(events)
-    if state == "running" and event_store.driver(events[0].run) is None:
+    if state == "running" and event_store.find_driver(events[0].run) is None:
         return "decided" if is_decided(events) else "stopped"
     return "undone" if state in OVER and events[0].run in undone else state
 
@@ -553,10 +562,10 @@ def status_text(state: RunStatus, events: Sequence[Event] = ()) -> str:
     """The state in words. `events`: of the run, which tell a failure from a limit that stopped it."""
     if state == "failed" and next((event.limit for event in reversed(events) if isinstance(event, Fail)), ""):
         return "stopped at a limit"
-    told = {
+    texts = {
         "pending": "waiting for approval",
         "clarify": "waiting for an answer",
         "running": "going on",
         "decided": "decided, but has not gone on",
     }
-    return told.get(state, state)
+    return texts.get(state, state)

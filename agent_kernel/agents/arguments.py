@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "Inputs"]
 
 _ABSENT: Final = object()
-_held: dict[str, Arguments] = {}  # by run: what no history has, as long as the run is not done
+_active: dict[str, Arguments] = {}  # by run: what no history has, as long as the run is not done
 
 
 class Inputs(dict[str, object]):
     """`task.inputs`. An argument that is no longer available says so."""
 
-    def __init__(self, known: Mapping[str, object], gone: frozenset[str] = frozenset()) -> None:
+    def __init__(self, known: Mapping[str, object], unavailable: frozenset[str] = frozenset()) -> None:
         super().__init__(known)
-        self._gone = gone
+        self._gone = unavailable
 
     def copy(self) -> Inputs:
         """Another with the same: code may change what it is given."""
@@ -50,178 +50,184 @@ class Inputs(dict[str, object]):
 class Arguments:
     """Those of one run, and what stood under their names."""
 
-    def __init__(self, place: ExecutionContext, agent: str, run: str, given: Inputs, *, kept: bool = True) -> None:
-        self._place = place
+    def __init__(
+        self, context: ExecutionContext, agent: str, run: str, inputs: Inputs, *, in_history: bool = True
+    ) -> None:
+        self._context = context
         self._agent = agent
         self._run = run
-        self._keeps = kept and place.session is not None
-        self.given = given
+        self._keeps = in_history and context.session is not None
+        self.inputs = inputs
         self.replaced: tuple[str, ...] = ()
         self._old: dict[str, object] = {}
-        self._left: dict[str, object] = {}  # how the run left its names, when it paused
-        self._are_there = False
+        self._paused: dict[str, object] = {}  # how the run left its names, when it paused
+        self._are_bound = False
 
     @classmethod
-    def put(
-        cls, place: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object], *, kept: bool
+    def bind(
+        cls, context: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object], *, in_history: bool
     ) -> Arguments:
         """Make variables of them.
 
         Args:
-            kept: in the history too, if there is one.
+            in_history: in the history too, if there is one.
         """
-        made = cls(place, agent, run, Inputs(inputs), kept=kept)
-        names = place.namespace
+        made = cls(context, agent, run, Inputs(inputs), in_history=in_history)
+        names = context.namespace
         made.replaced = tuple(name for name in inputs if name in names and names[name] is not inputs[name])
         made._enter(inputs)
         return made
 
     @classmethod
-    def within(cls, place: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
+    def bind_in_fork(cls, context: ExecutionContext, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
         """Those of a sub-agent on a branch of its own, which puts them away itself."""
-        place.namespace.update(inputs)
-        return cls(place, agent, run, Inputs(inputs), kept=False)
+        context.namespace.update(inputs)
+        return cls(context, agent, run, Inputs(inputs), in_history=False)
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def stored_names(self) -> tuple[str, ...]:
         """The names of those that the history has."""
-        return tuple(self.given) if self._keeps else ()
+        return tuple(self.inputs) if self._keeps else ()
 
     @classmethod
-    def restore(cls, place: ExecutionContext, start: TaskStart, *, is_over: bool) -> Arguments:
+    def restore(cls, context: ExecutionContext, start: TaskStart, *, is_over: bool) -> Arguments:
         """Those of a run that was begun before: in this process, or as the history has them."""
-        held = _held.get(start.run)
-        if held is not None and held._place.namespace is place.namespace:
-            held._place = place
-            return held
+        active = _active.get(start.run)
+        if active is not None and active._context.namespace is context.namespace:
+            active._context = context
+            return active
         known = {
-            name: value for name in start.arguments if (value := _read_argument(place, start, name)) is not _ABSENT
+            name: value for name in start.arguments if (value := _read_argument(context, start, name)) is not _ABSENT
         }
-        gone = frozenset(start.arguments) - set(known)
+        unavailable = frozenset(start.arguments) - set(known)
         # Runs of earlier releases say the names of those that a model was told of, and kept none apart.
-        known |= {name: place.namespace[name] for name in start.inputs if name not in known and name in place.namespace}
-        made = cls(place, start.agent, start.run, Inputs(known, (gone | set(start.inputs)) - set(known)))
+        known |= {
+            name: context.namespace[name] for name in start.inputs if name not in known and name in context.namespace
+        }
+        made = cls(context, start.agent, start.run, Inputs(known, (unavailable | set(start.inputs)) - set(known)))
         made.replaced = tuple(name for name in start.replaced if is_over or made._is_the_runs(start, name))
-        made._are_there = not is_over
+        made._are_bound = not is_over
         made.pause()
         return made
 
     def resume(self) -> None:
         """The run goes on: its arguments are variables again, and what a person made of them meanwhile is the person's."""
-        if self._are_there:
-            names = self._place.namespace
-            theirs = {name for name, value in self._left.items() if names.get(name, _ABSENT) is not value}
+        if self._are_bound:
+            names = self._context.namespace
+            theirs = {name for name, value in self._paused.items() if names.get(name, _ABSENT) is not value}
             self.replaced = tuple(name for name in self.replaced if name not in theirs)
-            self._left = {}
+            self._paused = {}
         elif self.replaced:
-            self._enter({name: self.given[name] for name in self.replaced if name in self.given})
+            self._enter({name: self.inputs[name] for name in self.replaced if name in self.inputs})
 
     def pause(self) -> None:
         """Nobody drives the run."""
-        if self._are_there:
-            self._left = {name: self._place.namespace.get(name, _ABSENT) for name in self.replaced}
+        if self._are_bound:
+            self._paused = {name: self._context.namespace.get(name, _ABSENT) for name in self.replaced}
 
-    def take_away(self) -> None:
+    def unbind(self) -> None:
         """The run is over: what stood under their names comes back."""
-        if self._are_there and self.replaced:
+        if self._are_bound and self.replaced:
             with uninterrupted():
                 old = {name: self._before(name) for name in self.replaced}
-                self._change(f"what the arguments stood for comes back: {', '.join(old)}", lambda: self._bring(old))
-                self._are_there = False
-        _held.pop(self._run, None)
+                self._change(
+                    f"what the arguments stood for comes back: {', '.join(old)}", lambda: self._restore_values(old)
+                )
+                self._are_bound = False
+        _active.pop(self._run, None)
 
-    def _enter(self, given: Mapping[str, object]) -> None:
-        names = self._place.namespace
-        if self.replaced and self._keeps and self._place.session is not None:
-            self._place.wait_turn()
-            self._place.session.save_step()  # what they stand for is in the history from now on
-        new = {name: value for name, value in given.items() if names.get(name, _ABSENT) is not value}
+    def _enter(self, values: Mapping[str, object]) -> None:
+        names = self._context.namespace
+        if self.replaced and self._keeps and self._context.session is not None:
+            self._context.wait_turn()
+            self._context.session.save_step()  # what they stand for is in the history from now on
+        new = {name: value for name, value in values.items() if names.get(name, _ABSENT) is not value}
         with uninterrupted():
             self._old = {name: names[name] for name in self.replaced if name in names}
             if new:
-                self._change(f"arguments: {', '.join(given)}", lambda: names.update(new))
-            self._are_there = True
+                self._change(f"arguments: {', '.join(values)}", lambda: names.update(new))
+            self._are_bound = True
             self.pause()
             if self.replaced:
-                _held[self._run] = self
+                _active[self._run] = self
 
-    def _change(self, said: str, change: Callable[[], None]) -> None:
-        session = self._place.session
+    def _change(self, title: str, change: Callable[[], None]) -> None:
+        session = self._context.session
         if session is None or not self._keeps:
             change()
             return
-        cell, number = self._place.cell()
+        cell, number = self._context.cell()
         author = Author(self._agent, "agent")
-        session.begin_step(f"# {said}", author=author, run=self._run, step=None, cell_id=cell, number=number)
+        session.begin_step(f"# {title}", author=author, run=self._run, step=None, cell_id=cell, number=number)
         try:
             change()
         finally:
             session.end_step()
 
-    def _bring(self, old: Mapping[str, object]) -> None:
+    def _restore_values(self, old: Mapping[str, object]) -> None:
         for name, value in old.items():
             if value is _ABSENT:
-                self._place.namespace.pop(name, None)
+                self._context.namespace.pop(name, None)
             else:
-                self._place.namespace[name] = value
+                self._context.namespace[name] = value
 
     def _before(self, name: str) -> object:
         if name in self._old:
             return self._old[name]
-        start = self._place.event_store.first(self._run)
-        commit = _commit_of(self._place, start)
+        start = self._context.event_store.first(self._run)
+        commit = _commit_of(self._context, start)
         if commit is None or commit.run != self._run or not commit.parents:
             return _ABSENT
-        return _load_argument(self._place, commit.parents[0], name)
+        return _load_argument(self._context, commit.parents[0], name)
 
     def _is_the_runs(self, start: TaskStart, name: str) -> bool:
         """Whether the variable is as the run left it: what a person made of it since stays."""
-        session = self._place.session
+        session = self._context.session
         if session is None:
             return False  # nothing is known any more of what stood there
         last = next(
-            (one.after for one in reversed(list(self._place.event_store.of(start.run))) if one.after), start.before
+            (one.after for one in reversed(list(self._context.event_store.of(start.run))) if one.after), start.before
         )
         try:
-            left = session.repo.tree_at(_id(last)).get(name)
+            stored = session.repo.tree_at(_id(last)).get(name)
         except AgentKernelError:
             return False
         now = session.repo.tree_at(session.head).get(name)
-        return left is now or (left is not None and left.is_same_value(now))
+        return stored is now or (stored is not None and stored.is_same_value(now))
 
 
-def _read_argument(place: ExecutionContext, start: TaskStart, name: str) -> object:
+def _read_argument(context: ExecutionContext, start: TaskStart, name: str) -> object:
     """An argument as the history has it; the variable itself where that is the same still."""
-    if place.session is None or not start.before:
+    if context.session is None or not start.before:
         return _ABSENT
-    repo = place.session.repo
-    entry = repo.tree_at(_id(start.before)).get(name) if _commit_of(place, start) is not None else None
+    repo = context.session.repo
+    entry = repo.tree_at(_id(start.before)).get(name) if _commit_of(context, start) is not None else None
     if entry is None:
         return _ABSENT
-    value = place.namespace.get(name, _ABSENT)
-    is_there = value is not _ABSENT and load_failure_of(value) is None
-    if is_there and entry.is_same_value(repo.tree_at(place.session.head).get(name)):
+    value = context.namespace.get(name, _ABSENT)
+    is_loaded = value is not _ABSENT and load_failure_of(value) is None
+    if is_loaded and entry.is_same_value(repo.tree_at(context.session.head).get(name)):
         return value
-    return _load_argument(place, _id(start.before), name)
+    return _load_argument(context, _id(start.before), name)
 
 
-def _load_argument(place: ExecutionContext, commit: ObjectId, name: str) -> object:
-    assert place.session is not None
+def _load_argument(context: ExecutionContext, commit: ObjectId, name: str) -> object:
+    assert context.session is not None
     try:
-        return Snapshot(place.session.repo, commit, place.namespace)[name]
+        return Snapshot(context.session.repo, commit, context.namespace)[name]
     except (AgentKernelError, KeyError):
         return _ABSENT
 
 
-def _commit_of(place: ExecutionContext, start: TaskStart) -> Commit | None:
+def _commit_of(context: ExecutionContext, start: TaskStart) -> Commit | None:
     """The commit that made variables of them, if it is in the history still."""
-    if place.session is None or not start.before:
+    if context.session is None or not start.before:
         return None
     try:
-        return place.session.repo.commit_at(_id(start.before))
+        return context.session.repo.commit_at(_id(start.before))
     except AgentKernelError:
         return None
 
 
-def _id(said: str) -> ObjectId:
-    return ObjectId(bytes.fromhex(said) + b"\x01")
+def _id(digits: str) -> ObjectId:
+    return ObjectId(bytes.fromhex(digits) + b"\x01")

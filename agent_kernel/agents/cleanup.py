@@ -31,13 +31,20 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Partial", "commit_of", "drop", "outcome_of", "partial", "tidy"]
+__all__ = [
+    "PartialWork",
+    "delete_branches",
+    "delete_unneeded_branches",
+    "find_partial_work",
+    "find_step_commit",
+    "recover_outcome",
+]
 
 
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
 
-class Partial(msgspec.Struct, frozen=True):
+class PartialWork(msgspec.Struct, frozen=True):
     """What a sub-agent had committed when it stopped, on a branch of its own."""
 
     branch: str
@@ -48,65 +55,67 @@ class Partial(msgspec.Struct, frozen=True):
         return f"what {self.agent} had done is on branch {self.branch}, until the run goes on or is undone"
 
 
-def partial(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Partial]:
+def find_partial_work(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[PartialWork]:
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
-    told: dict[str, list[SubRun]] = {}
+    runs: dict[str, list[SubRun]] = {}
     for event in events:
         if isinstance(event, SubRun) and event.branch and not event.branch.startswith(temporary_branches.RACES):
-            told.setdefault(event.child, []).append(event)
-    stopped = {child: said for child, said in told.items() if said[-1].status in _STOPPED}
+            runs.setdefault(event.child, []).append(event)
+    stopped = {child: notes for child, notes in runs.items() if notes[-1].status in _STOPPED}
     if not stopped:
         return []
     known = repo.branches()
-    found: list[Partial] = []
-    for child, said in stopped.items():
-        first = said[0]
-        if first.branch in known and not _is_gone_on_with(repo, known[first.branch], first.before):
+    found: list[PartialWork] = []
+    for child, notes in stopped.items():
+        first = notes[0]
+        if first.branch in known and not _is_continued_by_person(repo, known[first.branch], first.before):
             has_work = hex_of(known[first.branch]) != first.before
-            found.append(Partial(first.branch, first.child_agent, has_work))
-        found += partial(repo, event_store, tuple(event_store.of(child)))
+            found.append(PartialWork(first.branch, first.child_agent, has_work))
+        found += find_partial_work(repo, event_store, tuple(event_store.of(child)))
     return found
 
 
-def _is_gone_on_with(repo: Repository, tip: ObjectId, start: str) -> bool:
+def _is_continued_by_person(repo: Repository, tip: ObjectId, start: str) -> bool:
     """Whether a person committed something on the branch of a sub-agent: then it is theirs."""
     return hex_of(tip) != start and repo.commit_at(tip).author.kind == "person"
 
 
-def drop(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
+def delete_branches(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
     """Delete branches that nobody is on, with what was left of those who were; returns those that went."""
     if not branches:
         return ()
-    gone: list[str] = []
-    taken = {head.branch for session, head in repo.heads().items() if not session.startswith(ASIDE)}
+    deleted: list[str] = []
+    in_use = {head.branch for session, head in repo.heads().items() if not session.startswith(ASIDE)}
     for name in branches:
         holder = repo.lease_of(name)
-        if name in taken:
+        if name in in_use:
             continue
         with suppress(RefNotFoundError, BranchInUseError):
             repo.delete_branch(name, force=True)
-            gone.append(name)
+            deleted.append(name)
             if holder is not None:
                 repo.release_lease(name, holder)
-    return tuple(gone)
+    return tuple(deleted)
 
 
-def tidy(repo: Repository, event_store: EventStore, session: Session | None = None) -> tuple[str, ...]:
+def delete_unneeded_branches(
+    repo: Repository, event_store: EventStore, session: Session | None = None
+) -> tuple[str, ...]:
     """Delete what nobody needs any more of what processes left behind that died; returns the branches.
 
     Args:
         session: where it stands it can be told which runs were undone.
     """
-    leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_left(name)}
+    leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_temporary(name)}
     free = [name for name, holder in leases.items() if holder is None or not holder.is_alive(repo.store)]
     needs = _Needs(repo, event_store, session)
-    gone = drop(repo, [name for name in free if not needs.needs(name)])
+    deleted = delete_branches(repo, [name for name in free if not needs.needs(name)])
     _forget_heads(repo)
-    return gone
+    return deleted
 
 
-def _may_be_left(name: str) -> bool:
-    return temporary_branches.is_aside(name) or temporary_branches.may_be_sub_agents(name)
+def _may_be_temporary(name: str) -> bool:
+    return temporary_branches.is_temporary(name) or temporary_branches.may_be_sub_agents(name)
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -139,8 +148,8 @@ class _Needs:
         if preview is not None:
             return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview))
         if race:
-            return not any(self._is_left_empty(run, name) for run in self._runs(race))
-        return self._is_kept(name)
+            return not any(self._is_abandoned_empty(run, name) for run in self._runs(race))
+        return self._is_for_a_person(name)
 
     def _runs(self, end: str) -> Iterator[str]:
         return (run for run in self._all_runs if run.endswith(end))
@@ -164,19 +173,19 @@ class _Needs:
 
     def _may_take(self, run: str, branch: str) -> bool:
         """Whether what a step did on a fork waits for a decision, or to be taken on."""
-        if self._event_store.driver(run) is not None:
+        if self._event_store.find_driver(run) is not None:
             return True
         events = self._events(run)
         _, since = open_action(events)
-        asked = next((one for one in reversed(since) if isinstance(one, ApprovalRequested)), None)
+        request = next((one for one in reversed(since) if isinstance(one, ApprovalRequested)), None)
         return (
             state_of(events) != "cancelled"
-            and asked is not None
-            and asked.branch == branch
+            and request is not None
+            and request.branch == branch
             and start_event(since) is None
         )
 
-    def _is_left_empty(self, race: str, branch: str) -> bool:
+    def _is_abandoned_empty(self, race: str, branch: str) -> bool:
         """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
         events = self._events(race)
         start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
@@ -185,16 +194,16 @@ class _Needs:
             and approval.run_status(self._event_store, events) == "stopped"
         )
 
-    def _is_kept(self, name: str) -> bool:
+    def _is_for_a_person(self, name: str) -> bool:
         """Whether this is no sub-agent's branch, or one that is kept for a person."""
         start = temporary_branches.sub_agent(self._event_store, name)
         if start is None:  # nothing was done where not even its run was begun
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)
-        told = [one for one in self._events(start.parent_run) if isinstance(one, SubRun) and one.child == start.run]
-        if told and told[-1].status not in _STOPPED:
+        notes = [one for one in self._events(start.parent_run) if isinstance(one, SubRun) and one.child == start.run]
+        if notes and notes[-1].status not in _STOPPED:
             return True  # it failed, or could not be merged: that was told, and is a person's to look at
-        if told and _is_gone_on_with(self._repo, self._repo.branches()[name], told[0].before):
+        if notes and _is_continued_by_person(self._repo, self._repo.branches()[name], notes[0].before):
             return True
         while start.parent_run:
             start = self._event_store.first(start.parent_run)
@@ -202,7 +211,7 @@ class _Needs:
 
     def _rests(self, run: str) -> bool:
         """Whether a run may go on, or does, from where it stands."""
-        if self._event_store.driver(run) is not None:
+        if self._event_store.find_driver(run) is not None:
             return True
         events = self._events(run)
         return state_of(events) not in ("completed", "failed", "cancelled") and not self._is_undone(events)
@@ -224,7 +233,7 @@ class _Needs:
 KEPT = "(What came of this step was not recorded as it ran; this is what the history has kept of it.)"
 
 
-def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[ObjectId, Commit] | None:
+def find_step_commit(repo: Repository, run: str, step: int, began_ns: int) -> tuple[ObjectId, Commit] | None:
     """The commit that a step became, wherever in the history it is by now; `began_ns`: when its code began."""
     heads = [head.commit for head in repo.heads().values() if head.commit is not None]
     # What a step did on a fork is no outcome: it was not taken on.
@@ -237,43 +246,43 @@ def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[Obj
     return None
 
 
-def outcome_of(
-    place: ExecutionContext, id: ObjectId, commit: Commit, most_chars: int, note: str = ""
+def recover_outcome(
+    context: ExecutionContext, id: ObjectId, commit: Commit, most_chars: int, note: str = ""
 ) -> tuple[list[Event], str]:
     """The events that say what a step came to, read from its commit, and the commit's id in hex digits.
 
     Args:
         note: what else the model is told.
     """
-    assert place.session is not None
-    repo = place.session.repo
-    place.look()
-    text = place.redact_output(_read_output_text(repo, commit), most_chars).rstrip()
+    assert context.session is not None
+    repo = context.session.repo
+    context.learn_secrets()
+    text = context.redact_output(_read_output_text(repo, commit), most_chars).rstrip()
     tree = repo.tree(commit.tree)
 
     def summary(name: str) -> str:
         entry = tree.get(name)
         stored = repo.read_preview(entry) if entry is not None else b""
-        if not stored or place.hidden(name):
+        if not stored or context.is_hidden(name):
             return ""
-        return place.redact(messages.value_text(previews.decode(stored), place.policy))
+        return context.redact(messages.value_text(previews.decode(stored), context.policy))
 
-    lines = messages.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
-    told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
+    lines = messages.change_lines([one for one in commit.changed if context.is_visible(one.name)], summary)
+    pieces = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0
-    sent = messages.cut("\n\n".join(told), most_chars) + note
+    sent = messages.cut("\n\n".join(pieces), most_chars) + note
     found: list[Event] = [Output(status=_status(commit), sent=sent, parts=parts, duration_s=seconds)]
     if commit.changed or commit.unsaved:
-        said = tuple(
+        changed = tuple(
             (
                 one.how,
-                previews.MASK if place.redactor.knows(one.name) else one.name,
+                previews.MASK if context.redactor.knows(one.name) else one.name,
                 "" if one.how == "-" else summary(one.name),
             )
             for one in commit.changed
         )
-        found.append(StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in commit.unsaved)))
+        found.append(StateChange(changed=changed, unsaved=tuple((one.name, one.reason) for one in commit.unsaved)))
     return found, hex_of(id)
 
 

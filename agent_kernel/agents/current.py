@@ -1,4 +1,4 @@
-"""The notebook that a program runs in, as a place for agents. An interface says where it is; without an interface, no notebook is known."""
+"""The notebook that a program runs in, as an execution context for agents. An interface registers it; without an interface, no notebook is known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_kernel.errors import NotBoundError
 if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
 
-__all__ = ["Nowhere", "guard_pages", "here", "here_again", "stands_here"]
+__all__ = ["MissingNotebook", "guard_pages", "here", "here_again", "register_notebook"]
 
 _interfaces: list[Callable[[], ExecutionContext]] = []
 _guards: dict[Callable[[], ExecutionContext], Callable[[], None]] = {}
@@ -24,34 +24,34 @@ def here() -> ExecutionContext:
     """
     if not _interfaces:
         raise NotBoundError
-    place = _interfaces[-1]()
-    place.is_here = True
-    return place
+    context = _interfaces[-1]()
+    context.is_notebook = True
+    return context
 
 
-class Nowhere:
+class MissingNotebook:
     """What `here()` was, where no notebook is: an agent that acts on it can be looked at, and started in a notebook."""
 
-    is_here = True
+    is_notebook = True
 
     def __reduce__(self) -> tuple[object, ...]:
         return here_again, ()
 
 
-def here_again() -> ExecutionContext | Nowhere:
+def here_again() -> ExecutionContext | MissingNotebook:
     """What an agent acts on that was saved with its notebook. The name of this function is stored."""
-    return here() if _interfaces else Nowhere()
+    return here() if _interfaces else MissingNotebook()
 
 
-def stands_here(
-    interface: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, stands: bool = True
+def register_notebook(
+    interface: Callable[[], ExecutionContext], guard: Callable[[], None] | None = None, *, is_open: bool = True
 ) -> None:
     """A notebook is here from now on, or no more.
 
     Args:
         guard: called before a step runs that must not show everything in its page; often.
     """
-    if stands:
+    if is_open:
         _interfaces.append(interface)
         if guard is not None:
             _guards[interface] = guard

@@ -2,7 +2,7 @@
 
 A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
 two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
-leaves them alone. Beside them a key `a/` says who drives a run (`holding`), and a run that waits for a person has a key `w/`,
+leaves them alone. Beside them a key `a/` says who drives a run (`EventStore.claim`), and a run that waits for a person has a key `w/`,
 as has one that stopped before it was done, written by the same swaps: whoever lists what waits or stopped, or looks whether
 that has changed, need not read how every run of the store stands.
 """
@@ -60,23 +60,23 @@ __all__ = [
     "Listener",
     "Log",
     "State",
-    "begin",
+    "active_seconds",
     "comes_to_rest",
+    "decode_claim",
     "describe_holder",
-    "driver",
-    "end",
-    "has_called",
+    "end_claim",
+    "has_called_tool",
     "has_unpriced",
     "is_alive",
-    "is_driving",
-    "is_elsewhere",
-    "is_own",
+    "is_claim_active",
+    "is_own_claim",
+    "is_remote",
     "key",
+    "make_claim",
     "model_errors",
     "new_run_id",
     "outputs_in_a_row",
     "retries_in_a_row",
-    "seconds_taken",
     "short_run",
     "since_resumed",
     "state_of",
@@ -90,53 +90,53 @@ __all__ = [
 #
 # A key beside the run's events, `a/` and its id, names the loop that drives it: the process, so exactly that a dead one is
 # told from a living one, and which of its loops. It is written before the run goes on, expected by every event that is
-# added, and goes with the event with which the run comes to rest. So a run that waits or is done is held by nobody, a dead
+# added, and goes with the event with which the run comes to rest. So a run that waits or is done is claimed by nobody, a dead
 # process's is taken over by whoever goes on with it, and a living one's by nobody. On another machine nothing can be told:
 # its loop counts as alive, until a person says otherwise (`Run.resume(force=True)`).
 
-_driving: set[str] = set()  # the loops of this process that drive a run
+_active_loops: set[str] = set()  # the loops of this process that drive a run
 
 
 def key(run: str) -> bytes:
     return HOLDS + run.encode()
 
 
-def begin() -> bytes:
-    """A new loop of this process; what is stored of it."""
+def make_claim() -> bytes:
+    """Begin a loop of this process, and return the claim that is stored of it."""
     holder = Holder.of_this_process(secrets.token_hex(8))
-    _driving.add(holder.session)
+    _active_loops.add(holder.session)
     return msgspec.msgpack.encode(holder)
 
 
-def end(held: bytes) -> None:
-    """The loop drives nothing any more."""
-    _driving.discard(driver(held).session)
+def end_claim(claim: bytes) -> None:
+    """The loop of this claim drives nothing any more."""
+    _active_loops.discard(decode_claim(claim).session)
 
 
-def is_driving(held: bytes) -> bool:
-    """Whether it is a loop of this process that drives a run."""
-    return driver(held).session in _driving
+def is_claim_active(claim: bytes) -> bool:
+    """Whether it is that of a loop of this process that drives a run."""
+    return decode_claim(claim).session in _active_loops
 
 
-def driver(held: bytes) -> Holder:
+def decode_claim(claim: bytes) -> Holder:
     """Who it is; where that cannot be read, nobody who lives."""
     try:
-        return msgspec.msgpack.decode(held, type=Holder)
+        return msgspec.msgpack.decode(claim, type=Holder)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return Holder(socket.gethostname(), "", 0, "")
 
 
-def is_own(held: bytes) -> bool:
-    """Whether it is a loop of this process: in a fork what its parent drives is not its own."""
-    return driver(held).is_this_process()
+def is_own_claim(claim: bytes) -> bool:
+    """Whether it is that of a loop of this process: in a fork what its parent drives is not its own."""
+    return decode_claim(claim).is_this_process()
 
 
 def is_alive(holder: Holder, store: object = None) -> bool:
     """Whether the loop may still be driving. `store`: where the run is."""
-    return holder.session in _driving if holder.is_this_process() else holder.is_alive(store)
+    return holder.session in _active_loops if holder.is_this_process() else holder.is_alive(store)
 
 
-def is_elsewhere(holder: Holder) -> bool:
+def is_remote(holder: Holder) -> bool:
     """Whether it is on another machine, where nobody can tell whether it lives."""
     return holder.host != socket.gethostname()
 
@@ -145,7 +145,7 @@ def describe_holder(holder: Holder) -> str:
     """Who it is, for a person."""
     if holder.is_this_process():
         return "another loop of this process"
-    lives = ", which may have ended (resume with force goes on all the same)" if is_elsewhere(holder) else ""
+    lives = ", which may have ended (resume with force goes on all the same)" if is_remote(holder) else ""
     return f"process {holder.pid} on {holder.host}{lives}"
 
 
@@ -178,11 +178,11 @@ class EventStore:
         self._store = store
         self._last_ns = 0
 
-    def append(self, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
+    def append(self, *events: Event, claim: bytes | None = None) -> tuple[Event, ...]:
         """Store events as the next ones of their run, all or none, and return them as they were stored.
 
         Args:
-            held: what `hold` gave to whoever drives the run. It is let go where the run comes to rest with the events.
+            claim: what `claim` returned to whoever drives the run. It is released where the run comes to rest with the events.
 
         Raises:
             RunBusyError: somebody else drives the run, or wrote such a number meanwhile.
@@ -206,73 +206,73 @@ class EventStore:
             expected[marker] = None if before is None else bytes(before)
             new[marker] = mark
         run = events[0].run
-        hold = key(run)
-        expected[hold] = self._free(run) if held is None else held
+        claim_key = key(run)
+        expected[claim_key] = self._read_free_claim(run) if claim is None else claim
         if comes_to_rest(stamped[-1]):
-            new[hold] = None
+            new[claim_key] = None
         if any(isinstance(event, TaskStart | Resumed | Cancelled | Success | Fail) for event in stamped):
             # Expected to be nothing: runs beside each other are not in each other's way, and the last word will do.
             new[MOVED] = self._last_ns.to_bytes(8, "big")
         if not self._store.swap(expected, new):
-            driver = self.driver(run)
+            driver = self.find_driver(run)
             raise RunBusyError(run, "" if driver is None else describe_holder(driver))
         return tuple(stamped)
 
     # -- who drives a run
 
-    def driver(self, run: str) -> Holder | None:
+    def find_driver(self, run: str) -> Holder | None:
         """Who drives a run now; None: nobody, or a process that died meanwhile."""
         stored = self._store.get_many([key(run)])
-        found = next((driver(held) for held in stored.values()), None)
+        found = next((decode_claim(claim) for claim in stored.values()), None)
         return found if found is not None and is_alive(found, self._store) else None
 
-    def is_left_behind(self, run: str) -> bool:
+    def is_abandoned(self, run: str) -> bool:
         """Whether the process that drove a run ended without letting it go."""
-        held = self._store.get_many([key(run)]).get(key(run))
-        return held is not None and not is_alive(driver(held), self._store)
+        claim = self._store.get_many([key(run)]).get(key(run))
+        return claim is not None and not is_alive(decode_claim(claim), self._store)
 
-    def hold(self, run: str, seq: int) -> bytes:
+    def claim(self, run: str, seq: int) -> bytes:
         """Drive a run from here on, whose next event has this number. What it returns says so, and is for `append`.
 
         Raises:
             RunBusyError: somebody else drives it, or has gone on with it meanwhile. Nothing was written.
         """
-        before = self._free(run)
-        held = begin()
+        before = self._read_free_claim(run)
+        claim = make_claim()
         try:
-            if self._store.swap({key(run): before, _key(run, seq): None}, {key(run): held}):
-                return held
+            if self._store.swap({key(run): before, _key(run, seq): None}, {key(run): claim}):
+                return claim
         except BaseException:
-            end(held)
+            end_claim(claim)
             raise
-        end(held)
-        driver = self.driver(run)
+        end_claim(claim)
+        driver = self.find_driver(run)
         raise RunBusyError(run, "" if driver is None else describe_holder(driver))
 
-    def let_go(self, run: str, held: bytes) -> None:
-        """Drive it no more; nothing happens where it was let go already."""
-        end(held)
-        self._store.swap({key(run): held}, {key(run): None})
+    def release(self, run: str, claim: bytes) -> None:
+        """Drive it no more; nothing happens where it was released already."""
+        end_claim(claim)
+        self._store.swap({key(run): claim}, {key(run): None})
 
-    def release(self, run: str, *, elsewhere: bool = False) -> None:
+    def revoke(self, run: str, *, only_remote: bool = False) -> None:
         """Take a run from whoever drives it: what they would add from then on is refused.
 
         Args:
-            elsewhere: only where that is on another machine.
+            only_remote: only where that is on another machine.
         """
-        driver = self.driver(run)
-        if driver is not None and (not elsewhere or is_elsewhere(driver)):
+        driver = self.find_driver(run)
+        if driver is not None and (not only_remote or is_remote(driver)):
             self._store.swap({}, {key(run): None})
 
-    def _free(self, run: str) -> bytes | None:
+    def _read_free_claim(self, run: str) -> bytes | None:
         """What stands where the driver of a run does, if that is nobody who lives. Raises: RunBusyError."""
-        held = self._store.get_many([key(run)]).get(key(run))
-        if held is None:
+        claim = self._store.get_many([key(run)]).get(key(run))
+        if claim is None:
             return None
-        holder = driver(held)
+        holder = decode_claim(claim)
         if is_alive(holder, self._store):
             raise RunBusyError(run, describe_holder(holder))
-        return bytes(held)
+        return bytes(claim)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:
         """The events of a run in order, from the one behind number `after` on.
@@ -323,8 +323,8 @@ class EventStore:
 
         Those that went on since are not among them. Stores of earlier releases mark only the last kind.
         """
-        held = [key[len(HOLDS) :].decode() for key in self._keys(HOLDS)]
-        return sorted({*self._find_marked(_STOPPED), *(run for run in held if self.driver(run) is None)})
+        claimed = [key[len(HOLDS) :].decode() for key in self._keys(HOLDS)]
+        return sorted({*self._find_marked(_STOPPED), *(run for run in claimed if self.find_driver(run) is None)})
 
     def _find_marked(self, mark: bytes) -> list[str]:
         found = self._store.get_many(list(self._keys(WAITING)))
@@ -425,47 +425,47 @@ class Log:
         self.listeners = list(listeners)
         self.event_store = event_store
         self._common = common
-        self._held: bytes | None = None  # while this is what drives the run
+        self._claim: bytes | None = None  # while this is what drives the run
         self.when_over: Callable[[], None] = lambda: None  # called once it is stored that the run is over
 
     @property
     def events(self) -> list[Event]:
         """Those that are stored. Code of a step can change what is in memory: after one they are read again, unless this drives the run."""
-        if self._read_after is not running_step.last_step() and not self.is_held and self._events:
+        if self._read_after is not running_step.last_step() and not self.is_claimed and self._events:
             with suppress(StoreError):  # a closed store: what was read is all there is
                 self.read_again()
         return self._events
 
-    def hold(self) -> None:
+    def claim(self) -> None:
         """Drive the run from here on, if it can go on at all.
 
         Raises:
             RunBusyError: somebody else drives it, or went on with it meanwhile. Nothing was written.
         """
-        if not self.is_held and self.state == "running":
+        if not self.is_claimed and self.state == "running":
             with uninterrupted():
-                self._held = self.event_store.hold(self.run, self._next_number())
+                self._claim = self.event_store.claim(self.run, self._next_number())
 
     @property
-    def is_held(self) -> bool:
+    def is_claimed(self) -> bool:
         """Whether this is what drives the run."""
-        return self._held is not None and is_driving(self._held)
+        return self._claim is not None and is_claim_active(self._claim)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Drive it no more. Where it stopped halfway, whoever comes may go on with it."""
-        held = self._held
-        if held is None or not is_own(held):
+        claim = self._claim
+        if claim is None or not is_own_claim(claim):
             return
         with uninterrupted():
             try:
-                self.event_store.let_go(self.run, held)
+                self.event_store.release(self.run, claim)
             except StoreError as error:  # a loop may be collected after its store was closed
                 logger.warning("run %s stays held until this process ends: %s", self.run, error)
-            self._held = None
+            self._claim = None
 
     def catch_up(self) -> bool:
-        """Take in what others have added since it was looked at here; returns whether they had. While it is held, nobody can."""
-        if self.is_held:
+        """Take in what others have added since it was looked at here; returns whether they had. While it is claimed, nobody can."""
+        if self.is_claimed:
             return False
         with uninterrupted():
             found = list(self.event_store.of(self.run, self._next_number() - 1))
@@ -501,15 +501,15 @@ class Log:
         """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
         decided = [event for event in events if isinstance(event, ApprovalDecided)]
         if any(event.by != "policy" or event.decision != "deny" for event in decided):
-            running_step.refuse("decide about a step")
+            running_step.refuse_within_step("decide about a step")
         first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
-        told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
+        numbered = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
         with uninterrupted():  # what is stored has to be known here: its numbers are taken
-            stored = self.event_store.append(*told, held=self._held)
-            if self._held is not None and comes_to_rest(stored[-1]):
-                end(self._held)
-                self._held = None
+            stored = self.event_store.append(*numbered, claim=self._claim)
+            if self._claim is not None and comes_to_rest(stored[-1]):
+                end_claim(self._claim)
+                self._claim = None
             self.events.extend(stored)
             if self.state in OVER:
                 self.when_over()
@@ -582,7 +582,7 @@ def steps_in(events: Sequence[Event]) -> int:
     )
 
 
-def has_called(events: Sequence[Event]) -> bool:
+def has_called_tool(events: Sequence[Event]) -> bool:
     """Whether the model has sent code by calling the tool, and not only between its words."""
     return any(
         isinstance(event, Action) and event.source == "model" and event.code is not None and not event.said
@@ -590,13 +590,13 @@ def has_called(events: Sequence[Event]) -> bool:
     )
 
 
-def seconds_taken(events: Sequence[Event]) -> float:
+def active_seconds(events: Sequence[Event]) -> float:
     """How long the run took already: what its answers and steps took, not the time that a person let it wait.
 
     Answers that failed count too, and the time before they were asked for again.
     """
-    took = sum(event.duration_s for event in events if isinstance(event, Action | Output | Error))
-    return took + sum(event.waited_s for event in events if isinstance(event, Action | Error | Fail))
+    answering = sum(event.duration_s for event in events if isinstance(event, Action | Output | Error))
+    return answering + sum(event.waited_s for event in events if isinstance(event, Action | Error | Fail))
 
 
 def has_unpriced(events: Sequence[Event]) -> bool:

@@ -73,8 +73,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     def clamp(self) -> Usage:
         """The same within what can be stored and added: a cost that is not a number is unknown."""
         cost = self.cost if self.cost is None or math.isfinite(self.cost) else None
-        given, got = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
-        return Usage(self.requests, given, got, cost)
+        sent, received = (min(max(0, one), _MOST_TOKENS) for one in (self.input_tokens, self.output_tokens))
+        return Usage(self.requests, sent, received, cost)
 
     def __add__(self, other: Usage) -> Usage:
         known = [max(0.0, one.cost) for one in (self, other) if one.cost is not None]
@@ -257,7 +257,7 @@ class Effect(Event, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """`writes out.csv`. A fork was stored without saying of what, before it was known what a terminal runs."""
         target = "this process" if self.what == "forks" and not self.target else self.target
         return f"{self.what} {target}".strip()
@@ -401,15 +401,15 @@ def encode_event(event: Event) -> bytes:
     return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
 
 
-def pack(given: msgspec.Struct) -> bytes:
+def pack(record: msgspec.Struct) -> bytes:
     """The bytes in which it is handed to another process."""
     try:
-        return msgspec.msgpack.encode(given)
+        return msgspec.msgpack.encode(record)
     except UnicodeEncodeError:
-        return msgspec.msgpack.encode(escape_all_texts(given))
+        return msgspec.msgpack.encode(escape_all_texts(record))
 
 
-def escape_all_texts(given: S) -> S:
+def escape_all_texts(record: S) -> S:
     """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
 
     def legible(value: object) -> object:
@@ -417,13 +417,13 @@ def escape_all_texts(given: S) -> S:
             case str():
                 return escape_surrogates(value)
             case dict():
-                return {legible(key): legible(held) for key, held in cast("dict[object, object]", value).items()}
+                return {legible(key): legible(item) for key, item in cast("dict[object, object]", value).items()}
             case list() | tuple():
-                return [legible(held) for held in cast("list[object]", value)]
+                return [legible(item) for item in cast("list[object]", value)]
             case _:
                 return value
 
-    return msgspec.convert(legible(msgspec.to_builtins(given, builtin_types=(bytes,))), type(given))
+    return msgspec.convert(legible(msgspec.to_builtins(record, builtin_types=(bytes,))), type(record))
 
 
 def decode_event(stored: bytes) -> Event:
@@ -432,8 +432,8 @@ def decode_event(stored: bytes) -> Event:
     kind = EVENTS.get(envelope.kind)
     if kind is None:
         common = msgspec.msgpack.decode(envelope.body, type=Event)
-        said = {name: getattr(common, name) for name in Event.__struct_fields__}
-        return Unknown(name=envelope.kind, **said)
+        fields = {name: getattr(common, name) for name in Event.__struct_fields__}
+        return Unknown(name=envelope.kind, **fields)
     if envelope.kind not in _BODIES:
         _BODIES[envelope.kind] = msgspec.msgpack.Decoder(kind)
     return _BODIES[envelope.kind].decode(envelope.body)

@@ -24,10 +24,10 @@ from weakref import WeakSet
 import msgspec
 
 from agent_kernel import errors
-from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import SPEAKING_CODES, EffectStopped
 from agent_kernel.agents.limits import StepTimeout, within
+from agent_kernel.agents.side_effects import STEP, follow_threads, lineage
 from agent_kernel.errors import agents as agent_errors
 from agent_kernel.session.history import escape_surrogates
 from agent_kernel.session.interrupts import is_sent_by_code
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NAMES",
     "BoundedText",
-    "Executed",
+    "CodeResult",
     "Executor",
     "PlainExecutor",
     "RaisedInterrupt",
@@ -112,7 +112,7 @@ _lock = threading.RLock()
 _of_captures: WeakSet[threading.Thread] = WeakSet()
 
 
-class _Taker:
+class _Capture:
     """Where a text goes, and the threads that were there before and that no such code started."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -121,9 +121,9 @@ class _Taker:
 
     def end(self) -> None:
         """Remember the threads that this thread's code started, and that stay."""
-        here = threading.current_thread()
-        new = (thread for thread in threading.enumerate() if thread not in self.before and thread is not here)
-        _of_captures.update(thread for thread in new if here in lineage(thread.ident or 0))
+        this_thread = threading.current_thread()
+        new = (thread for thread in threading.enumerate() if thread not in self.before and thread is not this_thread)
+        _of_captures.update(thread for thread in new if this_thread in lineage(thread.ident or 0))
 
 
 class _Router(io.TextIOBase):
@@ -131,25 +131,25 @@ class _Router(io.TextIOBase):
 
     def __init__(self) -> None:
         self.stream: Any = None
-        self.takers: dict[int, list[_Taker]] = {}
+        self.captures: dict[int, list[_Capture]] = {}
 
-    def taker(self) -> Any:
-        here = threading.get_ident()
-        mine = self.takers.get(here)
+    def stream_here(self) -> Any:
+        thread_id = threading.get_ident()
+        mine = self.captures.get(thread_id)
         if mine:
             return mine[-1].stream
-        for child, parent in pairwise(lineage(here)):
+        for child, parent in pairwise(lineage(thread_id)):
             # Threads may have been followed for others before: what this one started then is not of what it captures now.
-            theirs = [one for one in self.takers.get(parent.ident or 0, ()) if child not in one.before]
+            theirs = [one for one in self.captures.get(parent.ident or 0, ()) if child not in one.before]
             if theirs:
                 return theirs[-1].stream
         return self.stream
 
     def write(self, text: str) -> int:
-        return int(self.taker().write(text) or len(text))
+        return int(self.stream_here().write(text) or len(text))
 
     def flush(self) -> None:
-        self.taker().flush()
+        self.stream_here().flush()
 
     def close(self) -> None:
         """Nothing here is its own. When it dies, Python closes it, and what it led to may be closed by then."""
@@ -179,21 +179,21 @@ def capture_output(taker: TextIO) -> Generator[None]:
 
     Those that C code started, or that were there before and that no captured code started, are no one's.
     """
-    thread, entry = threading.get_ident(), _Taker(taker)
+    thread, entry = threading.get_ident(), _Capture(taker)
     with _lock:
         mine = {name: _install_router(name) for name in _routers}
         for router in mine.values():
-            router.takers.setdefault(thread, []).append(entry)
+            router.captures.setdefault(thread, []).append(entry)
     try:
-        with threads_followed():
+        with follow_threads():
             yield
     finally:
         with _lock:
             for name, router in mine.items():
-                router.takers[thread].remove(entry)
-                if not router.takers[thread]:
-                    del router.takers[thread]
-                if not router.takers and getattr(sys, name) is router:
+                router.captures[thread].remove(entry)
+                if not router.captures[thread]:
+                    del router.captures[thread]
+                if not router.captures and getattr(sys, name) is router:
                     setattr(sys, name, router.stream)
         entry.end()
 
@@ -203,7 +203,7 @@ def _install_router(name: str) -> _Router:
     now = getattr(sys, name)
     if isinstance(now, _Router):
         return now
-    router = next((one for one in _routers[name] if not one.takers), None)
+    router = next((one for one in _routers[name] if not one.captures), None)
     if router is None:
         router = _Router()
         _routers[name].append(router)
@@ -249,7 +249,7 @@ def is_raised_by_code(error: BaseException | None, arrived: Sequence[int] | None
 _RAISING: Final = frozenset({"RAISE_VARARGS", "YIELD_VALUE", "RETURN_GENERATOR"})
 
 
-class Executed(msgspec.Struct, frozen=True):
+class CodeResult(msgspec.Struct, frozen=True):
     """What running a piece of code came to.
 
     Attributes:
@@ -257,14 +257,14 @@ class Executed(msgspec.Struct, frozen=True):
         parts: the same by MIME type.
         outputs: the same as the history keeps it, where the notebook knows it.
         error: what it raised, if it did; None also where it ended its run.
-        settled: how it ended its run, if it did.
+        task_end: how it ended its run, if it did.
     """
 
     text: str = ""
     parts: tuple[Part, ...] = ()
     outputs: Outputs | None = None
     error: BaseException | None = None
-    settled: TaskEnd | None = None
+    task_end: TaskEnd | None = None
     seconds: float = 0.0
 
     @property
@@ -279,7 +279,7 @@ class Executed(msgspec.Struct, frozen=True):
 class Executor(Protocol):
     """Runs code in one namespace."""
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         """Run it on the calling thread; never raises what the code raises.
 
         Args:
@@ -311,8 +311,8 @@ class PlainExecutor:
         """The code ended with an expression, and this is its value."""
         sys.stdout.write(f"{value!r}\n")
 
-    def _show_error(self, error: BaseException, filename: str, shown: BoundedText) -> None:
-        shown.write(own_traceback(error, filename))
+    def _show_error(self, error: BaseException, filename: str, output: BoundedText) -> None:
+        output.write(own_traceback(error, filename))
 
     def _await(self, awaitable: Coroutine[Any, Any, object]) -> object:
         """Run what awaits, in an event loop of its own."""
@@ -323,29 +323,29 @@ class PlainExecutor:
 
     # -- run one piece
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         self._count += 1
         filename = f"{STEP} {os.getpid()}-{self._count}>"
         # Lines as the compiler counts them: `splitlines` would also end one at a form feed.
         linecache.cache[filename] = (len(code), None, list(io.StringIO(code, newline=None)), filename)
-        shown = self._open_output()
+        output = self._open_output()
         began = time.perf_counter()
         error: BaseException | None = None
-        settled: TaskEnd | None = None
+        task_end: TaskEnd | None = None
         try:
-            with capture_output(shown):
+            with capture_output(output):
                 within(timeout_s, lambda: self._run(code, filename))
         except TaskEnd as end:
-            settled = end
+            task_end = end
         except EffectStopped as stopped:  # it is said by whoever asks about it
             error = stopped
         except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome
             error = raised
-            self._show_error(raised, filename, shown)
+            self._show_error(raised, filename, output)
         seconds = time.perf_counter() - began
-        text = shown.getvalue()
+        text = output.getvalue()
         parts = (Part("text/plain", text),) if text else ()
-        return Executed(text, parts, make_outputs(text), error, settled, seconds)
+        return CodeResult(text, parts, make_outputs(text), error, task_end, seconds)
 
     def _run(self, code: str, filename: str) -> None:
         tree = ast.parse(code, filename)
@@ -432,15 +432,15 @@ def _first_line(error: BaseException) -> str:
 
 def drop_locals(error: BaseException) -> None:
     """Drop what the calls that an error ended had: what comes of that comes now."""
-    seen: dict[int, BaseException] = {}
-    left: list[BaseException | None] = [error]
-    while left:
-        one = left.pop()
-        if one is None or id(one) in seen:
+    cleared: dict[int, BaseException] = {}
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in cleared:
             continue
-        seen[id(one)] = one
+        cleared[id(one)] = one
         traceback.clear_frames(_TRACEBACK(one))
-        left += [_CAUSE(one), _CONTEXT(one)]
+        pending += [_CAUSE(one), _CONTEXT(one)]
 
 
 # What an error has, whatever its class makes of these names.
@@ -467,10 +467,10 @@ class BoundedText(io.StringIO):
 
     def write(self, text: str) -> int:
         with self._writing:
-            taken = super().write(text[: max(0, self._head_chars - self.tell())])
-            if taken < len(text):
-                start = max(taken, len(text) - self._tail_chars)
-                self._dropped += start - taken
+            written = super().write(text[: max(0, self._head_chars - self.tell())])
+            if written < len(text):
+                start = max(written, len(text) - self._tail_chars)
+                self._dropped += start - written
                 self._tail.append(text[start:])
                 self._in_tail += len(text) - start
                 if self._in_tail > 2 * self._tail_chars or len(self._tail) > _MOST_PIECES:
@@ -479,15 +479,15 @@ class BoundedText(io.StringIO):
 
     def _trim(self) -> None:
         whole = "".join(self._tail)
-        kept = whole[max(0, len(whole) - self._tail_chars) :]
-        self._dropped += len(whole) - len(kept)
-        self._tail, self._in_tail = [kept], len(kept)
+        tail = whole[max(0, len(whole) - self._tail_chars) :]
+        self._dropped += len(whole) - len(tail)
+        self._tail, self._in_tail = [tail], len(tail)
 
     def getvalue(self) -> str:
         with self._writing:
             self._trim()
-            left_out = f"\n[… {self._dropped:,} characters left out …]\n" if self._dropped else ""
-            return super().getvalue() + left_out + "".join(self._tail)
+            gap = f"\n[… {self._dropped:,} characters left out …]\n" if self._dropped else ""
+            return super().getvalue() + gap + "".join(self._tail)
 
 
 _MOST_PIECES: Final = 4_096
@@ -514,7 +514,7 @@ def offer_objects(objects: Mapping[str, object], namespace: Mapping[str, object]
     """
     own: Any = (namespace or {}).get("__builtins__")
     if type(own) is dict:
-        with _in(cast("dict[str, object]", own), objects):
+        with _replace_in(cast("dict[str, object]", own), objects):
             yield
         return
     thread = threading.get_ident()
@@ -522,7 +522,7 @@ def offer_objects(objects: Mapping[str, object], namespace: Mapping[str, object]
         stack = _stacks.setdefault(thread, [])
         hidden: Mapping[str, object] = stack[-1] if stack else {}
         stack.append(objects)
-        _put({*hidden, *objects})
+        _offer_in_builtins({*hidden, *objects})
     try:
         yield
     finally:
@@ -530,33 +530,33 @@ def offer_objects(objects: Mapping[str, object], namespace: Mapping[str, object]
             stack.pop()
             if not stack:
                 del _stacks[thread]
-            _put({*hidden, *objects})
+            _offer_in_builtins({*hidden, *objects})
 
 
 @contextmanager
-def _in(place: dict[str, object], objects: Mapping[str, object]) -> Generator[None]:
-    before = {name: place[name] for name in objects if name in place}
-    place.update(objects)
+def _replace_in(scope: dict[str, object], objects: Mapping[str, object]) -> Generator[None]:
+    before = {name: scope[name] for name in objects if name in scope}
+    scope.update(objects)
     try:
         yield
     finally:
         for name in objects:
-            place.pop(name, None)
-        place.update(before)
+            scope.pop(name, None)
+        scope.update(before)
 
 
-def _put(names: Iterable[str]) -> None:
-    place = builtins.__dict__
+def _offer_in_builtins(names: Iterable[str]) -> None:
+    scope = builtins.__dict__
     for name in names:
-        _before.setdefault(name, place.get(name, _ABSENT))
+        _before.setdefault(name, scope.get(name, _ABSENT))
         found = [stack[-1][name] for stack in _stacks.values() if name in stack[-1]]
         if found:
             is_same = all(one is found[0] for one in found)
-            place[name] = found[0] if is_same else _ByThread(name)
+            scope[name] = found[0] if is_same else _ByThread(name)
         elif (before := _before.pop(name)) is _ABSENT:
-            place.pop(name, None)
+            scope.pop(name, None)
         else:
-            place[name] = before
+            scope[name] = before
 
 
 class _ByThread:

@@ -18,7 +18,7 @@ from agent_kernel.session.ignoring import HideList
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.execution import Executed
+    from agent_kernel.agents.execution import CodeResult
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Unsaved
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
@@ -60,42 +60,42 @@ class ExecutionContext:
         self.event_store = event_store or EventStore(session.repo.store if session is not None else _in_memory())
         self._hide_list = HideList(session.repo) if session is not None and hidden is None else None
         self._forgotten = frozenset[str]()  # later commits mask them, so events do not keep them either
-        self._is_hidden = hidden
+        self._hides = hidden
         self.policy = "values"  # how much of a variable models are told unasked
-        self.redactor = Redactor(self.hidden)
+        self.redactor = Redactor(self.is_hidden)
         self.cell = cell
         self.moved = moved
         self._on_main = on_main
         self._names = names
-        self.is_here = False  # it is the notebook's own, which a program asked for (`current.here`)
-        self.began: ObjectId | None = None  # the commit at which the step began that runs
-        self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
+        self.is_notebook = False  # it is the notebook's own, which a program asked for (`current.here`)
+        self.start_commit: ObjectId | None = None  # the commit at which the step began that runs
+        self.merged_entries: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
 
     def __reduce__(self) -> tuple[object, ...]:
         from agent_kernel.agents.current import here_again
 
-        if not self.is_here:
-            raise TypeError("a place holds an open store")
+        if not self.is_notebook:
+            raise TypeError("an execution context holds an open store")
         return here_again, ()
 
-    def hidden(self, name: str) -> bool:
+    def is_hidden(self, name: str) -> bool:
         """Whether no model is told of this name."""
-        if self._is_hidden is not None:
-            return self._is_hidden(name)
+        if self._hides is not None:
+            return self._hides(name)
         return self._hide_list is not None and (name in self._hide_list or name in self._forgotten)
 
-    def tells(self, name: str) -> bool:
+    def is_visible(self, name: str) -> bool:
         """Whether a model may be told of this name: it is not hidden, and no secret by itself."""
-        return not self.hidden(name) and not self.redactor.knows(name)
+        return not self.is_hidden(name) and not self.redactor.knows(name)
 
-    def look(self, names: Iterable[str] | None = None) -> None:
+    def learn_secrets(self, names: Iterable[str] | None = None) -> None:
         """Learn which values must not be sent: of these variables, by default of all."""
         if self._hide_list is not None:
             self._hide_list.reread()
             self._forgotten = self.session.repo.masked_names() if self.session is not None else self._forgotten
         if names is None:
             self.redactor.learn_environment()
-            names = {*self._users(), *filter(self.hidden, list(self.namespace))}
+            names = {*self._users(), *filter(self.is_hidden, list(self.namespace))}
         self.redactor.learn(self.namespace, names)
 
     def redact(self, text: str, most_chars: int = 100_000) -> str:
@@ -106,17 +106,17 @@ class ExecutionContext:
         """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
         return self.redact(text, most_chars) if self.redactor.is_complete or not text else self.redactor.withheld
 
-    def redact_environment(self, done: Executed) -> Executed:
+    def redact_environment(self, result: CodeResult) -> CodeResult:
         """What running code came to as it is stored: without the environment that it may have shown."""
         self.redactor.learn_environment()
         mask = self.redactor.without_environment
-        parts = tuple(structs.replace(part, text=mask(part.text)) for part in done.parts)
-        outputs = None if done.outputs is None else done.outputs.with_texts(mask)
-        return structs.replace(done, text=mask(done.text), parts=parts, outputs=outputs)
+        parts = tuple(structs.replace(part, text=mask(part.text)) for part in result.parts)
+        outputs = None if result.outputs is None else result.outputs.with_texts(mask)
+        return structs.replace(result, text=mask(result.text), parts=parts, outputs=outputs)
 
     def names(self) -> list[str]:
         """The variables that a model may be told of."""
-        return [name for name in self._users() if self.tells(name)]
+        return [name for name in self._users() if self.is_visible(name)]
 
     def _users(self) -> Iterable[str]:
         """The variables, less those of the front end."""
@@ -154,7 +154,7 @@ class ExecutionContext:
         if self.session is not None:
             cell, number = self.cell()
             self.session.begin_step(code, author=author, run=run, step=step, cell_id=cell, number=number)
-            self.began, self.brought = self.session.head, {}
+            self.start_commit, self.merged_entries = self.session.head, {}
         else:
             self._before = dict(self.namespace)
 
@@ -166,13 +166,13 @@ class ExecutionContext:
             self.namespace.update(self._before)
             return "names stand for what they did before, but what it changed within an object stays"
         try:
-            gone = self.session.take_back(self.began)
+            unsaved = self.session.take_back(self.start_commit)
         except AgentKernelError as error:
             return f"its variables could not be taken back: {error}"
-        return f"what {', '.join(gone)} held before could not be saved, and is gone" if gone else ""
+        return f"what {', '.join(unsaved)} held before could not be saved, and is gone" if unsaved else ""
 
     def end(
-        self, done: Executed | None, refuses: Callable[[], bool] = lambda: False
+        self, result: CodeResult | None, refuses: Callable[[], bool] = lambda: False
     ) -> tuple[list[Change], list[Unsaved], str]:
         """It has run: what it changed, what of it could not be saved, and what to say of what stays of one that is taken back.
 
@@ -182,39 +182,43 @@ class ExecutionContext:
         from agent_kernel.repository import Change
 
         is_refused = refuses()
-        left = [self.take_back()] if is_refused else []
+        notes = [self.take_back()] if is_refused else []
         if self.session is not None:
             report: Report | None = self.session.end_step(
-                error=done.error if done is not None else KeyboardInterrupt(),
-                outputs=done.outputs if done else None,
+                error=result.error if result is not None else KeyboardInterrupt(),
+                outputs=result.outputs if result else None,
                 refuses=(lambda: False) if is_refused else refuses,
-                take_back=lambda: left.append(self.take_back()),
+                take_back=lambda: notes.append(self.take_back()),
             )
             unsaved = list(report.unsaved) if report is not None else []
-            return self._find_changes(self.session, report), unsaved, "".join(left)
+            return self._find_changes(self.session, report), unsaved, "".join(notes)
         now, before = self.namespace, self._before
         self._before = {}
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
         rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] is not value]
-        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(left)
+        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(notes)
 
     def _find_changes(self, session: Session, report: Report | None) -> list[Change]:
         """What the step changed: by its last commit, or by all, where it was committed for sub-agents in its midst."""
         record = report.record if report is not None and report.commit is not None else None
-        if session.head in (None, self.began) or (record is not None and record.parents[:1] == (self.began,)):
+        if session.head in (None, self.start_commit) or (
+            record is not None and record.parents[:1] == (self.start_commit,)
+        ):
             return list(report.changed) if report is not None else []
         from agent_kernel.session.history import changes_between
 
         repo = session.repo
-        return list(changes_between(repo, repo.tree_at(self.began), repo.tree_at(session.head)))
+        return list(changes_between(repo, repo.tree_at(self.start_commit), repo.tree_at(session.head)))
 
     def find_own_changes(self, at: ObjectId) -> set[str]:
         """What the step had changed by this commit, less what its sub-agents did and it left as it was then."""
         assert self.session is not None
         repo, found = self.session.repo, set[str]()
-        for name, _, after in repo.tree_at(self.began).diff(repo.tree_at(at)):
-            brought = self.brought.get(name)
-            is_brought = name in self.brought and (brought is after or (brought and brought.is_same_value(after)))
+        for name, _, after in repo.tree_at(self.start_commit).diff(repo.tree_at(at)):
+            brought = self.merged_entries.get(name)
+            is_brought = name in self.merged_entries and (
+                brought is after or (brought and brought.is_same_value(after))
+            )
             if not is_brought and not name.startswith("\0"):
                 found.add(name)
         return found

@@ -1,7 +1,7 @@
 """How a run goes: ask the model, look at its code, have it allowed, run it, commit, tell the model, until it is done.
 
 It is a generator that never blocks: it yields the events as they are stored, the pieces of the model's answers, and
-`Wait`s, and whoever drives it waits in the way that suits its thread (`driving`). Code runs on the thread that drives.
+`Wait`s, and whoever drives it waits in the way that suits its thread (`run.drive`). Code runs on the thread that drives.
 Where it stands follows from the events alone, so that it goes on in another process as well as in this one.
 """
 
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights, running_step
-from agent_kernel.agents.approval import Ran
-from agent_kernel.agents.effects import record_effects
+from agent_kernel.agents.approval import StepOutcome
 from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
     GIVEN,
@@ -39,7 +38,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.execution import (
     NAMES,
-    Executed,
+    CodeResult,
     RaisedInterrupt,
     TaskHandle,
     drop_locals,
@@ -52,6 +51,7 @@ from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
 from agent_kernel.agents.models.code_blocks import Fenced, split
 from agent_kernel.agents.models.loop import Stream, later
 from agent_kernel.agents.models.naming import is_free
+from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
 from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
@@ -121,7 +121,7 @@ def ask(run_executor: RunExecutor) -> RunItems:
         duration_s=round(time.perf_counter() - began, 6),
         waited_s=_has_waited(run_executor),
     )
-    yield run_executor.log.note(action, step=number, before=run_executor.place.head)
+    yield run_executor.log.note(action, step=number, before=run_executor.context.head)
     if answer.is_cut and events and isinstance(events[-1], Retry) and events[-1].sent == answer.refused:
         yield run_executor.log.note(Fail(reason=_CUT))
     elif answer.refused:
@@ -155,7 +155,7 @@ def _find_code_in_words(run_executor: RunExecutor, answer: Answer) -> Fenced | N
     if (
         answer.code is not None
         or answer.refused
-        or (not answer.in_words and event_log.has_called(run_executor.log.events))
+        or (not answer.in_words and event_log.has_called_tool(run_executor.log.events))
     ):
         return None
     return split(answer.text)
@@ -186,12 +186,12 @@ def _answer(run_executor: RunExecutor) -> Generator[Item, Any, Answer]:
 
 def _patience(run_executor: RunExecutor) -> float | None:
     limits = run_executor.setup.limits
-    left = None if limits.run_s is None else max(0.1, limits.run_s - run_executor.seconds)
-    known = [one for one in (limits.model_s, left) if one is not None]
+    remaining_s = None if limits.run_s is None else max(0.1, limits.run_s - run_executor.seconds)
+    known = [one for one in (limits.model_s, remaining_s) if one is not None]
     return min(known, default=None)
 
 
-def _handle_model_error(run_executor: RunExecutor, error: ModelError, took_s: float) -> RunItems:
+def _handle_model_error(run_executor: RunExecutor, error: ModelError, duration_s: float) -> RunItems:
     """The model did not answer: ask again later, or give up."""
     run_executor.stream = None
     tries = event_log.model_errors(run_executor.log.events)
@@ -200,7 +200,7 @@ def _handle_model_error(run_executor: RunExecutor, error: ModelError, took_s: fl
         source="model",
         message=str(error),
         fatal=not again,
-        duration_s=round(took_s, 6),
+        duration_s=round(duration_s, 6),
         waited_s=_has_waited(run_executor),
     )
     yield run_executor.log.note(noted)
@@ -211,9 +211,9 @@ def _handle_model_error(run_executor: RunExecutor, error: ModelError, took_s: fl
         yield run_executor.log.note(Fail(reason=reason, limit=limit))
     elif error.retry_after_s:
         run_s = run_executor.setup.limits.run_s
-        left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - run_executor.seconds)
+        remaining_s = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - run_executor.seconds)
         began = time.perf_counter()
-        yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
+        yield Wait(later(min(_LONGEST_WAIT_S, remaining_s, error.retry_after_s * 2**tries)))
         run_executor.waited_s = time.perf_counter() - began
 
 
@@ -236,7 +236,7 @@ def _words(run_executor: RunExecutor, text: str) -> RunItems:
     """The model answered with words alone: they are the result, where words can be one."""
     if text and return_types.type_text(run_executor.setup.returns) in ("", "str"):
         run_executor.value = text
-        yield run_executor.log.note(Success(result=text[:2_000], type="str"), before=run_executor.place.head)
+        yield run_executor.log.note(Success(result=text[:2_000], type="str"), before=run_executor.context.head)
         return
     yield run_executor.log.note(
         approval.outcome_text(
@@ -266,12 +266,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 class RunExecutor:
     """One run on its way."""
 
-    def __init__(self, setup: Setup, place: ExecutionContext, log: Log, arguments: Arguments) -> None:
+    def __init__(self, setup: Setup, context: ExecutionContext, log: Log, arguments: Arguments) -> None:
         self.setup = setup
-        self.place = place
+        self.context = context
         self.log = log
         self.arguments = arguments
-        log.when_over = arguments.take_away
+        log.when_over = arguments.unbind
         self.value: object = None
         self.stream: Stream | None = None  # while the model answers
         self.code = Interruptible()  # while code runs
@@ -282,19 +282,19 @@ class RunExecutor:
         self._began = time.monotonic()
         rights.track(self)  # once it has its setup: a step on another thread may note it now
 
-    def go(self) -> RunItems:
+    def run(self) -> RunItems:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             self.log.read_again()
-            self._began = time.monotonic() - event_log.seconds_taken(event_log.since_resumed(self.log.events))
-            yield from self._rewound()
-            left = self._drop_partial_work()
+            self._began = time.monotonic() - event_log.active_seconds(event_log.since_resumed(self.log.events))
+            yield from self._note_rewound_steps()
+            note = self._drop_partial_work()
             while self.log.state == "running":
                 rights.put_back_between_steps()
                 if self.stopped:
                     yield self.log.note(Cancelled(during="pause", reason=self.stopped))
                     return
-                yield from self._next(left)
+                yield from self._next(note)
         except KeyboardInterrupt:
             yield from self.note_interrupt()
         finally:
@@ -302,17 +302,17 @@ class RunExecutor:
                 self.stream.cancel()
                 self.stream = None
 
-    def _rewound(self) -> RunItems:
+    def _note_rewound_steps(self) -> RunItems:
         """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
-        session, events = self.place.session, self.log.events
-        ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
-        if session is None or not ran or self.log.state != "running":
+        session, events = self.context.session, self.log.events
+        outputs = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+        if session is None or not outputs or self.log.state != "running":
             return
         start = self.log.start
-        behind = messages.find_known_commits(session.repo, session.head, start.time_ns) | {start.before}
-        gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
-        if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
-            yield self.log.note(Rewound(steps=gone), before=self.place.head)
+        known = messages.find_known_commits(session.repo, session.head, start.time_ns) | {start.before}
+        undone = tuple(event.step for event in outputs if event.step is not None and event.after not in known)
+        if undone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
+            yield self.log.note(Rewound(steps=undone), before=self.context.head)
 
     def note_interrupt(self) -> tuple[Event, ...]:
         """Note that a person stopped it; nothing where it had just come to its end."""
@@ -329,9 +329,9 @@ class RunExecutor:
 
     def forget_preview(self) -> None:
         """Nobody will decide about the step that waits: what it did on a fork goes."""
-        asked = approval.open_request(self.log.events)
-        if asked is not None:
-            approval.drop(self, asked)
+        request = approval.open_request(self.log.events)
+        if request is not None:
+            approval.discard_preview(self, request)
 
     @property
     def author(self) -> Author:
@@ -341,7 +341,7 @@ class RunExecutor:
     @property
     def offers(self) -> dict[str, object]:
         """What code finds beside the variables."""
-        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.arguments.given))}
+        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.arguments.inputs))}
 
     @property
     def seconds(self) -> float:
@@ -350,30 +350,32 @@ class RunExecutor:
 
     def _drop_partial_work(self) -> str:
         """Let go of what sub-agents had committed that stopped halfway, as the run goes on without it; a sentence of it."""
-        session, events = self.place.session, self.log.events
+        session, events = self.context.session, self.log.events
         if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
             return ""
-        found = cleanup.partial(session.repo, self.log.event_store, events)
-        cleanup.drop(session.repo, [one.branch for one in found])
+        found = cleanup.find_partial_work(session.repo, self.log.event_store, events)
+        cleanup.delete_branches(session.repo, [one.branch for one in found])
         agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
         return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
 
-    def _next(self, left: str) -> RunItems:
+    def _next(self, note: str) -> RunItems:
         action, since = messages.open_action(self.log.events)
         if action is None:
             yield from ask(self)
         elif (start := messages.start_event(since)) is not None:
             sent = messages.UNKNOWN_TRY if isinstance(start, TryStart) else messages.UNKNOWN
-            yield from self._recover_outcome(action, start, left) or [
-                self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
+            yield from self._recover_outcome(action, start, note) or [
+                self.log.note(Output(status="unknown", sent=sent + note), step=action.step)
             ]
             if isinstance(start, StepStart):
-                approval.drop(
+                approval.discard_preview(
                     self, next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested())
                 )
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
-            yield from approval.allow(self, action) if decided is None else approval.follow(self, action, decided)
+            yield from (
+                approval.run_or_ask(self, action) if decided is None else approval.apply_decision(self, action, decided)
+            )
 
     # -- what was left open
 
@@ -387,136 +389,141 @@ class RunExecutor:
         start = messages.start_event(since)
         if action is None or start is None:
             during = "model" if action is None else "pause"
-            return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
-        kept = self._describe_partial_work(start.seq)
-        noted = self._recover_outcome(action, start, kept)
+            return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.context.head),)
+        note = self._describe_partial_work(start.seq)
+        noted = self._recover_outcome(action, start, note)
         if not noted:
             sent = messages.STOPPED_TRY if isinstance(start, TryStart) else messages.STOPPED
             noted = (
-                self.log.note(Output(status="interrupted", sent=sent + kept), step=action.step, before=self.place.head),
+                self.log.note(
+                    Output(status="interrupted", sent=sent + note), step=action.step, before=self.context.head
+                ),
             )
         last = Cancelled(during="code", reason=self.stopped)
-        return (*noted, self.log.note(last, step=action.step, before=self.place.head))
+        return (*noted, self.log.note(last, step=action.step, before=self.context.head))
 
     def _recover_outcome(self, action: Action, start: StepStart | TryStart, note: str) -> tuple[Event, ...]:
         """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
-        if self.place.session is None or isinstance(start, TryStart):
+        if self.context.session is None or isinstance(start, TryStart):
             return ()
-        found = cleanup.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
+        found = cleanup.find_step_commit(self.context.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
-        events, after = cleanup.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
+        events, after = cleanup.recover_outcome(self.context, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- running
 
     def execute(self, action: Action, code: str, *, edited: bool = False) -> RunItems:
-        self.place.wait_turn()
-        step, before = action.step or 0, self.place.head
+        self.context.wait_turn()
+        step, before = action.step or 0, self.context.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
         if action.source == agent_undo.SOURCE:
-            yield from self._move(code, step, before)
+            yield from self._make_move(code, step, before)
             return
         noted = len(self.log.events)
-        ran = self.run_code(code, step, is_guarded=action.source != "setup")
-        if ran.stopped:
+        step_outcome = self.run_code(code, step, is_guarded=action.source != "setup")
+        if step_outcome.stopped:
             yield from self.log.events[noted:]
-            yield from approval.stop_step(self, action, code, ran)
+            yield from approval.stop_step(self, action, code, step_outcome)
             return
-        if ran.done.status == "interrupted":
-            ran = msgspec.structs.replace(ran, note=self._describe_partial_work(noted).strip())
+        if step_outcome.result.status == "interrupted":
+            step_outcome = msgspec.structs.replace(step_outcome, note=self._describe_partial_work(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
-        outcome = approval.outcome_events(self, ran, code if edited else "")
+        outcome = approval.outcome_events(self, step_outcome, code if edited else "")
         if action.source in GIVEN:
-            outcome += approval.setup_failed(ran.done, self.place)
-        yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
+            outcome += approval.check_setup(step_outcome.result, self.context)
+        yield from self.log.note_all(outcome, step=step, before=before, after=self.context.head)
 
     def _describe_partial_work(self, since: int) -> str:
         """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
-        if self.place.session is None:
+        if self.context.session is None:
             return ""
-        found = cleanup.partial(self.place.session.repo, self.log.event_store, self.log.events[since:])
-        told = "; ".join(str(one) for one in found if one.has_work)
-        return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
+        found = cleanup.find_partial_work(self.context.session.repo, self.log.event_store, self.log.events[since:])
+        text = "; ".join(str(one) for one in found if one.has_work)
+        return f"\n\n{text[:1].upper()}{text[1:]}." if text else ""
 
-    def _move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
+    def _make_move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
         """Make the move that was allowed, in place of running code; with it the run has ended."""
-        session, began = self.place.session, time.perf_counter()
-        asked_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)
+        session, began = self.context.session, time.perf_counter()
+        requested_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)
         try:
             if session is None:
                 raise MoveNotMadeError("nothing is committed here that one could go back to")
-            said, failed = agent_undo.make_move(session, agent_undo.Move.read(code), self.author, asked_at), False
+            text, failed = agent_undo.make_move(session, agent_undo.Move.read(code), self.author, requested_at), False
         except AgentKernelError as error:
-            said, failed = str(error), True
-        said, took_s = self.place.redact(said), round(time.perf_counter() - began, 6)
-        output = Output(status="failed" if failed else "ok", sent=said, duration_s=took_s)
-        end = Fail(reason=said) if failed else Success(result=said)
-        return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
+            text, failed = str(error), True
+        text, duration_s = self.context.redact(text), round(time.perf_counter() - began, 6)
+        output = Output(status="failed" if failed else "ok", sent=text, duration_s=duration_s)
+        end = Fail(reason=text) if failed else Success(result=text)
+        return self.log.note_all([output, end], step=step, before=before, after=self.context.head)
 
-    def run_code(self, code: str, step: int, *, is_guarded: bool = True) -> Ran:
+    def run_code(self, code: str, step: int, *, is_guarded: bool = True) -> StepOutcome:
         """Run code as a step. `is_guarded`: what nobody allowed is stopped; then its variables are taken back."""
-        done: Executed | None = None
+        final: CodeResult | None = None
         self.step = step
-        gate = approval.gate(self, code) if is_guarded else None
-        self.place.begin(code, self.author, self.log.run, step)
+        gate = approval.make_gate(self, code) if is_guarded else None
+        self.context.begin(code, self.author, self.log.run, step)
         # Also as it is committed: to save a value runs code of its class.
-        with record_effects(self.place.quiet_paths(), gate) as effects, running_step.enter_step(self) as put_back:
+        with (
+            record_side_effects(self.context.quiet_paths(), gate) as recorder,
+            running_step.enter_step(self) as put_back,
+        ):
             try:
-                ran = self._execute(code, gate)
-                if gate is not None and ran.error is not None:
-                    drop_locals(ran.error)
+                result = self._execute(code, gate)
+                if gate is not None and result.error is not None:
+                    drop_locals(result.error)
                 if put_back():
-                    ran = _refuse_agent_change(ran)
-                done = self.place.redact_environment(_fail_if_stopped(ran, gate))
+                    result = _refuse_agent_change(result)
+                final = self.context.redact_environment(_fail_if_stopped(result, gate))
             finally:
                 if gate is not None:
                     gate.drop_collection_hooks()
                 for child in tuple(self.children):
                     child.leave()
                 with gate.committing() if gate is not None else nullcontext(_never) as refuses:
-                    changed, unsaved, left = self.place.end(done, refuses)
+                    changed, unsaved, note = self.context.end(final, refuses)
                 put_back()
-        assert done is not None  # else an error goes on its way already
+        assert final is not None  # else an error goes on its way already
         stopped = tuple(gate.stopped) if gate is not None else ()
-        return Ran(_fail_if_stopped(done, gate), changed, unsaved, effects.found, left, stopped)
+        return StepOutcome(_fail_if_stopped(final, gate), changed, unsaved, recorder.found, note, stopped)
 
-    def _execute(self, code: str, gate: Gate | None) -> Executed:
+    def _execute(self, code: str, gate: Gate | None) -> CodeResult:
         """Run the code, with what it was given beside the variables."""
         if gate is not None:
             gate.when_stopped = self.code.interrupt
-        with noted_interrupts() as arrived, offer_objects(self.offers, self.place.namespace):
+        with noted_interrupts() as arrived, offer_objects(self.offers, self.context.namespace):
             try:
-                ran = self.code.run(
-                    lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
+                result = self.code.run(
+                    lambda: self.context.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
                 )
             except KeyboardInterrupt:
                 if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
                     raise
-                ran = Executed()  # by the gate alone, as the code ended
-        if is_raised_by_code(ran.error, arrived) and not (arrived or self.stopped):
-            return msgspec.structs.replace(ran, error=RaisedInterrupt())
-        return ran
+                result = CodeResult()  # by the gate alone, as the code ended
+        if is_raised_by_code(result.error, arrived) and not (arrived or self.stopped):
+            return msgspec.structs.replace(result, error=RaisedInterrupt())
+        return result
 
     def step_s(self) -> float | None:
         limits = self.setup.limits
-        left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
-        return min([one for one in (limits.step_s, left) if one is not None], default=None)
+        remaining_s = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
+        return min([one for one in (limits.step_s, remaining_s) if one is not None], default=None)
 
 
 def _never() -> bool:
     return False
 
 
-def _refuse_agent_change(ran: Executed) -> Executed:
+def _refuse_agent_change(result: CodeResult) -> CodeResult:
     """What a step came to that changed what an agent may do, by a way that Python lets nobody refuse."""
     error = WithinStepError("change an agent")
-    said = f"{ran.text}{type(error).__name__}: {error}. It was undone.\n"
-    return msgspec.structs.replace(ran, text=said, error=error, settled=None)
+    text = f"{result.text}{type(error).__name__}: {error}. It was undone.\n"
+    return msgspec.structs.replace(result, text=text, error=error, task_end=None)
 
 
-def _fail_if_stopped(ran: Executed, gate: Gate | None) -> Executed:
+def _fail_if_stopped(result: CodeResult, gate: Gate | None) -> CodeResult:
     """What a step came to that was stopped, whatever its code made of that."""
     first = next(iter(gate.stopped), None) if gate is not None else None
-    return ran if first is None else msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None)
+    return result if first is None else msgspec.structs.replace(result, error=EffectStopped(*first), task_end=None)

@@ -1,6 +1,6 @@
 """Stop what a step would do outside the variables, as it begins to happen.
 
-The audit hook that records effects (`effects`) asks the gate of the step, which raises `EffectStopped` where nobody allowed
+The audit hook that records side effects (`side_effects`) asks the gate of the step, which raises `EffectStopped` where nobody allowed
 this effect. The code may catch that, so the gate remembers it and stays shut: whoever ran the step looks at `stopped`.
 
 Who acts is read from the frames between the effect and the code of the step. An installed module that is being imported may
@@ -33,20 +33,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.effects import (
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
+from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
+from agent_kernel.agents.side_effects import (
     MODE_OF_NEW,
     STEP,
     TEMPORARY,
     TO,
     had_gate,
     is_own,
-    names_temporary,
-    owns,
+    pause_recording,
     real_path,
-    unheard,
+    register_outside_file,
+    register_own_file,
 )
-from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
-from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
 
 __all__ = [
     "SPEAKING_CODES",
@@ -58,11 +58,11 @@ __all__ = [
     "find_approved_renderers",
     "find_mime_type",
     "finding",
-    "is_left_behind",
+    "is_left_callback",
     "package_folder",
 ]
 
-Effect: TypeAlias = tuple[str, str]  # what, and on what
+SideEffect: TypeAlias = tuple[str, str]  # what, and on what
 
 _FILES: Final = frozenset(
     {"writes", "logs to", "makes", "renames", "links", "opens database"}
@@ -119,7 +119,7 @@ class EffectStopped(BaseException):
 
     def __init__(self, what: str, target: str) -> None:
         super().__init__(f"{what} {target}".strip())
-        self.effect: Effect = (what, target)
+        self.effect: SideEffect = (what, target)
 
 
 class SavingStopped(RuntimeError):  # noqa: N818 - as above
@@ -141,14 +141,14 @@ class Allowed(msgspec.Struct, frozen=True):
 
     Attributes:
         findings: what the review had found in its code, as a person approved it.
-        effects: those that were stopped before, and that a person then allowed.
+        side_effects: those that were stopped before, and that a person then allowed.
         shows: what may run in the page: MIME types, and what else it was called.
         names: modules and functions that need no asking, by dotted name.
         codes: the code of what the program gave to the agent.
     """
 
     findings: tuple[Finding, ...] = ()
-    effects: frozenset[Effect] = frozenset()
+    side_effects: frozenset[SideEffect] = frozenset()
     shows: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     codes: frozenset[CodeType] = frozenset()
@@ -161,8 +161,8 @@ class Allowed(msgspec.Struct, frozen=True):
         found |= {"deletes" for one in risky if one.kind == "files" and any(word in one.what for word in _DELETING)}
         is_c_code = any(one.kind == "dynamic" and ("ctypes" in one.what or "cffi" in one.what) for one in risky)
         found |= _C_CODE if is_c_code else frozenset()
-        given = (FUNCTIONS.get(name) or BUILTINS.get(name, "") for name in self.names)
-        return frozenset(found | {verb for kind in given for verb in _VERBS.get(kind, ())})
+        kinds = (FUNCTIONS.get(name) or BUILTINS.get(name, "") for name in self.names)
+        return frozenset(found | {verb for kind in kinds for verb in _VERBS.get(kind, ())})
 
 
 def collect_codes(offers: Iterable[object]) -> frozenset[CodeType]:
@@ -202,10 +202,10 @@ class Gate:
     ) -> None:
         self.withholds = withholds
         self._mask = mask
-        self.stopped: dict[Effect, None] = {}
+        self.stopped: dict[SideEffect, None] = {}
         self._allowed = allowed
         self._verbs = allowed.verbs
-        self._hosts = {host for one in allowed.effects if (host := _host_of(one))}
+        self._hosts = {host for one in allowed.side_effects if (host := _host_of(one))}
         self._store = store
         self.files: set[str] = set()  # what the code of the step is called
         self._made: set[str] = set()  # files and folders that were not there before the step
@@ -231,12 +231,12 @@ class Gate:
         is_allowed = "shows" in self._verbs or what in self._allowed.shows
         return (is_allowed and not self.stopped) or self._actor(frame).is_free
 
-    def own(self, path: str, frame: FrameType | None) -> None:
+    def note_temporary(self, path: str, frame: FrameType | None) -> None:
         """Python makes a temporary file or folder: what is in there is the step's own."""
         made_by = frame.f_globals if frame is not None else None
-        place = real_path(path)
-        if made_by is tempfile.__dict__ and not os.path.lexists(place):
-            (owns if _is_below(place, self._temporary) else names_temporary)(place)
+        target = real_path(path)
+        if made_by is tempfile.__dict__ and not os.path.lexists(target):
+            (register_own_file if _is_below(target, self._temporary) else register_outside_file)(target)
 
     def check(self, what: str, target: str, paths: Sequence[str], frame: FrameType | None) -> BaseException | None:
         """What to raise where this must not happen; None: it may.
@@ -247,18 +247,18 @@ class Gate:
         try:
             passes = self._passes(what, target, paths, frame)
             if passes and paths:
-                self._notes_made(what, paths)
+                self._note_created(what, paths)
         except Exception:  # noqa: BLE001 - who cannot tell lets nothing pass
             passes = False
         return None if passes else self.stop(what, target)
 
     def is_acting(self, frame: FrameType | None) -> bool:
         """Whether code that the step defined is what calls here, on whatever thread."""
-        while frame is not None and not self.is_here(frame):
+        while frame is not None and not self.is_step_code(frame):
             frame = frame.f_back
         return frame is not None
 
-    def is_here(self, frame: FrameType | None) -> bool:
+    def is_step_code(self, frame: FrameType | None) -> bool:
         """Whether this very code is the step's."""
         name = frame.f_code.co_filename if frame is not None else ""
         return name in self.files or name.startswith(STEP)
@@ -274,7 +274,7 @@ class Gate:
             self._interrupt()
         elif self.when_stopped is not None and not self._is_waiting:
             self._is_waiting = True
-            with unheard(), suppress(RuntimeError):  # no thread begins any more as Python ends
+            with pause_recording(), suppress(RuntimeError):  # no thread begins any more as Python ends
                 threading.Thread(target=self._await_end, name="agent-kernel stopped step", daemon=True).start()
         is_saving = self._is_committing and threading.get_ident() == self._thread
         return SavingStopped(what, target) if is_saving else EffectStopped(what, target)
@@ -315,7 +315,7 @@ class Gate:
             return True  # that of a fork, which was allowed
         if what == "writes" and paths and all(map(os.path.isdir, paths)):
             return True  # no folder is written to: what an `opener` opens in it tells of itself
-        if what == "hooks" and target.startswith("the end") and not self.is_here(frame):
+        if what == "hooks" and target.startswith("the end") and not self.is_step_code(frame):
             return True  # a library tidies up
         if paths and all(path.startswith(SINKS) or is_own(path) for path in paths):
             return True
@@ -347,13 +347,13 @@ class Gate:
             return what in _STATE or (bool(paths) and all(map(_is_cache, paths)))
         return bool(paths) and bool(actor.library) and all(_is_cache_of(actor.library, path) for path in paths)
 
-    def _notes_made(self, what: str, paths: Sequence[str]) -> None:
+    def _note_created(self, what: str, paths: Sequence[str]) -> None:
         """Remember what was not there before the step. What was there is so under another name, too."""
-        *moved, place = paths
+        *moved, target = paths
         if what == "links" or not all(one in self._made or is_own(one) for one in moved):
-            self._made.discard(place)
-        elif what in _MAKING and not os.path.lexists(place):
-            self._made.add(place)
+            self._made.discard(target)
+        elif what in _MAKING and not os.path.lexists(target):
+            self._made.add(target)
 
     def _is_part(self, what: str, paths: Sequence[str], frame: FrameType | None) -> bool:
         """Whether this is part of an act that was approved: nothing that was there before is lost by it, but what is approved.
@@ -385,7 +385,7 @@ class Gate:
     def _list_approved_files(self) -> tuple[list[str], list[str]]:
         """The files that a person let be written, and those that another file may take the place of."""
         written, put = list[str](), list[str]()
-        for what, target in self._allowed.effects:
+        for what, target in self._allowed.side_effects:
             if what == "writes" and not target.startswith(TEMPORARY):
                 written.append(real_path(target))
             elif what == "renames" and target.count(TO) == 1:
@@ -393,13 +393,13 @@ class Gate:
         return written, put
 
     def _is_approved(self, what: str, target: str, paths: Collection[str]) -> bool:
-        if (what, self._mask(target, _LONGEST)) in self._allowed.effects:
+        if (what, self._mask(target, _LONGEST)) in self._allowed.side_effects:
             return True
         if what in _NETWORK:
             return bool(self._hosts) and _is_one_of(_host_of((what, target)), self._hosts)
         if what in ("renames", "links"):  # only onto what was approved
             return False
-        named = [other for verb, other in self._allowed.effects if verb == what and paths]
+        named = [other for verb, other in self._allowed.side_effects if verb == what and paths]
         approved = [real_path(other) for other in named if not other.startswith(TEMPORARY)]
         if what == "deletes":  # a folder and what is in it
             return bool(approved) and all(any(_is_below(path, one) for one in approved) for path in paths)
@@ -508,16 +508,16 @@ def _is_foreign(file: str) -> bool:
     """Whether compiled code lies neither with an installed package nor with the system."""
     if os.sep not in file:
         return False  # the system looks for it where it has its libraries
-    place = real_path(file)
+    target = real_path(file)
     roots = (*sum(_find_install_paths(), ()), sys.prefix, sys.base_prefix, *_SYSTEM)
-    return not any(_is_below(place, real_path(one)) for one in roots)
+    return not any(_is_below(target, real_path(one)) for one in roots)
 
 
 def _is_of_its_module(frame: FrameType) -> bool:
     """Whether code has the variables of the module whose file it says that it is of."""
     module = sys.modules.get(str(frame.f_globals.get("__name__")))
-    is_there = module is not None and getattr(module, "__dict__", None) is frame.f_globals
-    return is_there and getattr(module, "__file__", None) == frame.f_code.co_filename
+    is_loaded = module is not None and getattr(module, "__dict__", None) is frame.f_globals
+    return is_loaded and getattr(module, "__file__", None) == frame.f_code.co_filename
 
 
 def _file_of_globals(frame: FrameType) -> str:
@@ -534,16 +534,16 @@ def _says_command(code: CodeType, begins: Mapping[str, object]) -> bool:
     Args:
         begins: what `subprocess` was asked for.
     """
-    given: Any = begins.get("args")
+    command: Any = begins.get("args")
     if (
         begins.get("stdin") == _PIPE
         or code.co_filename.endswith("subprocess.py")
         or not _RUN.intersection(code.co_names)
     ):
         return False
-    words = given.split() if isinstance(given, str) else [str(one) for one in given or ()]
-    said = {word for text in _texts(code.co_consts) for word in (text, *text.split())}
-    return bool(words) and said.issuperset(words)
+    words = command.split() if isinstance(command, str) else [str(one) for one in command or ()]
+    known = {word for text in _texts(code.co_consts) for word in (text, *text.split())}
+    return bool(words) and known.issuperset(words)
 
 
 def _texts(constants: Iterable[object]) -> Iterator[str]:
@@ -593,19 +593,19 @@ def _comes_to_nothing(what: str, target: str, paths: Sequence[str]) -> bool:
     """Whether Python's own error is all that comes of it: nothing is there to be deleted, or the folder is there already."""
     if len(paths) != 1 or not paths[0]:
         return False
-    is_there = os.path.lexists(paths[0])
+    exists = os.path.lexists(paths[0])
     if what == "makes":
         return os.path.isdir(paths[0])  # noqa: PTH112
     # A link that leads nowhere is there; and a name may be meant within an open folder, as that of the file is not.
-    return what == "deletes" and not is_there and not os.path.lexists(target) and real_path(target) == paths[0]
+    return what == "deletes" and not exists and not os.path.lexists(target) and real_path(target) == paths[0]
 
 
 def _has_only(path: str, made: Collection[str]) -> bool:
     """Whether all that is deleted with this was made meanwhile."""
     if not os.path.isdir(path):  # noqa: PTH112
         return path in made
-    inside = (os.path.join(at, one) for at, folders, files in os.walk(path) for one in (*folders, *files))  # noqa: PTH118
-    return path in made and all(one in made for one in inside)
+    contents = (os.path.join(at, one) for at, folders, files in os.walk(path) for one in (*folders, *files))  # noqa: PTH118
+    return path in made and all(one in made for one in contents)
 
 
 def _belongs_to(path: str, other: str) -> bool:
@@ -615,12 +615,15 @@ def _belongs_to(path: str, other: str) -> bool:
     (True, True, False)
     """
     folder, _, name = path.rpartition(os.sep)
-    others, _, beside = other.rpartition(os.sep)
-    if folder != others or not name or not beside:
+    others, _, other_name = other.rpartition(os.sep)
+    if folder != others or not name or not other_name:
         return False
-    stems = [one.rpartition(".")[0] for one in (name, beside)]
+    stems = [one.rpartition(".")[0] for one in (name, other_name)]
     return (
-        name == beside or (stems[0] == stems[1] != "") or name.startswith(f"{beside}.") or beside.startswith(f"{name}.")
+        name == other_name
+        or (stems[0] == stems[1] != "")
+        or name.startswith(f"{other_name}.")
+        or other_name.startswith(f"{name}.")
     )
 
 
@@ -649,8 +652,8 @@ def _is_cache_of(library: str, path: str) -> bool:
 # -- the network
 
 
-def _host_of(effect: Effect) -> str:
-    what, target = effect
+def _host_of(side_effect: SideEffect) -> str:
+    what, target = side_effect
     if what not in _NETWORK:
         return ""
     if "://" in target:
@@ -674,7 +677,7 @@ def _is_one_of(host: str, hosts: Collection[str]) -> bool:
 _CALLING: Final = frozenset({"IPython.core.events", "asyncio.events", "ipykernel.kernelbase"})
 
 
-def is_left_behind(frame: FrameType | None) -> bool:
+def is_left_callback(frame: FrameType | None) -> bool:
     """Whether a function acts here that a step with a gate left to be called, and no code of a person's calls it."""
     is_steps = False
     while frame is not None and not (is_steps and frame.f_globals.get("__name__") in _CALLING):
@@ -690,18 +693,18 @@ def is_left_behind(frame: FrameType | None) -> bool:
 def find_approved_renderers(events: Iterable[Event]) -> frozenset[str]:
     """What a person let a run show that runs in the page, and which is the same every time: renderers of MIME types."""
     found: set[str] = set()
-    asked: ApprovalRequested | None = None
+    request: ApprovalRequested | None = None
     for event in events:
         if isinstance(event, ApprovalRequested):
-            asked = event
-        elif isinstance(event, ApprovalDecided) and asked is not None and event.decision != "deny":
-            found |= {kind for kind in map(find_mime_type, asked.stopped) if kind.startswith("application/")}
+            request = event
+        elif isinstance(event, ApprovalDecided) and request is not None and event.decision != "deny":
+            found |= {kind for kind in map(find_mime_type, request.stopped) if kind.startswith("application/")}
     return frozenset(found)
 
 
-def find_mime_type(effect: Effect) -> str:
+def find_mime_type(side_effect: SideEffect) -> str:
     """Of something that was to be shown, what it is: `text/html`."""
-    return effect[1].partition(THAT)[0] if effect[0] == "shows" else ""
+    return side_effect[1].partition(THAT)[0] if side_effect[0] == "shows" else ""
 
 
 def package_folder(name: str) -> str:

@@ -98,9 +98,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def bound_by(self, other: Limits, usage: Usage, seconds: float) -> Limits:
         """These limits for a sub-agent of a run that has the `other` ones, and took so much of them already."""
 
-        def least(mine: float | None, theirs: float | None, taken: float) -> float | None:
-            left = None if theirs is None else max(0.0, theirs - taken)
-            return min([one for one in (mine, left) if one is not None], default=None)
+        def least(mine: float | None, theirs: float | None, used: float) -> float | None:
+            remaining = None if theirs is None else max(0.0, theirs - used)
+            return min([one for one in (mine, remaining) if one is not None], default=None)
 
         tokens = least(self.tokens, other.tokens, usage.tokens)
         steps = least(self.steps, other.steps, 0)

@@ -93,7 +93,7 @@ def events(
     """All that agents did in a state, in order, across runs and sub-agents; without one, in this notebook.
 
     Args:
-        of: a `Versioned` or `Live` state, a session, a repository, a place, or one run with its sub-agents.
+        of: a `Versioned` or `Live` state, a session, a repository, an execution context, or one run with its sub-agents.
         run: of this run alone, with its sub-agents; a run, or the begin or end of its id.
 
     Raises:
@@ -241,9 +241,9 @@ def html_of(events: Iterable[Event], look: Look | None = None) -> str:
     rows: list[str] = []
     for event in events:
         indent = event.namespace.count("/") * 1.5 if look.indent_by_namespace else 0
-        told = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _describe_event(event, look)]
-        if told:
-            rows.append(f'<div style="margin:.2em 0 .2em {indent:g}em">{"".join(told)}</div>')
+        lines = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _describe_event(event, look)]
+        if lines:
+            rows.append(f'<div style="margin:.2em 0 .2em {indent:g}em">{"".join(lines)}</div>')
     return f'<div class="agent-kernel agent-kernel-events">{"".join(rows)}</div>'
 
 
@@ -276,8 +276,8 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
             yield from [("plain", event.text)] if event.text and not is_brief else []
             yield from [("code", event.code)] if event.code else []
         case Output():
-            shown = "".join(part.text or f"[{part.mime}]\n" for part in event.parts)
-            yield from [("shown", shown)] if shown and not is_brief else []
+            text = "".join(part.text or f"[{part.mime}]\n" for part in event.parts)
+            yield from [("shown", text)] if text and not is_brief else []
             yield from [("bad", f"{event.status}")] if event.status != "ok" else []
             yield from [("sent", f"sent: {event.sent}")] if is_verbose else []
         case StateChange():
@@ -285,7 +285,7 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
                 yield from (("quiet", f"{how} {name}{f': {now}' if now else ''}") for how, name, now in event.changed)
                 yield from (("bad", f"not saved: {name} ({reason})") for name, reason in event.unsaved)
         case Effect():
-            yield "quiet", f"outside the variables: {event.said}"
+            yield "quiet", f"outside the variables: {event.text}"
         case SubRun():
             yield from [("quiet", f"{event.child_agent}: {event.status}")] if not is_brief else []
         case _:
@@ -392,9 +392,9 @@ def view(
 
 
 def _agent(agent: Agent, *, full: bool) -> View:
-    told = [*agent.primer.strip().splitlines(), *([""] if agent.primer.strip() else [])]
-    given = agent.registry.lines() if full else agent.registry.text(agent.context_tokens).splitlines()
-    return _make_view(f"{agent!r}", [*told, *given])
+    primer = [*agent.primer.strip().splitlines(), *([""] if agent.primer.strip() else [])]
+    tools = agent.registry.lines() if full else agent.registry.text(agent.context_tokens).splitlines()
+    return _make_view(f"{agent!r}", [*primer, *tools])
 
 
 def _state(of: object, focus: Focus) -> View:

@@ -51,22 +51,22 @@ __all__ = [
     "UNKNOWN",
     "UNKNOWN_TRY",
     "change_lines",
+    "compact",
     "cut",
     "describe",
     "find_known_commits",
+    "find_remembered_runs",
+    "find_stepless_runs",
     "instructions",
+    "keep_newest",
     "line_to",
     "messages",
     "messages_for_later_runs",
     "messages_of",
-    "newest_within",
     "open_action",
     "redact",
-    "runs_before",
     "start_event",
-    "stepless_runs",
     "tokens_of",
-    "too_many",
     "value_text",
 ]
 
@@ -93,24 +93,24 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     A call that nothing came of yet stays open.
     """
     found = list(earlier)
-    said = AssistantMessage()  # what it answered last
-    fenced = False  # and whether it had called no tool
+    answer = AssistantMessage()  # what it answered last
+    is_fenced = False  # and whether it had called no tool
     events = list(events)
-    gone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
+    undone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
     for event in events:
-        if event.step is not None and event.step in gone:
+        if event.step is not None and event.step in undone:
             continue
         match event:
             case TaskStart(prompt=prompt):
                 found.append(UserMessage(prompt))
             case Action():
-                fenced = bool(event.said)
-                words, code, call = (event.said, None, "") if fenced else (event.text, event.code, event.call)
-                said = AssistantMessage(words, code, call, event.response)
-                found.append(said)
+                is_fenced = bool(event.said)
+                words, code, call = (event.said, None, "") if is_fenced else (event.text, event.code, event.call)
+                answer = AssistantMessage(words, code, call, event.response)
+                found.append(answer)
             case Output(sent=sent):
-                came = UserMessage(f"{CAME}{sent}") if fenced else ToolResult(said.call, sent)
-                found.insert(_behind(found, said), came)
+                came = UserMessage(f"{CAME}{sent}") if is_fenced else ToolResult(answer.call, sent)
+                found.insert(_index_after(found, answer), came)
             case Retry(sent=sent) | Resumed(sent=sent) if sent:
                 found.append(UserMessage(sent))
             case Compaction(dropped=dropped, sent=sent):
@@ -120,9 +120,9 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     return found
 
 
-def _behind(messages: list[Message], said: AssistantMessage) -> int:
+def _index_after(messages: list[Message], answer: AssistantMessage) -> int:
     """Where what came of a call stands: providers want it right behind the call, whatever was said meanwhile."""
-    found = (at + 1 for at in range(len(messages) - 1, -1, -1) if messages[at] is said)
+    found = (at + 1 for at in range(len(messages) - 1, -1, -1) if messages[at] is answer)
     return next(found, len(messages))
 
 
@@ -131,14 +131,14 @@ def closing_messages(events: Sequence[Event]) -> list[Message]:
     last = events[-1] if events else None
     match last:
         case Success(result=result):
-            said = f"(done: {result})" if result else "(done)"
+            text = f"(done: {result})" if result else "(done)"
         case Fail(reason=reason):
-            said = f"(failed: {reason})"
+            text = f"(failed: {reason})"
         case Clarify(question=question):
-            said = question
+            text = question
         case _:
-            said = "(stopped before it was done)"
-    return [AssistantMessage(said)]
+            text = "(stopped before it was done)"
+    return [AssistantMessage(text)]
 
 
 def messages_for_later_runs(events: Sequence[Event]) -> list[Message]:
@@ -172,9 +172,9 @@ def start_event(since: Sequence[Event]) -> StepStart | TryStart | None:
     return None
 
 
-def newest_within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
+def keep_newest(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
     """The newest messages that fit, beginning with what the model is told, and how many were left out."""
-    kept: list[Message] = []
+    newest: list[Message] = []
     room = most_chars
     for message in reversed(messages):
         # A signed answer is sent as it came, with what was thought.
@@ -183,10 +183,10 @@ def newest_within(messages: Sequence[Message], most_chars: int) -> tuple[list[Me
         )
         if room < 0:
             break
-        kept.insert(0, message)
-    while kept and not isinstance(kept[0], UserMessage):
-        kept.pop(0)
-    return kept, len(messages) - len(kept)
+        newest.insert(0, message)
+    while newest and not isinstance(newest[0], UserMessage):
+        newest.pop(0)
+    return newest, len(messages) - len(newest)
 
 
 # -- which runs an agent remembers: those whose steps lie on the line of history to where it is
@@ -200,22 +200,22 @@ MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
 _LEFT_OUT = "(Earlier parts of this conversation are left out.)"
 
 
-def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
+def find_remembered_runs(context: ExecutionContext, namespace: str) -> tuple[tuple[str, int], ...]:
     """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
 
     Of many, the oldest that could not be told anyway are left out. After a restart those of before it are left out as
     well, as long as their variables are not in memory: they tell of what is not there.
     """
-    if place.session is None:
+    if context.session is None:
         return ()
-    restarted_at = place.session.restarted_at
-    mine = {start.run: start for start in place.event_store.starts() if start.namespace == namespace}
+    restarted_at = context.session.restarted_at
+    mine = {start.run: start for start in context.event_store.starts() if start.namespace == namespace}
     if not mine:
         return ()
     since_ns = min(start.time_ns for start in mine.values())
     reached: dict[str, int] = {}
     line: set[str] = set()
-    for at, commit, is_own in line_to(place.session.repo, place.session.head, since_ns):
+    for at, commit, is_own in line_to(context.session.repo, context.session.head, since_ns):
         if restarted_at is not None and at == hex_of(restarted_at):
             break
         line.add(at)
@@ -226,7 +226,7 @@ def runs_before(place: ExecutionContext, namespace: str) -> tuple[tuple[str, int
     for run in sorted(mine, key=lambda run: mine[run].time_ns, reverse=True):
         if run not in reached and mine[run].before not in line:
             continue
-        events = _as_far_as(list(place.event_store.of(run)), reached.get(run))
+        events = _as_far_as(list(context.event_store.of(run)), reached.get(run))
         if events:
             found.insert(0, (run, events[-1].seq))
             room -= sum(len(message.text) for message in messages_for_later_runs(events))
@@ -249,18 +249,18 @@ def find_known_commits(repo: Repository, head: ObjectId | None, since_ns: int) -
     return found
 
 
-def stepless_runs(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
+def find_stepless_runs(repo: Repository, event_store: EventStore, head: ObjectId | None) -> dict[str, str]:
     """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
     starts = [start for start in event_store.starts() if not start.parent_run and start.prompt]
     if not starts:
         return {}
     line = list(line_to(repo, head, min(start.time_ns for start in starts) - 1))
     stepped = {commit.run for _, commit, _ in line if commit is not None}
-    behind = {at for at, _, _ in line} | {starts[0].before}
+    reachable = {at for at, _, _ in line} | {starts[0].before}
     return {
         start.before: start.run
         for start in starts
-        if start.run not in stepped and start.before in behind and _as_far_as(list(event_store.of(start.run)), None)
+        if start.run not in stepped and start.before in reachable and _as_far_as(list(event_store.of(start.run)), None)
     }
 
 
@@ -274,9 +274,9 @@ def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[M
     return found
 
 
-def too_many(heard: list[Message]) -> Compaction | None:
+def compact(earlier: list[Message]) -> Compaction | None:
     """What says that of the earlier conversation only the end is told, where it is too long."""
-    _, dropped = newest_within(heard, MOST_CHARS)
+    _, dropped = keep_newest(earlier, MOST_CHARS)
     return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
 
 
@@ -311,16 +311,16 @@ End the task from within the code:
 Work in small steps, look at data before you change it, and do not print more than you need to see."""
 
 
-def instructions(returns: str, *, primer: str = "", taken: bool = False, extra: Iterable[str] = ()) -> str:
+def instructions(returns: str, *, primer: str = "", is_task_taken: bool = False, extra: Iterable[str] = ()) -> str:
     """What the model is told of its place.
 
     Args:
         returns: the type that the result must have; "": any.
-        taken: the person has a variable called `task`.
+        is_task_taken: the person has a variable called `task`.
     """
     of = f", and must be {returns}" if returns else ""
-    said = INSTRUCTIONS.format(task="agent_task" if taken else "task", returns=of)
-    return "\n\n".join(filter(None, (primer.strip(), said, *extra)))
+    text = INSTRUCTIONS.format(task="agent_task" if is_task_taken else "task", returns=of)
+    return "\n\n".join(filter(None, (primer.strip(), text, *extra)))
 
 
 def tokens_of(text: str) -> int:
@@ -361,7 +361,7 @@ def describe(
     lines = ["The notebook's variables:"]
     room -= len(lines[0])
     for at, name in enumerate(order):
-        line = f"  {name}: {said}" if (said := summary(name)) else f"  {name}"
+        line = f"  {name}: {text}" if (text := summary(name)) else f"  {name}"
         rest = len(order) - at - 1
         if len(line) + 1 + (len(_more(rest)) + 1 if rest else 0) > room:
             lines.append(_list_rest(order[at:], room))
@@ -384,21 +384,21 @@ def _more(many: int) -> str:
 
 def _list_rest(names: list[str], room: int) -> str:
     """The rest by name alone, as far as there is room."""
-    said = ""
+    text = ""
     for at, name in enumerate(names):
-        longer = f"{said}, {name}" if said else f"  and {name}"
+        longer = f"{text}, {name}" if text else f"  and {name}"
         rest = len(names) - at - 1
         if len(longer) + (len(_more(rest)) if rest else 0) + 1 > room:
-            return f"{said}{_more(rest + 1)[1:]}" if said else _more(len(names))
-        said = longer
-    return said
+            return f"{text}{_more(rest + 1)[1:]}" if text else _more(len(names))
+        text = longer
+    return text
 
 
 def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most: int = 20) -> list[str]:
     """What a step changed, a line each."""
     found = list(changed)
-    said = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
-    lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, said, strict=False)]
+    texts = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
+    lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, texts, strict=False)]
     return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
 
 
@@ -413,6 +413,6 @@ def cut(text: str, most_chars: int) -> str:
     if len(text) <= most_chars:
         return text
     room = max(0, most_chars - _NOTE_CHARS)
-    said = f"\n[… {len(text) - room:,} characters left out …]\n"
+    note = f"\n[… {len(text) - room:,} characters left out …]\n"
     head, tail = room * 2 // 3, room - room * 2 // 3
-    return f"{text[:head]}{said}{text[len(text) - tail :]}"[:most_chars]
+    return f"{text[:head]}{note}{text[len(text) - tail :]}"[:most_chars]

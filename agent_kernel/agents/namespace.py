@@ -109,10 +109,10 @@ class Namespace(Versioned):
         self._process = os.getpid()
         self._namespace = self._main.__dict__
         self.executor = NamespaceExecutor(self._namespace)
-        with _standing_in(self._main):
+        with _as_main(self._main):
             report = self._open(store, branch, author)
         self.session.runs_cells = True
-        self.came_back = _tell_what_came_back(self.session, report)
+        self.came_back = _describe_restart(self.session, report)
 
     def run(self, code: str, timeout_s: float | None = None) -> Ran:
         """Run code and commit what it changed, also where it fails half-way. It never raises what the code raises.
@@ -133,38 +133,38 @@ class Namespace(Versioned):
                 raise TypeError(f"timeout_s is a number of seconds, not {timeout_s!r}")
             if not timeout_s > 0:
                 raise ValueError(f"timeout_s is more than 0 seconds, not {timeout_s!r}")
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             self._runs += 1
             executor = self.executor
             self.session.begin_cell(code, number=self._runs)
-            done, error = None, cast("BaseException | None", KeyboardInterrupt())
+            result, error = None, cast("BaseException | None", KeyboardInterrupt())
             try:
-                done = executor.run(code, timeout_s=timeout_s)
-                error = done.error
+                result = executor.run(code, timeout_s=timeout_s)
+                error = result.error
             finally:
                 if os.getpid() != self._process:  # whatever a fork of the code came to, it must not commit
                     os._exit(1)
-                outputs = make_outputs(executor.all_shown()) if done is not None else None
+                outputs = make_outputs(executor.full_output()) if result is not None else None
                 report = self.session.end_cell(error=error, outputs=outputs)
-            assert done is not None
+            assert result is not None
             head = self.session.head
             return Ran(
                 commit="" if head is None else hex_of(head),
                 number=self._runs,
                 changed=how_changed(report.changed if report else ()),
                 unsaved=_by_name(one for one in report.unsaved if not one.stored) if report else {},
-                output=done.text,
+                output=result.text,
                 result=executor.result,
                 error=executor.error,
-                status=done.status,
-                seconds=done.seconds,
+                status=result.status,
+                seconds=result.seconds,
                 notes=report.notes if report else (),
             )
 
     @contextmanager
     def _alone(self) -> Generator[None]:
         """One at a time, on whatever thread. Code that runs in here must not wait for itself."""
-        if self.executor.is_running_here or not self._lock.acquire(timeout=_TURN_S):
+        if self.executor.is_on_running_thread or not self._lock.acquire(timeout=_TURN_S):
             raise StepBusyError(_TURN_S)
         try:
             yield
@@ -184,23 +184,23 @@ class Namespace(Versioned):
     # -- as for any state with a history, where what is loaded finds these variables as `__main__`
 
     def commit(self, message: str = "") -> Report:
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             return super().commit(message)
 
     def checkout(self, rev: str | None = None, *, partial: bool = False) -> Report:
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             return super().checkout(rev, partial=partial)
 
     def rollback(self, rev: str, *, partial: bool = False) -> Report:
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             return super().rollback(rev, partial=partial)
 
     def undo(self, *, partial: bool = False) -> Report:
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             return super().undo(partial=partial)
 
     def redo(self, *, partial: bool = False) -> Report:
-        with self._alone(), _standing_in(self._main):
+        with self._alone(), _as_main(self._main):
             return super().redo(partial=partial)
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ class NamespaceExecutor(PlainExecutor):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def is_running_here(self) -> bool:
+    def is_on_running_thread(self) -> bool:
         """Whether this thread is in the middle of a run."""
         return self._thread == threading.get_ident()
 
@@ -265,15 +265,15 @@ class NamespaceExecutor(PlainExecutor):
         self._thread = threading.get_ident()
         try:
             with _no_running_loop():
-                done = super().run(code, timeout_s=timeout_s)
+                result = super().run(code, timeout_s=timeout_s)
         finally:
             self._thread = None
         if os.getpid() != process:
-            self._leave_fork(done.error)
-        self._output = done.text
-        return done
+            self._leave_fork(result.error)
+        self._output = result.text
+        return result
 
-    def all_shown(self) -> str:
+    def full_output(self) -> str:
         """What the last run printed and gave, and how it failed, as the history keeps it."""
         parts = [self._output, f"{self.result}\n" if self.result is not None else "", self.error or ""]
         return "".join(parts)
@@ -283,12 +283,12 @@ class NamespaceExecutor(PlainExecutor):
         loop, self._loop = self._loop, None
         if loop is None or loop.is_running() or loop.is_closed():
             return
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
             task.cancel()
-        if left:
+        if tasks:
             with suppress(Exception):
-                loop.run_until_complete(asyncio.wait(left, timeout=_CLEAN_UP_S))
+                loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
         loop.close()
 
     def _open_output(self) -> BoundedText:
@@ -297,7 +297,7 @@ class NamespaceExecutor(PlainExecutor):
     def _show(self, value: object) -> None:
         self.result = _bounded_repr(value)
 
-    def _show_error(self, error: BaseException, filename: str, shown: BoundedText) -> None:
+    def _show_error(self, error: BaseException, filename: str, output: BoundedText) -> None:
         text = own_traceback(error, filename)
         if isinstance(error, SystemExit):
             text += "The code asked to end the process. Only this run has ended: the variables are all here.\n"
@@ -397,7 +397,7 @@ class _Main(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            for module in (*reversed(_standing), _before.main):
+            for module in (*reversed(_active_mains), _before.main):
                 if module is not None and name in vars(module):
                     return vars(module)[name]
         raise AttributeError(f"module '__main__' has no attribute {name!r}")
@@ -424,28 +424,28 @@ class _Before:
     stdin: Any = None
 
 
-_places = threading.Lock()
-_standing: list[ModuleType] = []  # the namespaces that run now, also on other threads
+_main_lock = threading.Lock()
+_active_mains: list[ModuleType] = []  # the namespaces that run now, also on other threads
 _before = _Before()
 _nobody = _Nobody()
 
 
 @contextmanager
-def _standing_in(main: ModuleType) -> Generator[None]:
-    with _places:
-        if not _standing:
+def _as_main(main: ModuleType) -> Generator[None]:
+    with _main_lock:
+        if not _active_mains:
             _before.main, _before.stdin = sys.modules.get("__main__"), sys.stdin
-        _standing.append(main)
+        _active_mains.append(main)
         sys.modules["__main__"], sys.stdin = main, _nobody
     try:
         yield
     finally:
-        with _places:
-            _standing.reverse()
-            _standing.remove(main)
-            _standing.reverse()
-            if _standing:
-                sys.modules["__main__"] = _standing[-1]
+        with _main_lock:
+            _active_mains.reverse()
+            _active_mains.remove(main)
+            _active_mains.reverse()
+            if _active_mains:
+                sys.modules["__main__"] = _active_mains[-1]
             else:
                 if _before.main is not None:
                     sys.modules["__main__"] = _before.main
@@ -473,26 +473,26 @@ _MOST_LINES: Final = 10  # about what did not come back
 _MOST_CHARS: Final = 300  # of such a line
 
 
-def _tell_what_came_back(session: Session, report: Report | None) -> str:
+def _describe_restart(session: Session, report: Report | None) -> str:
     lines = list(session.notes)
     if session.head is None or report is None:
         return "\n".join([*lines, "Nothing was stored here before: there are no variables yet."])
     commit = session.repo.commit_at(session.head)
-    gone = _by_name(report.unsaved)
-    back = sorted(name for name in session.workspace.bindings.names(session.namespace) if name not in gone)
+    missing = _by_name(report.unsaved)
+    back = sorted(name for name in session.workspace.bindings.names(session.namespace) if name not in missing)
     where = f"branch {session.branch}" if session.branch else "a past state"
     came = f"{_count(back)} came back: {_list_names(back)}" if back else "no variable came back"
     lines.append(f"This is a new process. Of {where} at {short(session.head)}, {came}.")
     lines.append(f"The last run there ({_age(commit)}): {messages.cut(title(commit), _MOST_CHARS)} ({commit.status}).")
-    if gone:
-        lines += _tell_what_is_gone(_each(gone))
+    if missing:
+        lines += _describe_missing(_each(missing))
     lines.append("Threads, open connections and running programs of before are gone. Files are as they are now.")
     if commit.cwd and commit.cwd != str(Path.cwd()):
         lines.append(f"The working directory is {Path.cwd()}; it was {commit.cwd}.")
     return "\n".join(lines)
 
 
-def _tell_what_is_gone(unsaved: list[Unsaved]) -> list[str]:
+def _describe_missing(unsaved: list[Unsaved]) -> list[str]:
     """One line for each reason, as many as a model reads."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for one in unsaved:
@@ -508,8 +508,8 @@ def _tell_what_is_gone(unsaved: list[Unsaved]) -> list[str]:
 
 
 def _list_names(names: list[str]) -> str:
-    shown = ", ".join(name[:80] for name in names[:_MOST_NAMES])
-    return f"{shown} and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else shown
+    listed = ", ".join(name[:80] for name in names[:_MOST_NAMES])
+    return f"{listed} and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else listed
 
 
 def _count(names: list[str]) -> str:

@@ -52,7 +52,8 @@ class Redactor:
         self._texts = RedactedTexts()
         self._numbers = RedactedNumbers()
         self._names: set[str] = set()
-        self._not_read: dict[str, str] = {}  # hidden names, and what is said of what is shown as long as they are there
+        # Hidden names, and what is said of what is shown as long as they are there.
+        self._unreadable: dict[str, str] = {}
         self._environment = _Environment({})
         self._words_of_cells: dict[str, frozenset[str]] = {}
         self._cells_read: set[tuple[str, frozenset[str]]] = set()  # each with the hidden names in it
@@ -69,27 +70,29 @@ class Redactor:
     @property
     def is_complete(self) -> bool:
         """Whether all of each hidden variable is known, so that none of it is left in a text that is masked."""
-        return not self._not_read and all(one.is_complete for one in list(self._above))
+        return not self._unreadable and all(one.is_complete for one in list(self._above))
 
     @property
     def withheld(self) -> str:
         """What stands for a text that may have hidden values."""
-        return next(filter(None, (*self._not_read.values(), *(one.withheld for one in list(self._above)))), "")
+        return next(filter(None, (*self._unreadable.values(), *(one.withheld for one in list(self._above)))), "")
 
     def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
         """Look at these variables, as they are now: each hidden one by itself, then all others for secrets."""
         names = list(names)
         hidden = [name for name in names if self._hidden(name)]
         self._names.update(hidden)
-        self._not_read = {name: why for name, why in self._not_read.items() if name in namespace and self._hidden(name)}
+        self._unreadable = {
+            name: why for name, why in self._unreadable.items() if name in namespace and self._hidden(name)
+        }
         for name in hidden:
             if name in namespace:
                 reader = Reader(self._texts, self._numbers, _MOST_OF_HIDDEN)
-                self._not_read.pop(name, None)
+                self._unreadable.pop(name, None)
                 if not reader.read([(namespace[name], True)]):
-                    self._not_read[name] = _TOO_LARGE
+                    self._unreadable[name] = _TOO_LARGE
                 elif reader.has_closed:
-                    self._not_read[name] = _CLOSED
+                    self._unreadable[name] = _CLOSED
         self._learn_cells(namespace)
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
@@ -147,28 +150,32 @@ class _Environment:
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
-        told = {name: value for name, value in variables.items() if len(value) >= SHORTEST}
-        self._values = {name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in told.items()}
-        named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
+        searched = {name: value for name, value in variables.items() if len(value) >= SHORTEST}
+        self._values = {
+            name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in searched.items()
+        }
+        named = "|".join(map(re.escape, sorted(searched, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
-        self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
-        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in spellings(value)}
+        self._pairs = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
+        self.secrets = {
+            face for name, value in searched.items() if _is_secret(name, value) for face in spellings(value)
+        }
         self._texts = RedactedTexts(self.secrets)
 
     def redact(self, text: str) -> str:
         return self._without_pairs(self._texts.mask(_ENVIRON.sub(f"environ({previews.MASK})", text)))
 
     def _without_pairs(self, text: str) -> str:
-        if self._beside is None:
+        if self._pairs is None:
             return text
         pieces: list[str] = []
-        done = 0
-        for found in self._beside.finditer(text):
+        end = 0
+        for found in self._pairs.finditer(text):
             value = next((one for one in self._values[found[1]] if text.startswith(one, found.end())), "")
-            if value and found.start() >= done:
-                pieces += [text[done : found.end()], previews.MASK]
-                done = found.end() + len(value)
-        return "".join([*pieces, text[done:]])
+            if value and found.start() >= end:
+                pieces += [text[end : found.end()], previews.MASK]
+                end = found.end() + len(value)
+        return "".join([*pieces, text[end:]])
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -176,5 +183,5 @@ def _is_secret(name: str, value: str) -> bool:
 
     The path of a file or folder that exists is no secret, also where the name says so (`PWD`, `…_TOKEN_FILE`).
     """
-    is_place = Path(value).is_absolute() and Path(value).exists()
-    return previews.holds_a_secret(value) or (previews.names_a_secret(name) and not is_place)
+    is_path = Path(value).is_absolute() and Path(value).exists()
+    return previews.holds_a_secret(value) or (previews.names_a_secret(name) and not is_path)

@@ -58,17 +58,17 @@ class Registry:
     @property
     def objects(self) -> dict[str, object]:
         """What the agent's code finds beside the variables."""
-        return {name: given.value for name, given in self._given.items()}
+        return {name: registered.value for name, registered in self._given.items()}
 
     @property
     def allowed(self) -> frozenset[str]:
         """Names that code may use without asking."""
-        return frozenset(name for given in self._given.values() for name in given.allowed)
+        return frozenset(name for registered in self._given.values() for name in registered.allowed)
 
     @property
     def agents(self) -> frozenset[str]:
         """Those that are sub-agents."""
-        return frozenset(name for name, given in self._given.items() if given.is_agent)
+        return frozenset(name for name, registered in self._given.items() if registered.is_agent)
 
     def function(
         self,
@@ -94,11 +94,11 @@ class Registry:
         configure: Mapping[str, Member],
     ) -> None:
         """Give a class; `include` and `exclude` say which of its members are told of."""
-        told = [_line(name, value, _check_visibility(visibility))]
+        lines = [_line(name, value, _check_visibility(visibility))]
         for member, found in _members(value, include, exclude, configure):
             how = configure.get(member, Member())
-            told.append("  " + _line(f".{member}", found, _least(how, visibility), how.doc))
-        self._given[name] = _Given(name, value, tuple(told), (name,))
+            lines.append("  " + _line(f".{member}", found, _least(how, visibility), how.doc))
+        self._given[name] = _Given(name, value, tuple(lines), (name,))
 
     def module(
         self,
@@ -115,16 +115,16 @@ class Registry:
         members = dict(_members(value, include, exclude, configure, modules=recursive))
         is_whole = include is None and exclude is None
         kind = f"module {value.__name__}" if isinstance(value, ModuleType) else type(value).__name__
-        told = [f"{name}: {kind}" + (f"  # {doc}" if (doc := _first_line(value)) and visibility == "high" else "")]
+        lines = [f"{name}: {kind}" + (f"  # {doc}" if (doc := _first_line(value)) and visibility == "high" else "")]
         for member, found in members.items():
             how = configure.get(member, Member())
             how_much = _least(how, visibility)
             if how_much != "low" or member in configure:
-                told.append("  " + _line(f"{name}.{member}", found, how_much, how.doc))
+                lines.append("  " + _line(f"{name}.{member}", found, how_much, how.doc))
         own = (value.__name__,) if isinstance(value, ModuleType) else ()
         allowed = (name, *own) if is_whole else tuple(f"{name}.{member}" for member in members)
-        given = value if is_whole else _narrow(value, members)
-        self._given[name] = _Given(name, given, tuple(told), allowed)
+        offered = value if is_whole else _narrow(value, members)
+        self._given[name] = _Given(name, offered, tuple(lines), allowed)
 
     def text(self, budget_tokens: int) -> str:
         """What the model is told of all this. Where the budget is too small, it is told the names alone."""
@@ -133,18 +133,18 @@ class Registry:
         lines = ["Given to you, to be used as they are (nothing has to be imported for them):"]
         room = budget_tokens * _CHARS_A_TOKEN - len(lines[0])
         short: list[str] = []
-        for given in self._given.values():
-            size = sum(len(line) + 3 for line in given.lines)
+        for registered in self._given.values():
+            size = sum(len(line) + 3 for line in registered.lines)
             if size <= room:
-                lines += [f"  {line}" for line in given.lines]
+                lines += [f"  {line}" for line in registered.lines]
                 room -= size
             else:
-                short.append(given.name)
+                short.append(registered.name)
         return "\n".join([*lines, *([f"  and {', '.join(short)}"] if short else [])])
 
     def lines(self) -> list[str]:
         """All of it, a line each."""
-        return [line for given in self._given.values() for line in given.lines]
+        return [line for registered in self._given.values() for line in registered.lines]
 
 
 def _check_visibility(visibility: Visibility) -> Visibility:
@@ -161,8 +161,8 @@ def _line(name: str, value: object, visibility: Visibility, doc: str = "") -> st
     """`name(signature)  # first line of its docstring`, or less of it."""
     if visibility == "low":
         return name
-    said = doc or _first_line(value) if visibility == "high" else ""
-    return f"{name}{_signature(value)}" + (f"  # {said}" if said else "")
+    comment = doc or _first_line(value) if visibility == "high" else ""
+    return f"{name}{_signature(value)}" + (f"  # {comment}" if comment else "")
 
 
 def _signature(value: object) -> str:
@@ -172,8 +172,10 @@ def _signature(value: object) -> str:
         found = inspect.signature(value)
     except (TypeError, ValueError):  # written in C, without a signature
         return "(…)"
-    kept = [one for at, one in enumerate(found.parameters.values()) if at or one.name not in ("self", "cls")]
-    parameters = [one.replace(annotation=_bare(one.annotation)) for one in kept]
+    shown_parameters = [
+        one for at, one in enumerate(found.parameters.values()) if at or one.name not in ("self", "cls")
+    ]
+    parameters = [one.replace(annotation=_bare(one.annotation)) for one in shown_parameters]
     returns = inspect.Signature.empty if isinstance(value, type) else _bare(found.return_annotation)
     text = str(found.replace(parameters=parameters, return_annotation=returns))
     return text if len(text) <= 200 else "(…)"
@@ -219,8 +221,8 @@ def _members(
         yield member, found
 
 
-def _patterns(given: Patterns) -> tuple[str, ...] | None:
-    return None if given is None else (given,) if isinstance(given, str) else tuple(given)
+def _patterns(patterns: Patterns) -> tuple[str, ...] | None:
+    return None if patterns is None else (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

@@ -65,8 +65,8 @@ def check(wanted: object) -> None:
     except (ArbitraryTypeWarning, PydanticUserError, NameError, TypeError) as error:
         if _is_dataclass(wanted) and isinstance(error, PydanticSchemaGenerationError):
             return  # a field is of a type that pydantic does not know, such as a table: each is checked by itself
-        said = str(error).partition("\n")[0].partition(". To get rid")[0]
-        raise TypeError(f"`returns` must be a type, not {wanted!r}: {said}") from None
+        reason = str(error).partition("\n")[0].partition(". To get rid")[0]
+        raise TypeError(f"`returns` must be a type, not {wanted!r}: {reason}") from None
 
 
 def type_of_text(text: str, namespace: Mapping[str, object]) -> object:
@@ -90,9 +90,9 @@ def _resolve(node: ast.expr, namespace: Mapping[str, object]) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
-            for place in (vars(builtins), vars(typing), namespace):
-                if isinstance(place.get(name), type) or (place is vars(typing) and name in place):
-                    return place[name]
+            for scope in (vars(builtins), vars(typing), namespace):
+                if isinstance(scope.get(name), type) or (scope is vars(typing) and name in scope):
+                    return scope[name]
             raise LookupError(name)
         case ast.Attribute(value=ast.Name(id=module), attr=name):
             return getattr(sys.modules[module], name)
@@ -137,7 +137,7 @@ def fit(value: object, wanted: object) -> object:
     return _fit(value, wanted, set())
 
 
-def _fit(value: object, wanted: object, seen: set[int]) -> object:
+def _fit(value: object, wanted: object, checked: set[int]) -> object:
     if not type_text(wanted):
         return value
     if isinstance(wanted, TypeText):
@@ -151,7 +151,7 @@ def _fit(value: object, wanted: object, seen: set[int]) -> object:
             return float(value)
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}")
     if _is_dataclass(wanted) and isinstance(value, cast("type", wanted)):
-        _check_fields(value, seen)
+        _check_fields(value, checked)
         return value
     from pydantic import PydanticUserError, ValidationError
 
@@ -159,45 +159,45 @@ def _fit(value: object, wanted: object, seen: set[int]) -> object:
         made = _adapter(wanted).validate_python(value, strict=None)
         if not _is_same(made, value):
             raise Misfit(f"it must be {type_text(wanted)}, and a value in it is of another type")
-        _check_fields(made, seen)
+        _check_fields(made, checked)
         return made
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
-        raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
+        reasons = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
+        raise Misfit(f"it must be {type_text(wanted)}: {reasons}") from None
     except PydanticUserError:  # a dataclass of what pydantic does not know: only an instance will do
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}") from None
 
 
-def _check_fields(value: object, seen: set[int]) -> None:
+def _check_fields(value: object, checked: set[int]) -> None:
     """Check what the dataclasses in a value hold: pydantic takes an instance of one as it is.
 
     Args:
-        seen: the ids of those that are checked already, as one may hold itself.
+        checked: the ids of those that are checked already, as one may hold itself.
     """
     kind = type(value)
     if kind in (list, tuple):
         for one in cast("list[object]", value):
-            _check_fields(one, seen)
+            _check_fields(one, checked)
     elif kind is dict:
         for one in cast("dict[object, object]", value).values():
-            _check_fields(one, seen)
-    elif _is_dataclass(kind) and id(value) not in seen:
-        seen.add(id(value))
+            _check_fields(one, checked)
+    elif _is_dataclass(kind) and id(value) not in checked:
+        checked.add(id(value))
         try:
             hints = typing.get_type_hints(kind, include_extras=True)
         except (NameError, TypeError):  # an annotation that is not known here: nothing can be said of any
             return
         for field in dataclasses.fields(cast("Any", kind)):
-            _check_field(value, field.name, hints[field.name], seen)
+            _check_field(value, field.name, hints[field.name], checked)
 
 
-def _check_field(value: object, name: str, wanted: object, seen: set[int]) -> None:
+def _check_field(value: object, name: str, wanted: object, checked: set[int]) -> None:
     try:
         check(wanted)
     except TypeError:
         return
     try:
-        _fit(getattr(value, name, None), wanted, seen)
+        _fit(getattr(value, name, None), wanted, checked)
     except Misfit as misfit:
         raise Misfit(f"{type(value).__name__}.{name}: {misfit}") from None
 
@@ -206,14 +206,14 @@ def _type_of(value: object) -> type:
     return type(value)
 
 
-def _is_same(made: Any, given: Any) -> bool:
+def _is_same(made: Any, original: Any) -> bool:
     """Whether pydantic has turned no text into a number, no number into a truth, and the like."""
-    kind, before = _type_of(made), _type_of(given)
+    kind, before = _type_of(made), _type_of(original)
     if issubclass(kind, list | tuple) and issubclass(before, list | tuple):
-        return all(map(_is_same, made, given))
+        return all(map(_is_same, made, original))
     if kind is dict and before is dict:
         return all(
-            _is_same(one, given[key]) if key in given else type(key) not in _SCALARS for key, one in made.items()
+            _is_same(one, original[key]) if key in original else type(key) not in _SCALARS for key, one in made.items()
         )
     if kind not in _SCALARS or (issubclass(before, kind) and issubclass(before, bool) == (kind is bool)):
         return True

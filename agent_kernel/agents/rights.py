@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from agent_kernel.agents.effects import is_on_a_steps_thread, may_act_later
+from agent_kernel.agents.side_effects import is_on_step_thread, may_act_later
 
 __all__ = ["PutBack", "changing", "note_again", "protect", "put_back", "put_back_between_steps", "track"]
 
@@ -39,10 +39,10 @@ class _Noted:
 
     def __init__(self) -> None:
         self.steps = 0
-        self.is_kept = False  # no step runs, and what one left behind may act
+        self.is_lingering = False  # no step runs, and what one left behind may act
         self.code: _Code | None = None  # also between steps: mostly it is the same as the next one begins
         self.objects: dict[int, list[PutBack]] = {}
-        self.given: dict[int, list[PutBack]] = {}  # only while a step runs: a person's cells change these as they like
+        self.tools: dict[int, list[PutBack]] = {}  # only while a step runs: a person's cells change these as they like
 
     def put_back(self) -> bool:
         """Put everything back that differs; whether anything did."""
@@ -52,26 +52,26 @@ class _Noted:
         return True in [*found, *[one() for parts in self._noted_parts() for one in parts]]
 
     def _noted_parts(self) -> tuple[list[PutBack], ...]:
-        return (*self.objects.values(), *self.given.values())
+        return (*self.objects.values(), *self.tools.values())
 
     def note(self) -> None:
         """Note the code, all agents and runs that are not noted yet, and what agents were given."""
-        if not self.is_kept and (self.code is None or not self.code.is_same()):
+        if not self.is_lingering and (self.code is None or not self.code.is_same()):
             self.code = _Code()
         for key, value in tuple(_tracked.items()):
             if _is_made(value):
                 if key not in self.objects:
                     self.objects[key] = list(_of_object(value))
-                if not self.is_kept:
-                    self.given[key] = list(_given_to(value))
+                if not self.is_lingering:
+                    self.tools[key] = list(_list_tools(value))
 
     def let_go(self) -> None:
         """No step runs any more: forget what was noted, unless something may act that a step left behind."""
         may_act = may_act_later()  # asked first: what acts between the two is put back the next time
-        if self.is_kept:
+        if self.is_lingering:
             self.put_back()
-        self.is_kept = may_act
-        self.given = {}
+        self.is_lingering = may_act
+        self.tools = {}
         if not may_act:
             self.objects = {}
 
@@ -83,17 +83,17 @@ def track(value: object) -> None:
     """An agent or a run was made: note it with each step from now on."""
     with _lock:
         _tracked[id(value)] = value
-        if _noted.is_kept and _is_made(value):
+        if _noted.is_lingering and _is_made(value):
             _noted.note()
 
 
 def note_again(value: object) -> None:
     """A person made or changed this agent: no step that runs meanwhile takes it back."""
     with _lock:
-        if (_noted.steps or _noted.is_kept) and not is_on_a_steps_thread():
+        if (_noted.steps or _noted.is_lingering) and not is_on_step_thread():
             _noted.objects[id(value)] = list(_of_object(value))
             if _noted.steps:
-                _noted.given[id(value)] = list(_given_to(value))
+                _noted.tools[id(value)] = list(_list_tools(value))
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def changing() -> Generator[None]:
     First goes what code of a step changed, so that it is not noted with what the person changes.
     """
     with _lock:
-        if (_noted.steps or _noted.is_kept) and not is_on_a_steps_thread():
+        if (_noted.steps or _noted.is_lingering) and not is_on_step_thread():
             _noted.put_back()
         yield
 
@@ -117,7 +117,7 @@ def put_back() -> bool:
 def put_back_between_steps() -> None:
     """Put back what was changed since the last step ended, by a thread that a step left behind."""
     with _lock:
-        if _noted.is_kept and not _noted.steps:
+        if _noted.is_lingering and not _noted.steps:
             _noted.let_go()
 
 
@@ -136,7 +136,7 @@ def protect() -> Generator[PutBack]:
     with _lock:
         put_back_between_steps()
         if not _noted.steps:
-            _noted.is_kept = False
+            _noted.is_lingering = False
             _noted.note()
         _noted.steps += 1
     try:
@@ -180,15 +180,15 @@ def _names_in(registry: object) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", inner) for inner in vars(registry).values() if type(inner) is dict]
 
 
-def _given_to(value: object) -> Iterator[PutBack]:
+def _list_tools(value: object) -> Iterator[PutBack]:
     """The functions and classes that an agent was given, which act freely, whatever their code is; and its settings."""
     found: dict[str, object] = object.__getattribute__(value, "__dict__")
     settings, registry = found.get("model_settings"), found.get("registry")
     if type(settings) is dict:
         yield _items(cast("dict[str, object]", settings), dict(cast("dict[str, object]", settings)))
     for one in (one for names in _names_in(registry) for one in names.values()) if registry is not None else ():
-        given = getattr(one, "value", None)
-        bare = getattr(given, "__func__", given)
+        tool = getattr(one, "value", None)
+        bare = getattr(tool, "__func__", tool)
         if isinstance(bare, FunctionType):
             yield _function(bare)
         elif isinstance(bare, type) and bare.__module__ == "__main__":

@@ -43,32 +43,32 @@ __all__ = ["Outcome", "Run", "drive", "drive_async", "drive_together"]
 _NAP_S = 0.2
 
 
-def drive(run_executor: RunItems, first: BaseException | None = None) -> Iterator[Event | Delta]:
+def drive(items: RunItems, first: BaseException | None = None) -> Iterator[Event | Delta]:
     """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so.
 
     Args:
         first: is raised in the course, where it stands.
     """
-    item = _advance(run_executor.send, None) if first is None else _advance(run_executor.throw, first)
+    item = _advance(items.send, None) if first is None else _advance(items.throw, first)
     while item is not None:
         if isinstance(item, Wait):
             try:
                 found = _wait_for(item.future)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(run_executor.throw, error)
+                item = _advance(items.throw, error)
             else:
-                item = _advance(run_executor.send, found)
+                item = _advance(items.send, found)
         else:
             yield item
-            item = _advance(run_executor.send, None)
+            item = _advance(items.send, None)
 
 
-async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
+async def drive_async(items: RunItems) -> AsyncIterator[Event | Delta]:
     """The same in an event loop. Code still runs on this thread, and blocks the loop as it does in a cell.
 
     Where the task is cancelled the run is stopped, so that it can be resumed, and the cancellation goes on.
     """
-    item = _advance(run_executor.send, None)
+    item = _advance(items.send, None)
     cancelled: asyncio.CancelledError | None = None
     while item is not None:
         if isinstance(item, Wait):
@@ -76,16 +76,16 @@ async def drive_async(run_executor: RunItems) -> AsyncIterator[Event | Delta]:
                 found: Any = await asyncio.wrap_future(item.future)
             except asyncio.CancelledError as error:
                 cancelled = error
-                item = _advance(run_executor.throw, KeyboardInterrupt())
+                item = _advance(items.throw, KeyboardInterrupt())
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
-                item = _advance(run_executor.throw, error)
+                item = _advance(items.throw, error)
             else:
                 with _interruptible():
-                    item = _advance(run_executor.send, found)
+                    item = _advance(items.send, found)
         else:
             yield item
             with _interruptible():
-                item = _advance(run_executor.send, None)
+                item = _advance(items.send, None)
     if cancelled is not None:
         raise cancelled
 
@@ -100,40 +100,36 @@ def _wait_for(future: Future[Any]) -> Any:
                 return future.result()
 
 
-def drive_together(courses: Iterable[RunItems], at_once: int) -> None:
+def drive_together(runs: Iterable[RunItems], at_once: int) -> None:
     """Drive several runs to their ends on this thread: while some wait for their models, one goes on.
 
     An interrupt stops all that were begun.
     """
-    left = iter(courses)
+    pending = iter(runs)
     waiting: dict[Future[Any], RunItems] = {}
     try:
         while True:
-            while len(waiting) < max(1, at_once) and (run_executor := next(left, None)) is not None:
-                _until_wait(run_executor, _advance(run_executor.send, None), waiting)
+            while len(waiting) < max(1, at_once) and (items := next(pending, None)) is not None:
+                _until_wait(items, _advance(items.send, None), waiting)
             if not waiting:
                 return
-            done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
-            for future in done:
-                run_executor = waiting.pop(future)
+            finished, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_wait_for` does
+            for future in finished:
+                items = waiting.pop(future)
                 error = future.exception()
-                item = (
-                    _advance(run_executor.throw, error)
-                    if error is not None
-                    else _advance(run_executor.send, future.result())
-                )
-                _until_wait(run_executor, item, waiting)
+                item = _advance(items.throw, error) if error is not None else _advance(items.send, future.result())
+                _until_wait(items, item, waiting)
     except KeyboardInterrupt:
-        for run_executor in waiting.values():
-            _until_wait(run_executor, _advance(run_executor.throw, KeyboardInterrupt()), {})
+        for items in waiting.values():
+            _until_wait(items, _advance(items.throw, KeyboardInterrupt()), {})
         raise
 
 
-def _until_wait(run_executor: RunItems, item: object, waiting: dict[Future[Any], RunItems]) -> None:
+def _until_wait(items: RunItems, item: object, waiting: dict[Future[Any], RunItems]) -> None:
     while item is not None and not isinstance(item, Wait):
-        item = _advance(run_executor.send, None)
+        item = _advance(items.send, None)
     if isinstance(item, Wait):
-        waiting[item.future] = run_executor
+        waiting[item.future] = items
 
 
 def _advance(step: Any, value: Any) -> Any:
@@ -161,8 +157,8 @@ def _interruptible() -> Generator[None]:
 
 
 T = TypeVar("T")
-_HERE: Final = "this very thread, which is in the middle of it: a listener, or its own code, cannot wait for it"
-_BESIDE: Final = "another thread of this process"
+_THIS_THREAD: Final = "this very thread, which is in the middle of it: a listener, or its own code, cannot wait for it"
+_OTHER_THREAD: Final = "another thread of this process"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -181,7 +177,7 @@ class Run(Generic[T]):
 
     def __init__(self, run_executor: RunExecutor) -> None:
         self._run_executor = run_executor
-        self._going: RunItems | None = None
+        self._items: RunItems | None = None
         self._loops = 0  # that drive it from here
         self._thread = 0  # on which the first of them does
 
@@ -192,7 +188,7 @@ class Run(Generic[T]):
         """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
         log = self._run_executor.log
         try:
-            stands = log.state if log.is_held else approval.run_status(log.event_store, log.events)
+            stands = log.state if log.is_claimed else approval.run_status(log.event_store, log.events)
         except StoreError:  # a repr never fails
             stands = log.state
         has_begun = any(isinstance(event, Action | Error | Cancelled) for event in log.events)
@@ -279,7 +275,7 @@ class Run(Generic[T]):
         """
         try:
             with self._claim():
-                yield from drive(self.going())
+                yield from drive(self.items())
         except KeyboardInterrupt:  # before it was begun, or where it had ended: else the course has dealt with it
             yield from self.halt()
 
@@ -293,7 +289,7 @@ class Run(Generic[T]):
     async def _stream_async(self) -> AsyncIterator[Event | Delta]:
         try:
             with self._claim():
-                async for item in drive_async(self.going()):
+                async for item in drive_async(self.items()):
                     yield item
         except KeyboardInterrupt:  # as in `stream`
             for event in self.halt():
@@ -339,23 +335,23 @@ class Run(Generic[T]):
                 raise TaskInterruptedError(self.id, outcome.reason)
 
     def drive_claimed(self) -> RunItems:
-        """What is driven together with other runs (`driving.drive_together`)."""
+        """What is driven together with other runs (`drive_together`)."""
         with self._claim():
-            yield from self.going()
+            yield from self.items()
 
     @contextmanager
     def _claim(self, *, goes_on: bool = True) -> Generator[None]:
-        """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
+        """While it is driven from here nobody else drives it. Where a loop is left it is released, and only pauses."""
         log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
             if step_locations.is_next_a_step(log.events):
-                step_locations.refuse(self._run_executor.place.session, log.events)
+                step_locations.refuse_if_elsewhere(self._run_executor.context.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
         try:
-            log.hold()
+            log.claim()
             if self._loops == 1 and log.state == "running":
                 arguments.resume()
             yield
@@ -363,21 +359,21 @@ class Run(Generic[T]):
             self._loops -= 1
             if not self._loops:
                 arguments.pause()
-                log.let_go()
+                log.release()
 
-    def going(self) -> RunItems:
-        """What is driven (`driving`): one at a time, and again as long as it is not done.
+    def items(self) -> RunItems:
+        """What is driven (`drive`): one at a time, and again as long as it is not done.
 
         Raises:
             RunBusyError: it is at work right here, as where a listener of the run, or its own code, asks for its result.
         """
-        if self._going is not None and inspect.getgeneratorstate(self._going) == inspect.GEN_RUNNING:
+        if self._items is not None and inspect.getgeneratorstate(self._items) == inspect.GEN_RUNNING:
             if self.status != "running":  # as where it is told that it has ended: nothing is left to be driven
                 return _nothing()
-            raise RunBusyError(self.id, _HERE if self._thread == threading.get_ident() else _BESIDE)
-        if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
-            self._going = self._run_executor.go()
-        return self._going
+            raise RunBusyError(self.id, _THIS_THREAD if self._thread == threading.get_ident() else _OTHER_THREAD)
+        if self._items is None or inspect.getgeneratorstate(self._items) == inspect.GEN_CLOSED:
+            self._items = self._run_executor.run()
+        return self._items
 
     # -- a person's part
 
@@ -396,7 +392,7 @@ class Run(Generic[T]):
             raise RunStateError(self.id, "a race", "resumed; run its cell again")
         status = self.status
         if status == "running":
-            approval.refuse_driven(self._run_executor.log, force=force)
+            approval.refuse_if_driven(self._run_executor.log, force=force)
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
@@ -404,8 +400,8 @@ class Run(Generic[T]):
         self._run_executor.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
-            self._run_executor.log.note(Resumed(sent=self._run_executor.place.redactor.redact(sent), by=by))
-        return self._going_on()
+            self._run_executor.log.note(Resumed(sent=self._run_executor.context.redactor.redact(sent), by=by))
+        return self._continue()
 
     @running_step.only_by_person("decide about a step")
     def approve(self, *, by: str = "") -> Run[T]:
@@ -430,18 +426,18 @@ class Run(Generic[T]):
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
             self._run_executor.log.read_again()
-            step_locations.refuse(self._run_executor.place.session, self._run_executor.log.events)
+            step_locations.refuse_if_elsewhere(self._run_executor.context.session, self._run_executor.log.events)
         approval.decide(self._run_executor.log, decision, code=code, reason=reason, by=by)
-        return self._going_on()
+        return self._continue()
 
     def _refuse_within_others(self, what: str) -> None:
         parent = running_step.running_executor()
         if parent is None or self._run_executor.log.start.parent_run != parent.log.run:
-            running_step.refuse(what)
+            running_step.refuse_within_step(what)
 
-    def _going_on(self) -> Run[T]:
+    def _continue(self) -> Run[T]:
         if self._loops:  # decided within the loop that drives it: that goes on
-            self._run_executor.log.hold()
+            self._run_executor.log.claim()
         return self
 
     def halt(self) -> tuple[Event, ...]:
@@ -449,10 +445,10 @@ class Run(Generic[T]):
         if self.status != "running":
             return ()
         with self._claim(goes_on=False):
-            going = self.going()
-            if inspect.getgeneratorstate(going) == inspect.GEN_CREATED:
+            items = self.items()
+            if inspect.getgeneratorstate(items) == inspect.GEN_CREATED:
                 return self._run_executor.note_interrupt()
-            return tuple(one for one in drive(going, KeyboardInterrupt()) if isinstance(one, Event))
+            return tuple(one for one in drive(items, KeyboardInterrupt()) if isinstance(one, Event))
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
@@ -463,7 +459,7 @@ class Run(Generic[T]):
         self._refuse_within_others("give up a run")
         if self.status in ("completed", "failed", "cancelled"):
             raise RunStateError(self.id, approval.status_text(self.status), "given up")
-        approval.refuse_driven(self._run_executor.log)
+        approval.refuse_if_driven(self._run_executor.log)
         self._run_executor.forget_preview()
         self._run_executor.log.note(Cancelled(during="pause", reason=reason, final=True))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.effects import gate_here, is_left_by_a_step, is_on_a_steps_thread
+from agent_kernel.agents.side_effects import current_gate, is_left_over_from_step, is_on_step_thread
 from agent_kernel.errors import WithinStepError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = [
     "may_change",
     "only_by_person",
     "parent_executor",
-    "refuse",
+    "refuse_within_step",
     "running_executor",
     "was_changed",
     "was_made",
@@ -82,22 +82,22 @@ def parent_executor(what: str) -> RunExecutor | None:
     if is_within() and rights.put_back():
         raise WithinStepError("change an agent")
     run_executor = running_executor()
-    if run_executor is None and (is_within() or gate_here() is not None):
+    if run_executor is None and (is_within() or current_gate() is not None):
         raise RuntimeError(f"{what}: call it on the step's own thread, one after the other")
     return run_executor
 
 
 def is_within() -> bool:
     """Whether this is code of a step, also on a thread that it started."""
-    return running_executor() is not None or is_on_a_steps_thread()
+    return running_executor() is not None or is_on_step_thread()
 
 
 def _whose() -> str:
     """The key of the step whose code acts here, or left behind what does; "": a person's code."""
-    return _key.get() or ("left" if is_within() or is_left_by_a_step() else "")
+    return _key.get() or ("left" if is_within() or is_left_over_from_step() else "")
 
 
-def refuse(what: str) -> None:
+def refuse_within_step(what: str) -> None:
     """Raise WithinStepError where this is code of a step, or what one left behind.
 
     Args:
@@ -120,7 +120,7 @@ class OnlyByPerson(Generic[P, R]):
         self.__wrapped__ = method
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
-        refuse(self._what)
+        refuse_within_step(self._what)
         return self.__wrapped__ if instance is None else MethodType(self.__wrapped__, instance)
 
 

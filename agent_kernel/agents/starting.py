@@ -13,8 +13,7 @@ from msgspec import structs
 from agent_kernel.agents import cleanup, messages, return_types, rights
 from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments
-from agent_kernel.agents.current import Nowhere
-from agent_kernel.agents.effects import gate_here
+from agent_kernel.agents.current import MissingNotebook
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
@@ -24,6 +23,7 @@ from agent_kernel.agents.models import ScriptedModel
 from agent_kernel.agents.models.naming import check_price, is_own, model_named
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import was_made_by_a_step
+from agent_kernel.agents.side_effects import current_gate
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within, stricter, subagent_context
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
-__all__ = ["Inputs", "Options", "State", "model_of_run", "place_of", "reopen_run", "start_run", "start_within_step"]
+__all__ = ["Inputs", "Options", "State", "model_of_run", "open_context", "reopen_run", "start_run", "start_within_step"]
 
 _own_models: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by the run that began with it
 _DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
     Attributes:
         state: what it acts on; None: a fresh namespace.
         on_event: is told of every event, besides the agent's own `on_event`.
-        setup: code of yours that runs first, in the same place; the model sees what came of it.
+        setup: code of yours that runs first, in the same execution context; the model sees what came of it.
         preview: try each step on a fork of this process first; the run then waits for `approve()`, which takes on what it
             did there, or `deny()`.
     """
@@ -69,7 +69,7 @@ class Options(TypedDict, total=False):
 def start_run(
     agent: Agent,
     task: str,
-    place: ExecutionContext,
+    context: ExecutionContext,
     *,
     returns: object = None,
     inputs: Inputs | None = None,
@@ -83,7 +83,7 @@ def start_run(
     model_name: str = "",
     **options: Unpack[Options],
 ) -> Run[Any]:
-    """Begin a run of an agent in a place; `TaskStart` is stored.
+    """Begin a run of an agent in an execution context; `TaskStart` is stored.
 
     Args:
         can_ask: somebody is there who can be asked to approve a step.
@@ -98,52 +98,52 @@ def start_run(
         TaskInterruptedError: a person stopped it as it had just begun; it can be resumed.
     """
     above = parent.log.start if parent is not None else None
-    if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
-        cleanup.tidy(place.session.repo, place.event_store, place.session)
+    if above is None and context.session is not None and not context.session.id.startswith(ASIDE):
+        cleanup.delete_unneeded_branches(context.session.repo, context.event_store, context.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
-    before = messages.runs_before(place, named) if parent is None else ()  # a function remembers nothing
-    heard = messages.messages(place.event_store, before)
-    made = _setup(agent, place, returns, options, parent, heard, can_ask=can_ask)
+    before = messages.find_remembered_runs(context, named) if parent is None else ()  # a function remembers nothing
+    history = messages.messages(context.event_store, before)
+    made = _setup(agent, context, returns, options, parent, history, can_ask=can_ask)
     run = run or new_run_id()
     if fork is not None:
-        arguments = Arguments.within(place, agent.name, run, inputs or {})
+        arguments = Arguments.bind_in_fork(context, agent.name, run, inputs or {})
     else:
-        arguments = Arguments.put(place, agent.name, run, inputs or {}, kept=parent is None)
+        arguments = Arguments.bind(context, agent.name, run, inputs or {}, in_history=parent is None)
     log = Log(
-        place.event_store,
+        context.event_store,
         run,
         listeners=_listeners(agent, options, parent, listeners),
         agent=agent.name,
         namespace=named,
         parent_run=parent_run if above is None else above.run,
     )
-    place.policy = agent.context
-    place.look()
+    context.policy = agent.context
+    context.learn_secrets()
     try:
-        start = _task_start(agent, task, place, made, before, arguments)
-        called = _name_of(made.model, model_name or options.get("model") or agent.model, place)
+        start = _task_start(agent, task, context, made, before, arguments)
+        called = _name_of(made.model, model_name or options.get("model") or agent.model, context)
         own = server_of(made.model) if called == made.model.name and is_own(made.model) else ""
         if own:
             _own_models[run] = _object_of(made.model)
-        log.note(structs.replace(start, model=called, own_model=own), before=place.head)
-        left_out = messages.too_many(heard)
-        if left_out is not None:
-            log.note(left_out, before=place.head)
+        log.note(structs.replace(start, model=called, own_model=own), before=context.head)
+        compaction = messages.compact(history)
+        if compaction is not None:
+            log.note(compaction, before=context.head)
         if options.get("setup"):
             source = "setup" if parent is None else "given"
-            log.note(Action(source=source, code=options.get("setup"), call="setup"), step=0, before=place.head)
-        run_executor = RunExecutor(made, place, log, arguments)
+            log.note(Action(source=source, code=options.get("setup"), call="setup"), step=0, before=context.head)
+        run_executor = RunExecutor(made, context, log, arguments)
         return Run(run_executor) if parent is None else ChildRun(run_executor, parent, fork)
     except KeyboardInterrupt as error:
         if not log.events:
-            arguments.take_away()
+            arguments.unbind()
             raise
-        RunExecutor(made, place, log, arguments).note_interrupt()
+        RunExecutor(made, context, log, arguments).note_interrupt()
         if parent is not None:  # the whole is meant
             raise
         raise TaskInterruptedError(run) from error
     except BaseException:
-        arguments.take_away()  # there is no run that could
+        arguments.unbind()  # there is no run that could
         raise
 
 
@@ -162,19 +162,19 @@ def start_within_step(
     run = new_run_id()
     fork: Fork | None = None
     state = options.get("state", agent.state)
-    parent.place.look()  # its step may have given the sub-agent what no step before it had
+    parent.context.learn_secrets()  # its step may have given the sub-agent what no step before it had
     with uninterrupted():  # a branch that nobody has would stay in use
         if state is not None:
-            place = place_of(state)
-            place.redactor.include(parent.place.redactor)
-        elif parent.place.session is not None:
-            fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
-            place = fork.place
+            context = open_context(state)
+            context.redactor.include(parent.context.redactor)
+        elif parent.context.session is not None:
+            fork = Fork(parent.context, parent.context.session, agent.name, run, inputs)
+            context = fork.context
         else:
-            place = subagent_context(parent.place, {"__name__": "__agent__"})
+            context = subagent_context(parent.context, {"__name__": "__agent__"})
         try:
             return start_run(
-                agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options
+                agent, task, context, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options
             )
         except BaseException:
             if fork is not None:
@@ -184,7 +184,7 @@ def start_within_step(
 
 def _check_model(parent: RunExecutor, agent: Agent, options: Options) -> None:
     """Stop a step that gives a sub-agent a model of its own choice: what it asks may be sent to any server."""
-    gate = gate_here()
+    gate = current_gate()
     chosen = options.get("model") or (agent.model if was_made_by_a_step(agent) else None)
     if gate is None or chosen is None or (isinstance(chosen, str) and not chosen) or type(chosen) is ScriptedModel:
         return
@@ -192,14 +192,14 @@ def _check_model(parent: RunExecutor, agent: Agent, options: Options) -> None:
     known += [] if was_made_by_a_step(agent) else [agent.model]
     if any(chosen is one or (isinstance(chosen, str) and chosen == one) for one in known):
         return
-    named = chosen if isinstance(chosen, str) else model_named(chosen, parent.place.namespace).name
+    named = chosen if isinstance(chosen, str) else model_named(chosen, parent.context.namespace).name
     stopped = gate.check("requests", f"answers of the model {named}", (), sys._getframe())  # pyright: ignore[reportPrivateUsage]
     if stopped is not None:
         raise stopped
 
 
 def reopen_run(
-    place: ExecutionContext,
+    context: ExecutionContext,
     run: str,
     *,
     agent: Agent | None = None,
@@ -218,20 +218,20 @@ def reopen_run(
             that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not available.
     """
     rights.put_back_between_steps()
-    run = place.event_store.find(run)
-    start = place.event_store.first(run)
-    if place.session is not None:
-        trust.require(place.session.repo)
-    place.policy = start.context
-    place.look()
+    run = context.event_store.find(run)
+    start = context.event_store.first(run)
+    if context.session is not None:
+        trust.require(context.session.repo)
+    context.policy = start.context
+    context.learn_secrets()
     model = options.get("model") or model_of_run(start, agent)
     setup = Setup(
-        model=model_named(model, place.namespace, place.read_stored_names()),
+        model=model_named(model, context.namespace, context.read_stored_names()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
-        returns=return_types.type_of_text(start.returns, place.namespace) if returns is None else returns,
+        returns=return_types.type_of_text(start.returns, context.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
-        earlier=tuple(messages.messages(place.event_store, start.earlier)),
+        earlier=tuple(messages.messages(context.event_store, start.earlier)),
         can_ask=can_ask,
         offers={} if agent is None else agent.registry.objects,
         allowed=frozenset() if agent is None else agent.registry.allowed,
@@ -239,15 +239,15 @@ def reopen_run(
         preview=options.get("preview", start.preview),
     )
     log = Log(
-        place.event_store,
+        context.event_store,
         run,
-        tuple(place.event_store.of(run)),
+        tuple(context.event_store.of(run)),
         _listeners(agent, options, None, listeners),
         agent=start.agent,
         namespace=start.namespace,
         parent_run=start.parent_run,
     )
-    return Run(RunExecutor(setup, place, log, Arguments.restore(place, start, is_over=log.state in OVER)))
+    return Run(RunExecutor(setup, context, log, Arguments.restore(context, start, is_over=log.state in OVER)))
 
 
 def model_of_run(start: TaskStart, agent: Agent | None) -> object:
@@ -269,7 +269,7 @@ def model_of_run(start: TaskStart, agent: Agent | None) -> object:
     raise ModelError(start.model, "the run began with a model object that is gone; its name may be another server's")
 
 
-def place_of(state: State) -> ExecutionContext:
+def open_context(state: State) -> ExecutionContext:
     """Where a run with this state acts. Raises: NotBoundError: it acts in the notebook, and no notebook is bound."""
     if isinstance(state, ExecutionContext):
         return state
@@ -281,18 +281,18 @@ def place_of(state: State) -> ExecutionContext:
         return ExecutionContext(state.namespace, event_store=EventStore(state.beside))
     if isinstance(state, dict):
         return ExecutionContext(state)
-    if isinstance(cast("object", state), Nowhere):
+    if isinstance(cast("object", state), MissingNotebook):
         raise NotBoundError
     return ExecutionContext(state.namespace, state)
 
 
 def _setup(
     agent: Agent,
-    place: ExecutionContext,
+    context: ExecutionContext,
     returns: object,
     options: Options,
     parent: RunExecutor | None,
-    heard: Sequence[Message],
+    history: Sequence[Message],
     *,
     can_ask: bool,
 ) -> Setup:
@@ -305,7 +305,7 @@ def _setup(
     return_types.check(returns)
     limits = options.get("limits") or agent.limits
     limits = limits if parent is None else limits_within(parent, limits)
-    model = model_named(options.get("model") or agent.model, place.namespace)
+    model = model_named(options.get("model") or agent.model, context.namespace)
     check_price(model, limits.cost)
     return Setup(
         model=model,
@@ -313,7 +313,7 @@ def _setup(
         approve=approve if parent is None else approval_within(parent, approve),
         returns=returns,
         settings=agent.model_settings,
-        earlier=tuple(heard),
+        earlier=tuple(history),
         can_ask=can_ask and parent is None,
         offers=agent.registry.objects,
         allowed=agent.registry.allowed,
@@ -338,28 +338,28 @@ def _listeners(
 def _task_start(
     agent: Agent,
     task: str,
-    place: ExecutionContext,
+    context: ExecutionContext,
     made: Setup,
     before: tuple[tuple[str, int], ...],
     arguments: Arguments,
 ) -> TaskStart:
     wanted = return_types.type_text(made.returns)
-    cell, number = place.cell()
-    named = [name for name in arguments.given if not place.hidden(name)]
-    given = f"Given as variables: {', '.join(named)}." if named else ""
-    said = "\n\n".join(filter(None, (place.redactor.redact(task.strip()), given)))
-    room = agent.context_tokens * messages.CHARS_A_TOKEN - len(said) - 2
-    told = place.redactor.redact(agent.registry.text(agent.context_tokens))
+    cell, number = context.cell()
+    named = [name for name in arguments.inputs if not context.is_hidden(name)]
+    inputs_note = f"Given as variables: {', '.join(named)}." if named else ""
+    prompt = "\n\n".join(filter(None, (context.redactor.redact(task.strip()), inputs_note)))
+    room = agent.context_tokens * messages.CHARS_A_TOKEN - len(prompt) - 2
+    tools = context.redactor.redact(agent.registry.text(agent.context_tokens))
     return TaskStart(
-        task=place.redactor.redact(task, names=False),
-        prompt=f"{said}\n\n{place.describe(task, room)}",
+        task=context.redactor.redact(task, names=False),
+        prompt=f"{prompt}\n\n{context.describe(task, room)}",
         instructions=messages.instructions(
-            place.redactor.redact(wanted),
-            primer=place.redactor.redact(agent.primer),
-            taken="task" in place.namespace,
-            extra=[told] if told else [],
+            context.redactor.redact(wanted),
+            primer=context.redactor.redact(agent.primer),
+            is_task_taken="task" in context.namespace,
+            extra=[tools] if tools else [],
         ),
-        inputs={name: place.summary(name) for name in named},
+        inputs={name: context.summary(name) for name in named},
         returns=wanted,
         model=made.model.name,
         approve=made.approve,
@@ -370,19 +370,19 @@ def _task_start(
         },
         context=agent.context,
         earlier=before,
-        state="versioned" if place.session is not None else "live",
+        state="versioned" if context.session is not None else "live",
         cell=cell,
         number=number,
-        branch=(place.session.branch or "") if place.session is not None else "",
-        arguments=arguments.kept,
+        branch=(context.session.branch or "") if context.session is not None else "",
+        arguments=arguments.stored_names,
         replaced=arguments.replaced,
     )
 
 
-def _name_of(model: Model, named: object, place: ExecutionContext) -> str:
+def _name_of(model: Model, named: object, context: ExecutionContext) -> str:
     """What finds the model again: where a variable was named that holds it, that one."""
-    held = place.namespace.get(named) if isinstance(named, str) else None
-    return cast("str", named) if held is not None and (held is model or held is _object_of(model)) else model.name
+    value = context.namespace.get(named) if isinstance(named, str) else None
+    return cast("str", named) if value is not None and (value is model or value is _object_of(model)) else model.name
 
 
 def server_of(model: Model) -> str:

@@ -22,7 +22,7 @@ from agent_kernel.repository.commits import ALGORITHM
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Position", "away", "is_next_a_step", "refuse"]
+__all__ = ["Position", "find_elsewhere_error", "is_next_a_step", "refuse_if_elsewhere"]
 
 
 class Position(Protocol):
@@ -42,30 +42,30 @@ def is_next_a_step(events: Sequence[Event]) -> bool:
     return action is not None and action.source not in GIVEN and start_event(since) is None
 
 
-def refuse(session: Position | None, events: Sequence[Event]) -> None:
+def refuse_if_elsewhere(session: Position | None, events: Sequence[Event]) -> None:
     """Raise RunElsewhereError where the state of the session does not go on from what the run did."""
-    found = away(session, events)
+    found = find_elsewhere_error(session, events)
     if found is not None:
         raise found
 
 
-def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
+def find_elsewhere_error(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
     """What says that a run lies elsewhere; None: it does not, or it has no history."""
     action, since = open_action(events)
     if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
         return None
-    ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+    outputs = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
     known = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
-    missing = [event for event in ran if event.step not in known and not _is_behind(session, event.after)]
+    missing = [event for event in outputs if event.step not in known and not _is_ancestor(session, event.after)]
     if missing:
         steps = {event.step for event in missing if event.step is not None}
-        return _make_error(session, events[0], agent_undo.step_numbers(steps), missing[-1].after)
+        return _make_error(session, events[0], agent_undo.describe_step_numbers(steps), missing[-1].after)
     before = events[0].before
-    if not ran and before and not _is_behind(session, before):
+    if not outputs and before and not _is_ancestor(session, before):
         return _make_error(session, events[0], "the beginning", before)
-    asked = next((event for event in reversed(since) if isinstance(event, ApprovalRequested)), None)
-    if asked is not None and asked.before and not _is_behind(session, asked.before):
-        return _make_error(session, events[0], f"the state before step {asked.step}", asked.before)
+    request = next((event for event in reversed(since) if isinstance(event, ApprovalRequested)), None)
+    if request is not None and request.before and not _is_ancestor(session, request.before):
+        return _make_error(session, events[0], f"the state before step {request.step}", request.before)
     return None
 
 
@@ -76,17 +76,17 @@ def _make_error(session: Position, start: Event, what: str, commit: str) -> RunE
         holds = [
             name
             for name, tip in repo.branches().items()
-            if repo.is_ancestor(id, tip) and not temporary_branches.is_aside(name)
+            if repo.is_ancestor(id, tip) and not temporary_branches.is_temporary(name)
         ]
     except DamagedObjectError:
         return RunElsewhereError(start.run, what, commit=commit[:8], gone=True)
     branch = began_on if began_on in holds else next(iter(holds), "")
     lease = repo.lease_of(branch) if branch else None
-    taken = lease is not None and lease.session != session.id and lease.is_alive(repo.store)
-    return RunElsewhereError(start.run, what, branch, commit[:8], taken)
+    is_in_use = lease is not None and lease.session != session.id and lease.is_alive(repo.store)
+    return RunElsewhereError(start.run, what, branch, commit[:8], is_in_use)
 
 
-def _is_behind(session: Position, commit: str) -> bool:
+def _is_ancestor(session: Position, commit: str) -> bool:
     """Whether the state goes on from a commit; where the history is damaged nobody knows."""
     if session.head is None:
         return False

@@ -57,10 +57,10 @@ def stricter(one: str, other: str) -> str:
 def subagent_context(
     parent: ExecutionContext, namespace: dict[str, object], session: Session | None = None
 ) -> ExecutionContext:
-    """A place for a sub-agent: what its parent's model is not told, its own is not told either."""
-    place = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.hidden)
-    place.policy, place.redactor = parent.policy, parent.redactor
-    return place
+    """The execution context of a sub-agent: what its parent's model is not told, its own is not told either."""
+    context = ExecutionContext(namespace, session, event_store=parent.event_store, hidden=parent.is_hidden)
+    context.policy, context.redactor = parent.policy, parent.redactor
+    return context
 
 
 class Fork:
@@ -71,9 +71,9 @@ class Fork:
     ) -> None:
         at = session.save_step()
         self.branch = f"{agent}-{short_run(run)}"
-        aside = ASIDE + secrets.token_hex(4)
+        session_id = ASIDE + secrets.token_hex(4)
         session.repo.acquire_lease(
-            self.branch, Holder.of_this_process(aside)
+            self.branch, Holder.of_this_process(session_id)
         )  # before it is there: should this process die now
         session.repo.create_branch(self.branch, at)
         self._at: ObjectId = at
@@ -83,10 +83,10 @@ class Fork:
         self._inputs = dict(inputs)
         namespace: dict[str, object] = {}
         author = Author(agent, "agent")
-        self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=aside)
+        self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=session_id)
         self.session.bring_back(partial=True)
         self._before = {name: namespace[name] for name in inputs if name in namespace}
-        self.place = subagent_context(parent, namespace, self.session)
+        self.context = subagent_context(parent, namespace, self.session)
 
     def merge(self, message: str) -> None:
         """Take what was made on the branch into the parent's state, less the arguments, and drop the branch.
@@ -94,19 +94,19 @@ class Fork:
         Raises:
             MergeConflictError: both changed the same. The branch is kept.
         """
-        namespace = self.place.namespace
-        given = [name for name, value in self._inputs.items() if name in namespace and namespace[name] is value]
-        for name in given:
+        namespace = self.context.namespace
+        arguments = [name for name, value in self._inputs.items() if name in namespace and namespace[name] is value]
+        for name in arguments:
             del namespace[name]
-        namespace.update({name: self._before[name] for name in given if name in self._before})
-        self.session.commit(f"removed the arguments {', '.join(given)}" if given else "", full=True)
+        namespace.update({name: self._before[name] for name in arguments if name in self._before})
+        self.session.commit(f"removed the arguments {', '.join(arguments)}" if arguments else "", full=True)
         self.leave()
         if self.session.head == self._at:
             return
         self._check()
         report = self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
         now = self._parent.repo.tree_at(self._parent.head)
-        self._outer.brought |= {change.name: now.get(change.name) for change in report.changed}
+        self._outer.merged_entries |= {change.name: now.get(change.name) for change in report.changed}
         self._parent.repo.delete_branch(self.branch, force=True)
 
     def _check(self) -> None:
@@ -118,7 +118,7 @@ class Fork:
         from agent_kernel.session.merge import conflict_of
 
         repo = self._parent.repo
-        was, ours, theirs = map(repo.tree_at, (self._outer.began, self._at, self.session.head))
+        was, ours, theirs = map(repo.tree_at, (self._outer.start_commit, self._at, self.session.head))
         both = {
             name: Conflict(was.get(name), mine, found)
             for name, mine, found in ours.diff(theirs)
@@ -143,7 +143,7 @@ class ChildRun(Run[T]):
         self._fork = fork
         self._is_open = True
         parent.children.append(self)
-        self._tell("running")
+        self._note_status("running")
 
     def stream(self) -> Iterator[Event | Delta]:
         yield from super().stream()
@@ -196,22 +196,22 @@ class ChildRun(Run[T]):
             return
         if self._fork is not None:
             self._fork.leave()
-        self._run_executor.log.let_go()  # a loop over it that was left halfway may still be there
+        self._run_executor.log.release()  # a loop over it that was left halfway may still be there
         if self.status == "running":  # it was begun, and never driven to where it rests
             self._run_executor.log.note(Cancelled(during="pause", reason="the step that began it has ended"))
         self._close(self.status)
 
     def _close(self, status: str) -> None:
         self._is_open = False
-        self._run_executor.log.let_go()
+        self._run_executor.log.release()
         self._parent.children.remove(self)
-        self._tell(status)
+        self._note_status(status)
 
     def _parent_branches(self) -> Collection[str]:
-        session = self._parent.place.session
+        session = self._parent.context.session
         return session.repo.branches() if session is not None else ()
 
-    def _tell(self, status: str) -> None:
+    def _note_status(self, status: str) -> None:
         branch = self._fork.branch if self._fork is not None else ""
         if status == "interrupted" and branch not in self._parent_branches():
             branch = ""  # nothing was done on it
@@ -225,5 +225,5 @@ class ChildRun(Run[T]):
                 status=status,
                 usage=self.usage,
             )
-        place: Any = self._parent.place
-        self._parent.log.note(note, step=self._parent.step, before=place.head)
+        context: Any = self._parent.context
+        self._parent.log.note(note, step=self._parent.step, before=context.head)

@@ -102,8 +102,10 @@ class Task(Generic[P, C, R]):
         Raises:
             TypeError: the arguments do not fit the signature. Otherwise what `Run.result` raises.
         """
-        aside = {name: kwargs.pop(name) for name in _ASIDE if name in kwargs and name not in self._signature.parameters}
-        run = self._start(args, kwargs, cast("Options", {**self._options, **aside}))
+        overrides = {
+            name: kwargs.pop(name) for name in _ASIDE if name in kwargs and name not in self._signature.parameters
+        }
+        run = self._start(args, kwargs, cast("Options", {**self._options, **overrides}))
         return run if self.is_async else run.result()
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
@@ -116,8 +118,8 @@ class Task(Generic[P, C, R]):
 
     def on(self, **options: Unpack[Options]) -> Task[P, C, R]:
         """The same task with another state, model, limits, approval or listener."""
-        said = cast("Options", {**self._options, **options})
-        return Task(self.agent, self.function, self.text, said, {**self.hints})
+        merged = cast("Options", {**self._options, **options})
+        return Task(self.agent, self.function, self.text, merged, {**self.hints})
 
     def map(self, *arguments: Iterable[Any], at_once: int = 4) -> list[R]:
         """Do it once for each argument, as `map` would, and return the results in order.
@@ -128,7 +130,7 @@ class Task(Generic[P, C, R]):
         Args:
             at_once: so many are begun before the first of them is done.
         """
-        runs = [self._start(given, {}, self._options) for given in zip(*arguments, strict=False)]
+        runs = [self._start(values, {}, self._options) for values in zip(*arguments, strict=False)]
         has_state = self._options.get("state", self.agent.state) is not None
         drive_together([run.drive_claimed() for run in runs], 1 if has_state else at_once)
         results: list[R] = []
@@ -290,7 +292,7 @@ def _measure(name: str, trial: Trial, runs: Sequence[Run[Any]]) -> Measured:
         passed=sum(_has_passed(trial, run) for run in runs),
         steps=sum(event_log.steps_of(run.events) for run in runs) / many,
         tokens=sum(run.usage.tokens for run in runs) / many,
-        seconds=sum(event_log.seconds_taken(run.events) for run in runs) / many,
+        seconds=sum(event_log.active_seconds(run.events) for run in runs) / many,
         cost=sum(costs) if costs else None,
     )
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "PREVIEWS",
     "RACES",
-    "among",
     "candidate",
-    "is_aside",
+    "describe_temporary",
+    "is_temporary",
     "may_be_sub_agents",
     "preview",
     "purpose_text",
@@ -68,23 +68,23 @@ def sub_agent(event_store: EventStore, branch: str) -> TaskStart | None:
     return None
 
 
-def among(repo: Repository, event_store: EventStore) -> dict[str, str]:
+def describe_temporary(repo: Repository, event_store: EventStore) -> dict[str, str]:
     """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
     from agent_kernel.agents.event_log import short_run
 
     found: dict[str, str] = {}
     for name, tip in repo.branches().items():
-        said = purpose_text(name)
-        start = None if said else sub_agent(event_store, name)
+        purpose = purpose_text(name)
+        start = None if purpose else sub_agent(event_store, name)
         is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
         if start is not None and not is_theirs:
-            said = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
-        if said:
-            found[name] = said
+            purpose = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
+        if purpose:
+            found[name] = purpose
     return found
 
 
-def is_aside(branch: str) -> bool:
+def is_temporary(branch: str) -> bool:
     """Whether its name alone says that it is such a branch."""
     return bool(purpose_text(branch))
 

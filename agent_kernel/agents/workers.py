@@ -1,6 +1,6 @@
 """Run one task of an agent beside everything else, and tell what came of it: on a branch of its own, in a process of its own where there can be one.
 
-A `Job` says all that is needed, and can be pickled; `work` does it, wherever an executor takes it, and gives back a
+A `Job` says all that is needed, and can be pickled; `run_job` does it, wherever an executor takes it, and gives back a
 `Candidate`. In another process than the one that asks, a fresh Python does the work (`supervising`), so that it can be
 bounded and killed. In a thread of the process that asks, it is done right there, with a namespace and a session of its
 own: nothing bounds it then but the limits of the run.
@@ -55,18 +55,18 @@ __all__ = [
     "Task",
     "describe_death",
     "give_up",
-    "is_here",
-    "keep_here",
-    "lent",
+    "kill_process",
+    "lend_repository",
     "model_of",
     "pickle_value",
     "redact_environment",
     "refresh_candidate",
+    "run_job",
+    "runs_in_thread",
+    "share_model",
     "stop_key",
     "supervise_job",
-    "swept",
     "wait_for_end",
-    "work",
 ]
 
 
@@ -122,8 +122,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
 
     def __repr__(self) -> str:
-        said = self.result or self.reason
-        return f"<Candidate {self.number}, {self.agent}, {self.status}{f': {said}' if said else ''}>"
+        text = self.result or self.reason
+        return f"<Candidate {self.number}, {self.agent}, {self.status}{f': {text}' if text else ''}>"
 
     @property
     def value(self) -> object:
@@ -210,21 +210,21 @@ class NotebookType(msgspec.Struct, frozen=True):
     name: str
 
 
-class StayingModel(msgspec.Struct, frozen=True):
+class SharedModel(msgspec.Struct, frozen=True):
     """Stands for a provider's model that its user made: the object, with its server and its key, stays in its process."""
 
     name: str
     key: str
 
 
-_staying: dict[str, Model] = {}
+_shared_models: dict[str, Model] = {}
 
 
-def keep_here(model: Model) -> StayingModel:
+def share_model(model: Model) -> SharedModel:
     """Let candidates in threads of this process use this very object."""
-    kept = StayingModel(model.name, f"{os.getpid()}:{id(model)}")
-    _staying[kept.key] = model  # held, so that no other object has its id
-    return kept
+    shared = SharedModel(model.name, f"{os.getpid()}:{id(model)}")
+    _shared_models[shared.key] = model  # held, so that no other object has its id
+    return shared
 
 
 def model_of(agent: Agent) -> object:
@@ -234,14 +234,14 @@ def model_of(agent: Agent) -> object:
         ModelError: it stays in another process. Its name must not be asked instead, which may be another server's.
     """
     model = agent.model
-    if not isinstance(model, StayingModel):
+    if not isinstance(model, SharedModel):
         return model
-    if model.key not in _staying:
+    if model.key not in _shared_models:
         raise ModelError(
             model.name,
             "this model is an object, and it cannot be sent to another process; name the model, or leave out executor=",
         )
-    return _staying[model.key]
+    return _shared_models[model.key]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -285,35 +285,35 @@ def stop_key(race: str) -> str:
     return f"race {race} is over"
 
 
-_lent: dict[str, Repository] = {}
-_here: dict[str, Session] = {}  # with which runs are at work in threads of this process
+_shared_repositories: dict[str, Repository] = {}
+_thread_sessions: dict[str, Session] = {}  # with which runs are at work in threads of this process
 
 
-def is_here(run: str) -> bool:
+def runs_in_thread(run: str) -> bool:
     """Whether a thread of this process does it, which nobody can end."""
-    return run in _here
+    return run in _thread_sessions
 
 
 def give_up(run: str) -> None:
     """Nobody waits for a run any more: what a thread of this process still does with it goes into no store."""
-    if (session := _here.get(run)) is not None:
+    if (session := _thread_sessions.get(run)) is not None:
         session.give_up()
 
 
 @contextmanager
-def lent(race: str, repo: Repository) -> Generator[None]:
+def lend_repository(race: str, repo: Repository) -> Generator[None]:
     """Let workers in threads of this process use a repository that is open already."""
-    _lent[race] = repo
+    _shared_repositories[race] = repo
     try:
         yield
     finally:
-        _lent.pop(race, None)
+        _shared_repositories.pop(race, None)
 
 
-def work(job: Job) -> Candidate:
+def run_job(job: Job) -> Candidate:
     """Do the job. Whatever goes wrong is told by the candidate; nothing is raised, and it does not hang."""
     if job.home.is_this_process():
-        repo = _lent.get(job.race)
+        repo = _shared_repositories.get(job.race)
         if repo is None:
             return fail_candidate(job, _OVER)
         own = {**builtins.__dict__}
@@ -357,30 +357,30 @@ def _run_candidate(
         if session.branch != wanted.branch:
             return fail_candidate(job, "; ".join(session.notes))
         if job.home.is_this_process():
-            _here[wanted.run] = session
+            _thread_sessions[wanted.run] = session
         session.checkout(partial=True, keep_random=job.home.is_this_process())
-        asked = cast("Task", cloudpickle.loads(job.task))
-        returns = namespace.get(asked.returns.name) if isinstance(asked.returns, NotebookType) else asked.returns
+        sent = cast("Task", cloudpickle.loads(job.task))
+        returns = namespace.get(sent.returns.name) if isinstance(sent.returns, NotebookType) else sent.returns
         run = start_run(
-            asked.agent,
-            asked.task,
+            sent.agent,
+            sent.task,
             ExecutionContext(namespace, session),
             returns=returns,
-            inputs=asked.inputs,
-            model=model_of(asked.agent),
+            inputs=sent.inputs,
+            model=model_of(sent.agent),
             approve=job.approve,
             limits=_limits(job),
             can_ask=False,
             run=wanted.run,
             parent_run=job.race,
-            namespace=f"race/{asked.agent.name}",
+            namespace=f"race/{sent.agent.name}",
         )
         with _stop_when_over(run, job, repo, is_wanted):
             for _ in run.stream():
                 pass
         return _complete_candidate(wanted, run)
     finally:
-        _here.pop(wanted.run, None)
+        _thread_sessions.pop(wanted.run, None)
         session.close()
 
 
@@ -415,10 +415,10 @@ def _is_over(job: Job, repo: Repository) -> bool:
 @contextmanager
 def _stop_when_over(run: Run[Any], job: Job, repo: Repository, is_wanted: Callable[[], bool]) -> Generator[None]:
     """Stop the run when its race is over, or when nobody waits for it any more."""
-    done = threading.Event()
+    has_ended = threading.Event()
 
     def watch() -> None:
-        while not done.wait(_LOOK_S):
+        while not has_ended.wait(_LOOK_S):
             try:
                 over = _is_over(job, repo)
             except StoreError:
@@ -432,7 +432,7 @@ def _stop_when_over(run: Run[Any], job: Job, repo: Repository, is_wanted: Callab
     try:
         yield
     finally:
-        done.set()
+        has_ended.set()
         thread.join()
 
 
@@ -442,15 +442,15 @@ def _stop_when_over(run: Run[Any], job: Job, repo: Repository, is_wanted: Callab
 def take_output() -> BinaryIO:
     """What leads to the parent. What is printed past Python from now on goes nowhere, so that it is not taken for an answer."""
     answer = os.fdopen(os.dup(1), "wb")
-    with Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
+    with Path(os.devnull).open("wb") as null:
+        os.dup2(null.fileno(), 1)
     return answer
 
 
-def main(given: BinaryIO) -> None:
+def main(job_file: BinaryIO) -> None:
     """What a worker's process does: read a job, do it, write the candidate, and end."""
     answer = take_output()
-    job = msgspec.msgpack.decode(given.read(), type=Job)
+    job = msgspec.msgpack.decode(job_file.read(), type=Job)
     answer.write(BEGUN)
     answer.flush()
     _limit_memory(job.memory_bytes)
@@ -542,11 +542,11 @@ def redact_environment(environ: Mapping[str, str], model: str = "", keep: Iterab
     >>> redact_environment({"HOME": "/h", "OPENAI_API_KEY": "a", "GROQ_API_KEY": "b"}, "openai:gpt-5")
     {'HOME': '/h', 'OPENAI_API_KEY': 'a'}
     """
-    kept = {*NEEDED.get(model.partition(":")[0], ()), *keep}
+    kept_names = {*NEEDED.get(model.partition(":")[0], ()), *keep}
     return {
         name: value
         for name, value in environ.items()
-        if name in kept or not (previews.names_a_secret(name) or previews.holds_a_secret(value))
+        if name in kept_names or not (previews.names_a_secret(name) or previews.holds_a_secret(value))
     }
 
 
@@ -558,7 +558,7 @@ def redact_environment(environ: Mapping[str, str], model: str = "", keep: Iterab
 GRACE_S = 5.0  # that a worker has to end by itself once it was told to
 _STARTING_S = 60.0  # that Python has to start, on a busy machine
 _LOOK_AGAIN_S = 0.02
-_MOST_SAID = 2_000  # bytes of what a dead worker's process said last
+_MOST_ERRORS = 2_000  # bytes of what a dead worker's process said last
 _BEGIN = """\
 import pickle, sys
 given = open(0, "rb", closefd=False)
@@ -572,16 +572,16 @@ def supervise_job(job: Job, stop: threading.Event | None = None) -> Candidate:
     """Do a job in a process of its own. A worker that dies is a failed candidate, and says what it died of."""
     began = time.monotonic()
     # Files, not pipes: neither side ever waits for the other to read.
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
-        pickle.dump(sys.path, given)
-        given.write(pack(job))
-        given.seek(0)
+    with tempfile.TemporaryFile() as job_file, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as errors:
+        pickle.dump(sys.path, job_file)
+        job_file.write(pack(job))
+        job_file.seek(0)
         try:
             process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
-                stdin=given,
+                stdin=job_file,
                 stdout=answer,
-                stderr=said,
+                stderr=errors,
                 env=redact_environment(os.environ, job.candidate.model, job.keep),
                 start_new_session=True,
             )
@@ -590,12 +590,12 @@ def supervise_job(job: Job, stop: threading.Event | None = None) -> Candidate:
         try:
             why = wait_for_end(process, answer.fileno(), job.deadline_s, stop)
         finally:
-            swept(process)
+            kill_process(process)
         answer.seek(len(BEGUN))
         found = _read(answer.read())
         if found is not None:
             return msgspec.structs.replace(found, seconds=time.monotonic() - began)
-        reason = why or describe_death(process.returncode, said)
+        reason = why or describe_death(process.returncode, errors)
         return fail_candidate(job, reason, time.monotonic() - began)
 
 
@@ -622,7 +622,7 @@ def wait_for_end(process: subprocess.Popen[bytes], answer: int, deadline_s: floa
     return ""
 
 
-def swept(process: subprocess.Popen[bytes]) -> None:
+def kill_process(process: subprocess.Popen[bytes]) -> None:
     """End what is left of it, and let no zombie stay."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
@@ -639,7 +639,7 @@ def _read(answer: bytes) -> Candidate | None:
         return None
 
 
-def describe_death(code: int | None, said: IO[bytes]) -> str:
+def describe_death(code: int | None, errors: IO[bytes]) -> str:
     """Of what a process died that gave no answer."""
     if code is not None and code < 0:
         try:
@@ -647,9 +647,9 @@ def describe_death(code: int | None, said: IO[bytes]) -> str:
         except ValueError:
             name = f"signal {-code}"
         return f"its process was ended by {name}"
-    said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - _MOST_SAID))
-    lines = [line for line in said.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, errors.tell() - _MOST_ERRORS))
+    lines = [line for line in errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
     return f"its process ended without an answer (exit status {code}){last}"
 

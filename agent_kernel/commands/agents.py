@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import approval, cleanup, step_locations
-from agent_kernel.agents.agent_undo import DENIED, is_outside, undone_since
+from agent_kernel.agents.agent_undo import DENIED, find_runs_undone_since, is_external
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
 from agent_kernel.agents.races.outcome import RaceOutcome, candidate_of, is_race, race_outcome
@@ -63,7 +63,7 @@ class Question:
     step: int | None
     text: str
     findings: tuple[str, ...] = ()
-    is_outside: bool = False
+    is_external: bool = False
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Question | None:
@@ -71,7 +71,7 @@ class Question:
         asked, start = approval.open_question(events), events[0]
         if asked is None:
             return None
-        comes = isinstance(start, TaskStart) and is_outside(start.model)
+        comes = isinstance(start, TaskStart) and is_external(start.model)
         if not isinstance(asked, ApprovalRequested):
             question = cut(clean(previews.mask_text(asked.question, frozenset())), _MOST_TEXT)
             return cls(start.run, start.agent, None, question, (), comes)
@@ -116,8 +116,8 @@ class DecisionReport(Result):
 
     def blocks(self) -> Sequence[Block]:
         done = "approved" if self.decision == "approve" else "denied"
-        goes_on = "the agent learns of it" if self.asked.is_outside else "it goes on"
-        way = "as it asks for the result" if self.asked.is_outside else "with %agent resume in its notebook"
+        goes_on = "the agent learns of it" if self.asked.is_external else "it goes on"
+        way = "as it asks for the result" if self.asked.is_external else "with %agent resume in its notebook"
         said = f"Step {self.asked.step} of run {short_run(self.asked.run)} is {done}; {goes_on} {way}"
         return [*self.asked.blocks(), Line(said)]
 
@@ -203,13 +203,17 @@ def _find_waiting(scope: Scope, run: str) -> str:
     event_store = EventStore(scope.repo.store)
     if run:
         return event_store.find(run)
-    found = approval.all_waiting(event_store, "pending")
+    found = approval.find_waiting(event_store, "pending")
     if not found:
         # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
         lies = next(
-            (step_locations.away(scope.session, tuple(event_store.of(one))) for one in event_store.runs()[-1:]), None
+            (
+                step_locations.find_elsewhere_error(scope.session, tuple(event_store.of(one)))
+                for one in event_store.runs()[-1:]
+            ),
+            None,
         )
-        decided = approval.newest(event_store, ["decided"])
+        decided = approval.find_newest(event_store, ["decided"])
         way = f"; {_name_run(event_store, decided)} is decided already: %agent resume lets it go on" if decided else ""
         raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else way}")
     return _only(event_store, found, "wait for approval")
@@ -255,11 +259,11 @@ def _find_resting(event_store: EventStore) -> str:
     Raises:
         UsageProblem: one was begun behind the failed one that is done, goes on or waits: which is meant nobody can tell.
     """
-    found = approval.newest(event_store, ("interrupted", "clarify", "stopped", "decided"))
+    found = approval.find_newest(event_store, ("interrupted", "clarify", "stopped", "decided"))
     if found:
         return found
-    failed = approval.newest(event_store, ["failed"])
-    newer = approval.newest(event_store, ["pending", "running", "completed"])
+    failed = approval.find_newest(event_store, ["failed"])
+    newer = approval.find_newest(event_store, ["pending", "running", "completed"])
     if failed and newer > failed:  # the ids of runs are in the order in which they began
         state = approval.run_status(event_store, tuple(event_store.of(newer)))
         ended = approval.status_text("failed", tuple(event_store.of(failed)))
@@ -287,7 +291,7 @@ def resume(scope: Scope, options: Namespace) -> Result:
     answer = " ".join(options.words)
     asked = _find_question(event_store, run)
     if answer and not options.run and asked is not None:
-        run = _only(event_store, approval.all_waiting(event_store, "clarify"), "ask something")
+        run = _only(event_store, approval.find_waiting(event_store, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     try:
@@ -339,7 +343,7 @@ def runs(scope: Scope, options: Namespace) -> Result:
     known = event_store.runs()
     found = [tuple(event_store.of(run)) for run in reversed(known[-options.n :])]
     head = scope.head().commit
-    undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
+    undone = find_runs_undone_since(scope.repo, found[-1][0].time_ns) if found else ()
     each = tuple(_Listed.of(scope.repo, event_store, events, undone, head) for events in found)
     return Runs(each, scope.now_ns, len(known) - len(each), scope.spell_command("runs", "-n", str(len(known))))
 
@@ -360,7 +364,7 @@ class _Listed:
     model: str = ""
     raced: RaceOutcome | None = None
     picked: int = 0  # the candidate of it from which the variables go on
-    left: tuple[cleanup.Partial, ...] = ()  # what its sub-agents had done when it stopped
+    left: tuple[cleanup.PartialWork, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
     stands: str = ""  # the state in words
 
@@ -384,7 +388,9 @@ class _Listed:
         took = usage.tokens, usage.cost
         state = approval.run_status(event_store, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
-        left = tuple(one for one in cleanup.partial(repo, event_store, events) if one.has_work) if rests else ()
+        left = (
+            tuple(one for one in cleanup.find_partial_work(repo, event_store, events) if one.has_work) if rests else ()
+        )
         return cls(
             start.run,
             start.agent,

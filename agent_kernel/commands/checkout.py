@@ -18,7 +18,7 @@ from agent_kernel.agents import agent_undo
 from agent_kernel.agents.agent_undo import operation_text, run_text
 from agent_kernel.agents.event_log import EventStore, steps_in
 from agent_kernel.agents.events import Cancelled, Fail
-from agent_kernel.agents.messages import stepless_runs
+from agent_kernel.agents.messages import find_stepless_runs
 from agent_kernel.commands import describe
 from agent_kernel.commands.describe import by_name, ranks
 from agent_kernel.commands.output import Block, Json, Line, Lines, Opens, Result
@@ -33,7 +33,7 @@ from agent_kernel.session.merge import conflict_of, start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent_kernel.agents.agent_undo import Apart
+    from agent_kernel.agents.agent_undo import StepDifference
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import Unsaved, Writer
@@ -67,12 +67,12 @@ __all__ = [
 # -- say of a move through the history what it did not cover: what agents did outside the variables
 
 
-def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
+def steps_between(scope: Scope, before: ObjectId | None) -> StepDifference:
     """The steps of agents that the session's variables go on without, and with again, since they were those of a commit."""
-    return agent_undo.apart(scope.repo, before, scope.live().head)
+    return agent_undo.compare_steps(scope.repo, before, scope.live().head)
 
 
-def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
+def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: StepDifference | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
     notes = agent_undo.describe_side_effects(EventStore(scope.repo.store), found)
@@ -386,7 +386,7 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     if options.count != "1":
         raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
     session, event_store = scope.live(), EventStore(scope.repo.store)
-    begun = stepless_runs(scope.repo, event_store, session.head)
+    begun = find_stepless_runs(scope.repo, event_store, session.head)
     talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
@@ -426,7 +426,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
-        part, stays = _part_of_run(scope, what.run, found.left if verb == "undo" else found.taken)
+        part, stays = _part_of_run(scope, what.run, found.removed if verb == "undo" else found.added)
         about = f"{part}{about}"
         if stays and verb == "undo":
             report = msgspec.structs.replace(report, notes=(*report.notes, stays))
@@ -449,7 +449,7 @@ def _is_back(scope: Scope) -> str:
     session, event_store = scope.live(), EventStore(scope.repo.store)
     if session.next_undo is None or not session.next_undo.chat:
         return "is back where it was"
-    talk = session.last_talk(stepless_runs(scope.repo, event_store, session.head))
+    talk = session.last_talk(find_stepless_runs(scope.repo, event_store, session.head))
     return "is back by one run" if talk is None else f"is back up to {run_text(event_store, talk.run)}"
 
 
@@ -457,16 +457,18 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
     """`step 3 of `, where other steps of the run are not part of this, and what is to be said of those before it."""
     steps = found.get(run, set())
     events = list(EventStore(scope.repo.store).of(run))
-    others = agent_undo.steps_run(events) - steps
+    others = agent_undo.find_committed_steps(events) - steps
     if not steps or not others:
         return "", ""
     before = {step for step in others if step < min(steps)}
     begun = next((event.before for event in events if event.step in before and event.before), "")
     back = f": {scope.spell_command('rollback', begun[:8])} goes back to before the run" if begun else ""
     stays = (
-        f"{agent_undo.step_numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
+        f"{agent_undo.describe_step_numbers(before)} of the run came before other work, and so stayed{back}"
+        if before
+        else ""
     )
-    return f"{agent_undo.step_numbers(steps)} of ", stays
+    return f"{agent_undo.describe_step_numbers(steps)} of ", stays
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import among
+from agent_kernel.agents.temporary_branches import describe_temporary
 from agent_kernel.commands import describe
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
@@ -93,7 +93,7 @@ def _rename(scope: Scope, name: str, new: str | None) -> Lines:
 
 def _branches(scope: Scope, *, is_all: bool) -> RefList:
     head = scope.head()
-    asides = among(scope.repo, EventStore(scope.repo.store))
+    asides = describe_temporary(scope.repo, EventStore(scope.repo.store))
     found = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
     rows = [row for row in found if row.name not in asides or row.current]
     if head.branch is None and head.commit is not None:

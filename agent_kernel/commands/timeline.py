@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.agent_undo import goes_on_from, undone_in
+from agent_kernel.agents.agent_undo import find_undone_runs, goes_on_from
 from agent_kernel.agents.event_log import MOVED, WAITING, EventStore
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
@@ -214,7 +214,7 @@ def _undone(order: Sequence[Record], tips: Iterable[ObjectId]) -> frozenset[str]
     oldest = next((at for at in range(len(order) - 1, -1, -1) if order[at].run), -1)
     if not any(record.goes_on is not record.parents for record in order[: oldest + 1]):
         return frozenset()
-    return undone_in(order[: oldest + 1], tips)
+    return find_undone_runs(order[: oldest + 1], tips)
 
 
 def _version_of(found: Mapping[bytes, bytes], epoch: bytes | None) -> str:

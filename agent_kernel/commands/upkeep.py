@@ -107,10 +107,10 @@ def gc(scope: Scope, options: Namespace) -> Result:
 
 def _tidy(scope: Scope) -> tuple[str, ...]:
     """Delete the branches of agents whose process died, where nobody needs them."""
-    from agent_kernel.agents.cleanup import tidy
+    from agent_kernel.agents.cleanup import delete_unneeded_branches
     from agent_kernel.agents.event_log import EventStore
 
-    return tidy(scope.repo, EventStore(scope.repo.store), scope.session)
+    return delete_unneeded_branches(scope.repo, EventStore(scope.repo.store), scope.session)
 
 
 def describe_collection(report: GcReport, *, dry_run: bool = False) -> str:

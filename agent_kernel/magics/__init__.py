@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from agent_kernel.magics.binding import MakesBeside
+    from agent_kernel.magics.binding import MakePanels
     from agent_kernel.magics.shell import Shell
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
-def load_ipython_extension(shell: InteractiveShell, beside: MakesBeside | None = None) -> None:
-    """Make every cell of this IPython a commit. `beside`: makes what stands beside the cells in a kernel."""
+def load_ipython_extension(shell: InteractiveShell, make_panels: MakePanels | None = None) -> None:
+    """Make every cell of this IPython a commit. `make_panels`: makes the panels of a kernel."""
     from agent_kernel.magics.extension import AgentKernel
 
-    AgentKernel.of(cast("Shell", shell)).load(beside)
+    AgentKernel.of(cast("Shell", shell)).load(make_panels)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

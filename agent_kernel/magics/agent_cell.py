@@ -245,9 +245,9 @@ def _read_compiled(body: str, known: Collection[str]) -> Reading:
     """Code, but for words that name nothing: to run them could only raise NameError."""
     found = _names_of_words(body)
     if not found:
-        return "task" if _is_asked_about(body, known) else "code"
+        return "task" if _is_question_about_word(body, known) else "code"
     unknown = [name for name in found if name not in known and name not in _BUILTINS]
-    if _is_said_alone(body, found, known):
+    if _is_task_alone(body, found, known):
         return "task"
     if (
         not unknown
@@ -260,7 +260,7 @@ def _read_compiled(body: str, known: Collection[str]) -> Reading:
     return "doubt"  # `train` may be a variable that a restart took
 
 
-def _is_said_alone(body: str, found: list[str], known: Collection[str]) -> bool:
+def _is_task_alone(body: str, found: list[str], known: Collection[str]) -> bool:
     """Whether words that compile are clearly a task: `summarize`, `outliers?`, `load, clean, plot`, `k-means`."""
     if any(name in known for name in found) or _is_near(found[0], known):
         return False
@@ -275,7 +275,7 @@ def _is_said_alone(body: str, found: list[str], known: Collection[str]) -> bool:
     return bool(_COMPOUND.fullmatch(bare.rstrip("?"))) and max(map(len, found)) >= _SHORTEST
 
 
-def _is_asked_about(body: str, known: Collection[str]) -> bool:
+def _is_question_about_word(body: str, known: Collection[str]) -> bool:
     """Whether it compiles since a sentence without spaces leads to an attribute: `解释model.coef_`; or asks what a word means."""
     bare = body.strip()
     if bare.endswith("?") and _COMPOUND.fullmatch(bare.rstrip("?")):
@@ -393,7 +393,7 @@ def _is_like_code(word: str, known: Collection[str]) -> bool:
 def _signs_of_prose(line: str, flat: str, words: list[str], known: Collection[str]) -> float:
     found = 0.0
     for one, other in re.findall(r"(?=(?<![\w'’.-])([\w'’.-]+|[¶¤§]) ([\w'’-]+|[¶¤§]))", flat):
-        found += _side_by_side(one, other.rstrip("."), known)
+        found += _weigh_neighbours(one, other.rstrip("."), known)
     rest = [re.split("['’]", word.lower())[0] for word in words[1:]]
     found += 2.0 * sum(word in _GRAMMAR for word in rest)
     found += 0.5 * sum(word in _PREPOSITIONS for word in rest[:-1])
@@ -408,7 +408,7 @@ def _signs_of_prose(line: str, flat: str, words: list[str], known: Collection[st
         found += min(found, 0.5 if first in _BUILTINS else 1.0)
     if re.search(r"[^\W\d]{2,}, [^\W\d]+ [^\W\d]+", flat) and not _begins_statement(first, flat):
         found += 1.0
-    found += _as_a_wish(first, flat, words, known)
+    found += _weigh_as_request(first, flat, words, known)
     found += 2.0 * bool(re.search(r"[^\W\d]\w* ~ [^\W\d]", flat))  # a formula, as statisticians write one
     found += 1.0 * bool(_COMPOUND.match(line)) * (max(map(len, line.split(maxsplit=1)[0].split("-"))) >= _SHORTEST)
     if re.match(r"\w+ for [^\W\d]{3,}", flat) and " in " not in flat:
@@ -423,7 +423,7 @@ def _begins_statement(first: str, flat: str) -> bool:
     return iskeyword(first) and (first not in _STATEMENTS or bool(_STATEMENTS[first].match(flat[len(first) :].strip())))
 
 
-def _as_a_wish(first: str, flat: str, words: list[str], known: Collection[str]) -> float:
+def _weigh_as_request(first: str, flat: str, words: list[str], known: Collection[str]) -> float:
     """How much speaks for a wish: a verb before a name or a call, an adverb, a thing and what about it."""
     found = 1.0 * any(word.lower() in _ADVERBS for word in words[1:])
     found += 1.0 * bool(re.match(r"\d+[A-Za-z]? [a-z]{4,}|[^\W\d]+ [^\W\d]+: [^\W\d]+$", flat))
@@ -441,7 +441,7 @@ def _as_a_wish(first: str, flat: str, words: list[str], known: Collection[str]) 
     return found
 
 
-def _side_by_side(one: str, other: str, known: Collection[str]) -> float:
+def _weigh_neighbours(one: str, other: str, known: Collection[str]) -> float:
     """How much it speaks for a sentence that these two stand side by side."""
     if (iskeyword(one) and one not in _STATEMENTS) or other in _PREPOSITIONS or one in _PREPOSITIONS:
         return 0.0
@@ -475,11 +475,11 @@ def _signs_of_code(line: str, flat: str, words: list[str], known: Collection[str
     found += 0.5 * len(re.findall(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*", plain)) + 1.0 * bool(
         re.match(r"\w+\.(?:\w|$)", plain)
     )
-    found += _of_first_word(plain, words, known)
-    return found + _of_commands(line, words)
+    found += _weigh_first_word(plain, words, known)
+    return found + _weigh_as_command(line, words)
 
 
-def _of_first_word(line: str, words: list[str], known: Collection[str]) -> float:
+def _weigh_first_word(line: str, words: list[str], known: Collection[str]) -> float:
     first = words[0]
     lower, rest = first.lower(), line[len(first) :].strip()
     if (
@@ -498,7 +498,7 @@ def _of_first_word(line: str, words: list[str], known: Collection[str]) -> float
             or (lower == "from" and words[1:2] and words[1] in known)
         )
         return 4.0 if _STATEMENTS[lower].match(rest) and not is_sentence else 0.5
-    swapped = _has_swapped_keyword(words)
+    swapped = _weigh_swapped_keyword(words)
     if first in known:
         return 1.5 + swapped
     if lower in _BUILTINS:
@@ -508,24 +508,26 @@ def _of_first_word(line: str, words: list[str], known: Collection[str]) -> float
             and not any(_is_like_code(word, known) for word in words[1:] if word.isalnum())
         )
         return (0.5 if is_verb else 2.0) + swapped
-    meant = [word for word in kwlist if _is_one_slip(lower, word)]
-    starts = [word for word in meant if word in _STATEMENTS and (lower not in _ENGLISH or word in ("from", "import"))]
+    keywords = [word for word in kwlist if _is_one_slip(lower, word)]
+    starts = [
+        word for word in keywords if word in _STATEMENTS and (lower not in _ENGLISH or word in ("from", "import"))
+    ]
     if any(_STATEMENTS[word].match(rest) for word in starts):
         return 4.0
-    if meant and lower not in _ENGLISH | _GRAMMAR and len(lower) > 1:
+    if keywords and lower not in _ENGLISH | _GRAMMAR and len(lower) > 1:
         return 5.0 if len(lower) > _SHORTEST else 3.5
     if lower not in _ENGLISH | _GRAMMAR and _is_near(first, [*_NEAR, *known]):
         return 2.5
     return 1.0 * (_is_like_code(first, known) and first[0].isalpha()) + swapped
 
 
-def _has_swapped_keyword(words: list[str]) -> float:
+def _weigh_swapped_keyword(words: list[str]) -> float:
     """Whether it would be Python with two letters in the right order: `x is nto None`."""
-    swapped = [(at, meant) for at, word in enumerate(words) for meant in kwlist if _is_swapped(word, meant)]
-    return 4.0 * any(_parses(" ".join([*words[:at], meant, *words[at + 1 :]])) for at, meant in swapped)
+    swapped = [(at, keyword) for at, word in enumerate(words) for keyword in kwlist if _is_swapped(word, keyword)]
+    return 4.0 * any(_parses(" ".join([*words[:at], keyword, *words[at + 1 :]])) for at, keyword in swapped)
 
 
-def _of_commands(line: str, words: list[str]) -> float:
+def _weigh_as_command(line: str, words: list[str]) -> float:
     first = line.split(maxsplit=1)[0]
     flags = 2.0 * bool(_FLAG.search(line))
     if first in _COMMANDS:
@@ -546,12 +548,12 @@ def _is_near(word: str, names: Iterable[str]) -> bool:
     return any(len(name) >= _SHORTEST and word != name and _is_one_slip(word, name) for name in names)
 
 
-def _is_one_slip(word: str, meant: str) -> bool:
+def _is_one_slip(word: str, target: str) -> bool:
     """Whether one letter is wrong, missing, too many, or two beside each other are in the wrong order."""
-    if word == meant or abs(len(word) - len(meant)) > 1:
+    if word == target or abs(len(word) - len(target)) > 1:
         return False
-    at = next((at for at, (one, other) in enumerate(zip(word, meant, strict=False)) if one != other), len(word))
-    rest, other = word[at:], meant[at:]
+    at = next((at for at, (one, other) in enumerate(zip(word, target, strict=False)) if one != other), len(word))
+    rest, other = word[at:], target[at:]
     return (
         rest[1:] == other[1:]
         or rest == other[1:]
@@ -560,10 +562,10 @@ def _is_one_slip(word: str, meant: str) -> bool:
     )
 
 
-def _is_swapped(word: str, meant: str) -> bool:
+def _is_swapped(word: str, target: str) -> bool:
     """Whether two letters that stand beside each other were typed in the wrong order."""
     ways = (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
-    return len(word) == len(meant) and word != meant and meant in ways
+    return len(word) == len(target) and word != target and target in ways
 
 
 def _parses(line: str) -> bool:
@@ -625,9 +627,9 @@ def header_parser() -> Parser:
     """The parser of what stands after `%%agent`."""
     parser = Parser("%%agent", "Run this cell as an agent: its commit names the agent as the author.")
     parser.takes("name", "text", help="the agent's name", default=_DEFAULT)
-    meant = parser.one_of()
-    parser.flag("--py", help="it is Python, whatever it looks like: show the SyntaxError", group=meant)
-    parser.flag("--task", help="it is a task for the agent's model, even where it could be Python", group=meant)
+    kind = parser.one_of()
+    parser.flag("--py", help="it is Python, whatever it looks like: show the SyntaxError", group=kind)
+    parser.flag("--task", help="it is a task for the agent's model, even where it could be Python", group=kind)
     parser.value("--model", metavar="NAME", help="the model that takes the task")
     parser.value("--steps", metavar="N", convert=count, help="end the run after so many steps")
     parser.value("--seconds", metavar="S", convert=amount, help="end the run after so many seconds")
@@ -713,8 +715,8 @@ def read_header(line: str, body: str) -> AgentCell:
 def _check_fork(options: Namespace) -> None:
     if options.judge and not options.fork:
         raise UsageProblem("--judge chooses between the candidates of --fork, and there is no --fork")
-    for name, given in (("--preview", options.preview), ("--state", options.state), ("--model", options.model)):
-        if options.fork and given and (name != "--model" or not options.fork.isdecimal()):
+    for name, value in (("--preview", options.preview), ("--state", options.state), ("--model", options.model)):
+        if options.fork and value and (name != "--model" or not options.fork.isdecimal()):
             raise UsageProblem(f"--fork and {name} do not go together")
     if options.fork and options.fork.isdecimal() and not 1 <= int(options.fork) <= _MOST_FORKS:
         raise UsageProblem(f"--fork takes a number from 1 to {_MOST_FORKS}, or names of models with commas between")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
 
-__all__ = ["Beside", "Binding", "MakesBeside", "Nothing", "Notices", "Options", "can_ask"]
+__all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "can_ask"]
 
 
 # -- the lines that the extension prints by itself: few, one line each, and each thing once
@@ -62,44 +62,44 @@ class Notices:
     """Prints notices beside the output of a cell."""
 
     def __init__(
-        self, is_quiet: Callable[[], bool], aside: Callable[[], AbstractContextManager[None]] = nullcontext
+        self, is_quiet: Callable[[], bool], unrecorded: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         self._is_quiet = is_quiet
-        self._aside = aside
-        self._told: set[tuple[str, str, str]] = set()
+        self._unrecorded = unrecorded
+        self._reported: set[tuple[str, str, str]] = set()
 
     def say(self, *lines: str) -> None:
         if lines:
-            with self._aside():
+            with self._unrecorded():
                 for line in lines:
                     print(f"{_MARK} {clean(line)}")
 
     def warn(self, line: str) -> None:
-        with self._aside():
+        with self._unrecorded():
             print(f"{_MARK} {clean(line)}", file=sys.stderr)
 
     def report(
         self,
         report: Report,
-        beside: Callable[[Report, Sequence[Unsaved]], bool] = lambda _report, _news: False,
+        show_commit: Callable[[Report, Sequence[Unsaved]], bool] = lambda _report, _news: False,
         repo: Repository | None = None,
     ) -> None:
         """Tell what a cell's commit could not save, and, unless quiet, what it holds.
 
         Args:
             repo: that has what was committed.
-            beside: may say beside the cell what the commit holds, and the news; whether it did.
+            show_commit: may say beside the cell what the commit holds, and the news; whether it did.
         """
-        news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
-        self.was_told(news)
-        if beside(report, news):
+        news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._reported]
+        self.mark_reported(news)
+        if show_commit(report, news):
             news = []
         elif not self._is_quiet() and report.commit is not None:
             from agent_kernel.commands.describe import chip_line
 
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
-        left = 0
+        remaining = 0
         if news:
             from agent_kernel.commands.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names
 
@@ -107,25 +107,27 @@ class Notices:
             tree = None if report.record is None else report.record.tree
             holders = frozenset[str]() if repo is None else holders_among(repo, tree, news)
             self.say(*(unsaved_line(*alike, holders=holders) for alike in groups[:_AT_ONCE]))
-            left = len(unsaved_names(one for alike in groups[_AT_ONCE:] for one in alike))
+            remaining = len(unsaved_names(one for alike in groups[_AT_ONCE:] for one in alike))
         self.say(*report.notes)
-        if left:
-            named = "is not saved; %agent status names it" if left == 1 else "are not saved; %agent status names them"
-            self.say(f"{plural(left, 'more variable')} {named}")
+        if remaining:
+            named = (
+                "is not saved; %agent status names it" if remaining == 1 else "are not saved; %agent status names them"
+            )
+            self.say(f"{plural(remaining, 'more variable')} {named}")
 
-    def was_told(self, unsaved: Iterable[Unsaved]) -> None:
+    def mark_reported(self, unsaved: Iterable[Unsaved]) -> None:
         """Somebody told of these: no cell tells of them again."""
-        self._told |= {(one.name, one.type, one.reason) for one in unsaved}
+        self._reported |= {(one.name, one.type, one.reason) for one in unsaved}
 
 
-# -- what stands beside the cells of a notebook: panels, and the line under a cell
+# -- the panels of a notebook, and the line under a cell
 #
 # No interface imports another. The extension is handed what makes them (`agent_kernel.load_ipython_extension` joins the two)
-# and tells it what happens; where there is nothing of the kind, in a terminal for one, `Nothing` is told instead.
+# and tells it what happens; where there is nothing of the kind, in a terminal for one, `NoPanels` is told instead.
 
 
-class Beside(Protocol):
-    """Told on the main thread. What is told of cells raises nothing: none is lost for what stands beside it."""
+class CellPanels(Protocol):
+    """What shows a notebook's history and runs beside its cells. Called on the main thread; the calls about cells raise nothing, so that no cell is lost."""
 
     def load(self) -> None:
         """The extension was loaded."""
@@ -188,11 +190,11 @@ class Beside(Protocol):
         ...
 
 
-MakesBeside = Callable[["Shell", "LiveNotebook"], Beside]
+MakePanels = Callable[["Shell", "LiveNotebook"], CellPanels]
 
 
-class Nothing:
-    """Stands beside the cells where nothing else does."""
+class NoPanels:
+    """For a shell without panels, such as a terminal."""
 
     def load(self) -> None: ...
     def unload(self) -> None: ...
@@ -249,11 +251,11 @@ class Binding:
         self._shell = shell
         self._options = options
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
-        self._notices = Notices(lambda: options.quiet, self._outputs.aside)
-        self._tried = False
+        self._notices = Notices(lambda: options.quiet, self._outputs.unrecorded)
+        self._is_bind_tried = False
         self._unsaid: tuple[str, ...] = ()
-        self._places = Places(shell, options, self.path)
-        self.beside: Beside = Nothing()
+        self._default_stores = DefaultStores(shell, options, self.path)
+        self.panels: CellPanels = NoPanels()
         self._page: NotebookSnapshot | None = None
         self._spared = ModulesSpared()
         self.session: Session | None = None
@@ -277,17 +279,17 @@ class Binding:
         """The user's variables."""
         return [name for name in list(self.namespace) if not self._skip(name)]
 
-    def was_told(self, unsaved: Iterable[Unsaved]) -> None:
+    def mark_reported(self, unsaved: Iterable[Unsaved]) -> None:
         """A verb told of these variables that are not saved or not loaded: no cell tells of them again."""
-        self._notices.was_told(unsaved)
+        self._notices.mark_reported(unsaved)
 
     def bind_first(self) -> None:
         """Bind to the configured or the default place, once, and say so in a line; say in a line what is in the way."""
         unsaid, self._unsaid = self._unsaid, ()
         self._notices.say(*unsaid)
-        if self._tried:
+        if self._is_bind_tried:
             return
-        self._tried = True
+        self._is_bind_tried = True
         try:
             self._notices.say(*self._bind_default())
         except StoreFullError as error:
@@ -301,13 +303,13 @@ class Binding:
 
         A front end wants to go on with the history. Without a history, or if something is in the way, nothing happens.
         """
-        if self._tried or self._options.commits == "off" or not self._places.are_known():
+        if self._is_bind_tried or self._options.commits == "off" or not self._default_stores.are_known():
             return
         try:
-            place, _ = self._places.first(adopts=False)
-            if is_store(Path(place.removeprefix("lmdb://"))):
+            store_place, _ = self._default_stores.choose(adopts=False)
+            if is_store(Path(store_place.removeprefix("lmdb://"))):
                 self._unsaid = self._bind_default()
-                self._tried = True
+                self._is_bind_tried = True
         except (AgentKernelError, OSError) as error:  # the first cell meets it too, and says it where it is seen
             logger.debug("not bound ahead of the first cell: %s", error)
 
@@ -317,7 +319,7 @@ class Binding:
         Raises:
             AgentKernelError: it cannot be opened; the notebook stays bound as it was.
         """
-        self._tried = True
+        self._is_bind_tried = True
         if place is None and source is None and branch is None and self.session is not None:
             self.session.status(names=False)  # a store that is gone says so
             return (self._line("Bound to"),)
@@ -325,37 +327,37 @@ class Binding:
             check_ref_name(branch)
         before = self.repo.store.url if self.repo else None
         on = self.session.branch if self.session else None
-        if before is not None and not self._is_there():
+        if before is not None and not self._is_store_there():
             self.close()  # opened again below, it would still be the one that is gone
-        told: tuple[str, ...] = ()
+        notes: tuple[str, ...] = ()
         if place is None and (source is not None or before is None):
-            found, told = self._places.first(adopts=source is None)
+            found, notes = self._default_stores.choose(adopts=source is None)
         else:
             found = find_store(place, create=True) if place else before or ""
-            told = (what_is_new(found),) if source is None else ()
+            notes = (what_is_new(found),) if source is None else ()
         try:
             repo = self._open(found, source)
         except AgentKernelError:
             if before is not None and self.session is None:
-                self._bind_again(before, on)
+                self._rebind(before, on)
             raise
         self.close()
         try:
-            told = (*self._begin(repo, branch), *filter(None, told))
+            notes = (*self._begin(repo, branch), *filter(None, notes))
         except AgentKernelError:
             if before is not None:
-                self._bind_again(before, on)
+                self._rebind(before, on)
             raise
-        return told if not place else (*told, self._places.remember(repo.store.url))
+        return notes if not place else (*notes, self._default_stores.remember(repo.store.url))
 
-    def _is_there(self) -> bool:
+    def _is_store_there(self) -> bool:
         """Whether the store that is bound has not been removed."""
         try:
             return self.session is not None and bool(self.session.status(names=False))
         except StoreUnavailableError:
             return False
 
-    def _bind_again(self, before: str, branch: str | None) -> None:
+    def _rebind(self, before: str, branch: str | None) -> None:
         """Back to the store that was bound, as it was; if it is gone, say so."""
         try:
             self._begin(self._open(before, None, create=False), branch)
@@ -363,8 +365,8 @@ class Binding:
             self._notices.warn(f"cells are no longer committed: {error}; %agent bind PLACE starts a store")
 
     def _bind_default(self) -> tuple[str, ...]:
-        place, told = self._places.first(adopts=True)
-        return *self._begin(self._open(place, None), None), *told
+        place, notes = self._default_stores.choose(adopts=True)
+        return *self._begin(self._open(place, None), None), *notes
 
     def _open(self, place: str, source: str | None, *, create: bool = True) -> Repository:
         """The store there, made if need be. Nothing that is bound now changes."""
@@ -376,8 +378,8 @@ class Binding:
             if origin:
                 from agent_kernel.commands.places import copy_store
 
-                here = self.session if self.repo is not None and self.repo.store.url == store.url else None
-                copy_store(origin, store, here)
+                session = self.session if self.repo is not None and self.repo.store.url == store.url else None
+                copy_store(origin, store, session)
             return Repository.open(store)
         except BaseException:
             store.close()
@@ -426,8 +428,8 @@ class Binding:
 
     def _results(self) -> Iterable[object]:
         """What cells can reach through `Out` and `_`."""
-        kept = self.namespace.get("_oh")
-        values = list(cast("dict[object, object]", kept).values()) if isinstance(kept, dict) else []
+        outputs = self.namespace.get("_oh")
+        values = list(cast("dict[object, object]", outputs).values()) if isinstance(outputs, dict) else []
         return [*values, *(self.namespace.get(name) for name in ("_", "__", "___"))]
 
     def _callbacks(self) -> Iterable[object]:
@@ -452,17 +454,17 @@ class Binding:
 
     def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
         """What to say about, or do for, a fresh kernel on a store that holds variables."""
-        carried = session.carried()
-        if session.head is None or not carried:
+        unloaded = session.carried()
+        if session.head is None or not unloaded:
             return tuple(session.notes)
-        many = plural(len(carried), "variable")
+        many = plural(len(unloaded), "variable")
         if self._options.on_restart == "restore":
             from agent_kernel.commands.describe import unsaved_lines
 
             report = session.bring_back(partial=True)
-            self.was_told(one for one in report.unsaved if one.stored)
-            left_out = unsaved_lines(one for one in report.unsaved if one.stored)
-            return *session.notes, f"brought back {many}", *report.notes, *left_out
+            self.mark_reported(one for one in report.unsaved if one.stored)
+            unsaved = unsaved_lines(one for one in report.unsaved if one.stored)
+            return *session.notes, f"brought back {many}", *report.notes, *unsaved
         when = clock(repo.commit_at(session.head).time_ns, time.time_ns())
         ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
         of = f"branch {session.branch}" if session.branch else f"commit {short(session.head)}"
@@ -477,7 +479,7 @@ class Binding:
         where = place_text(self.repo.store.url)
         return f"{start} {branch} {of} {where}{stop}"
 
-    def wait_for_bind(self) -> None:
+    def report_pending_bind(self) -> None:
         """Another store, or way to open it, was configured: say what takes it up, for what is open stays open."""
         if self.repo is not None:
             place = self._options.store or place_text(self.repo.store.url)
@@ -488,7 +490,7 @@ class Binding:
         self._outputs.close()
         self._spared.unspare()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
-        self.beside.leave_store()  # nobody finds the store here any more, and whoever is looking into it comes to an end
+        self.panels.leave_store()  # nobody finds the store here any more, and whoever is looking into it comes to an end
         if session is not None:
             session.close()
             _KNOWN.setdefault(self._shell, {})[session.repo.store.url] = session.workspace.living
@@ -510,7 +512,7 @@ def _has_printer(formatter: Any, kind: type) -> bool:
     return True
 
 
-class Places:
+class DefaultStores:
     """Which store a shell is bound to unless someone says otherwise, and what is remembered of what they said.
 
     The places are those of one notebook, of the terminals in one folder, or of one kernel that a program runs without
@@ -522,12 +524,12 @@ class Places:
         self._options = options
         self._notebook = notebook
         # Without a notebook: where it was, and which kernel (none in a terminal), when it first asked.
-        self._asked_first: tuple[Path, str] | None = None
+        self._first_location: tuple[Path, str] | None = None
 
-    def _own(self) -> Path:
-        if self._asked_first is None:
-            self._asked_first = Path.cwd(), self._programs_kernel()
-        return default_place(self._notebook(), *self._asked_first)
+    def _default_path(self) -> Path:
+        if self._first_location is None:
+            self._first_location = Path.cwd(), self._programs_kernel()
+        return default_place(self._notebook(), *self._first_location)
 
     def are_known(self) -> bool:
         """Whether it is known already what is bound: in a kernel without a notebook only its first cell tells who runs it."""
@@ -537,7 +539,7 @@ class Places:
         """The id of a kernel that a program runs; "": a person is there. Programs say that they take no input."""
         return "" if can_ask(self._shell) else kernel_id(self._shell) or secrets.token_hex(4)
 
-    def first(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
+    def choose(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
         """Where to bind when nobody said where, and what to say about it.
 
         Args:
@@ -549,7 +551,7 @@ class Places:
         """
         if self._options.store:
             return find_store(self._options.store, create=True), ()
-        own, notebook = self._own(), self._notebook()
+        own, notebook = self._default_path(), self._notebook()
         chosen = find_redirect(own)
         if chosen is not None and not is_store(chosen):
             back = f"%agent bind {place_text(str(own))} goes back to the usual place"
@@ -564,7 +566,7 @@ class Places:
         return str(own), adopt(notebook)
 
     def _is_programs(self) -> bool:
-        return self._notebook() is None and self._asked_first is not None and bool(self._asked_first[1])
+        return self._notebook() is None and self._first_location is not None and bool(self._first_location[1])
 
     def remember(self, store: str) -> str:
         """Let the next session here find the store that the person bound, and say in a line whether it will."""
@@ -574,7 +576,7 @@ class Places:
         next_one = "this kernel, once restarted," if self._is_programs() else "the next terminal in this folder"
         next_one = f"the next session of {clean(notebook.name)}" if notebook else next_one
         try:
-            finds = remember(self._own(), store)
+            finds = remember(self._default_path(), store)
         except OSError as error:
             return f"{next_one} will not find it, because that cannot be noted: {error}"
         return f"{next_one} finds it here" if finds else "it ends with this session"

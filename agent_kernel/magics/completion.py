@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import among
+from agent_kernel.agents.temporary_branches import describe_temporary
 from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
 from agent_kernel.commands.table import COMMANDS, command_named, parser_of
 from agent_kernel.errors import AgentKernelError
@@ -29,36 +29,36 @@ def words_so_far(line: str) -> list[str] | None:
 
 def candidates(words: list[str], scope: Callable[[], Scope], live: Callable[[], Iterable[str]]) -> list[str]:
     """What the last word could become. `live`: names the variables that there are now."""
-    done, last = [word for word in words[:-1] if word], words[-1]
+    typed, last = [word for word in words[:-1] if word], words[-1]
     try:
-        found = _list_candidates(done, last, scope, live)
+        found = _list_candidates(typed, last, scope, live)
     except (AgentKernelError, UsageProblem):
         return []
     return sorted({name for name in found if name.startswith(last) and not any(map(str.isspace, name))})
 
 
 def _list_candidates(
-    done: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]
+    typed: list[str], last: str, scope: Callable[[], Scope], live: Callable[[], Iterable[str]]
 ) -> Iterable[str]:
-    if not done:
+    if not typed:
         return [*COMMANDS, "--help"]
-    parser = parser_of(command_named(done[0]))
-    if "--" in done:
+    parser = parser_of(command_named(typed[0]))
+    if "--" in typed:
         return _names(scope(), live())
     if last.startswith("-"):
         return [*parser.options, *(["--"] if parser.takes_names else [])]
-    kind = _kind(parser, done[1:])
+    kind = _kind(parser, typed[1:])
     if kind == "name":
         return _names(scope(), live())
     return _of_kind(kind, last, scope()) if kind else []
 
 
-def _kind(parser: Parser, done: list[str]) -> Kind | None:
+def _kind(parser: Parser, typed: list[str]) -> Kind | None:
     """What the next word stands for: the value of the option before it, or the next positional argument."""
-    if done and (of_option := parser.options.get(done[-1])):
+    if typed and (of_option := parser.options.get(typed[-1])):
         return of_option
-    valued = {at + 1 for at, word in enumerate(done) if parser.options.get(word)}
-    position = sum(not word.startswith("-") and at not in valued for at, word in enumerate(done))
+    valued = {at + 1 for at, word in enumerate(typed) if parser.options.get(word)}
+    position = sum(not word.startswith("-") and at not in valued for at, word in enumerate(typed))
     if parser.repeats:
         position = min(position, len(parser.kinds) - 1)
     return parser.kinds[position] if position < len(parser.kinds) else None
@@ -70,7 +70,7 @@ def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
     if kind == "tag":
         return scope.repo.tags()
     if kind == "place":
-        return _places(last)
+        return _list_paths(last)
     if kind == "path" and ":" in last:
         rev, _ = split_path(last)
         tree = scope.repo.tree(scope.commit(rev or "HEAD")[1].tree)
@@ -80,9 +80,9 @@ def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
 
 def _branches(scope: Scope, last: str) -> Iterable[str]:
     """Those that agents have for a while are offered to those who typed how they begin, and no person's begins."""
-    asides = among(scope.repo, EventStore(scope.repo.store))
-    mine = [name for name in scope.repo.branches() if name not in asides]
-    return mine if not last or any(name.startswith(last) for name in mine) else asides
+    temporary = describe_temporary(scope.repo, EventStore(scope.repo.store))
+    mine = [name for name in scope.repo.branches() if name not in temporary]
+    return mine if not last or any(name.startswith(last) for name in mine) else temporary
 
 
 def _names(scope: Scope, live: Iterable[str]) -> Iterable[str]:
@@ -91,15 +91,15 @@ def _names(scope: Scope, live: Iterable[str]) -> Iterable[str]:
     return [name for name in {*live, *stored} if not name.startswith("\0")]
 
 
-def _places(last: str) -> Iterable[str]:
+def _list_paths(last: str) -> Iterable[str]:
     folder = Path(last).expanduser() if last.endswith("/") else Path(last).expanduser().parent
     start = last if last.endswith("/") else last[: len(last) - len(Path(last).name)]
     found = [one for one in folder.iterdir() if one.is_dir() or one.suffix == ".ipynb"] if folder.is_dir() else []
-    named = [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in found if _is_meant(one.name, last)]
+    named = [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in found if _is_offered(one.name, last)]
     # Never nothing at the start: IPython would offer its own magics.
     return [*named, *(["~/"] if not last else [])]
 
 
-def _is_meant(name: str, last: str) -> bool:
+def _is_offered(name: str, last: str) -> bool:
     """Hidden folders are offered to those who typed the dot."""
     return not name.startswith(".") or last.rpartition("/")[2].startswith(".")

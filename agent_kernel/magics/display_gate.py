@@ -58,71 +58,71 @@ def _wrap(target: object, name: str, wrapper: Callable[[Callable[..., Any]], Cal
         setattr(kind, name, functools.wraps(act)(wrapper(act)))
 
 
-class _LeftBehind:
+class _CallbackGate:
     """The gate of what a step left to be called: nobody can be asked any more, and nobody's cell is to fail for it."""
 
     def may_show(self, what: str, frame: FrameType | None) -> bool:
         return False
 
 
-_left_behind = _LeftBehind()
+_callback_gate = _CallbackGate()
 
 
-def _gate() -> Gate | _LeftBehind | None:
+def _gate() -> Gate | _CallbackGate | None:
     """What stops the step that this thread works for, if anything does. Before the first step nothing of that is loaded."""
-    effects: Any = sys.modules.get("agent_kernel.agents.effects")
-    if effects is None:
+    side_effects: Any = sys.modules.get("agent_kernel.agents.side_effects")
+    if side_effects is None:
         return None
-    gate = cast("Callable[[], Gate | None]", effects.gate_here)()
-    if gate is not None or not effects.has_guarded():
+    gate = cast("Callable[[], Gate | None]", side_effects.current_gate)()
+    if gate is not None or not side_effects.has_guarded():
         return gate
-    from agent_kernel.agents.gate import is_left_behind
+    from agent_kernel.agents.gate import is_left_callback
 
-    return _left_behind if is_left_behind(inspect.currentframe()) else None
+    return _callback_gate if is_left_callback(inspect.currentframe()) else None
 
 
-class _Inside(threading.local):
+class _Sending(threading.local):
     """Whether this thread is sending a message that was looked at."""
 
     now = False
 
 
-_inside = _Inside()
+_sending_state = _Sending()
 
 
 def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
     def sending(self: Any, *args: Any, **kwargs: Any) -> Any:
         gate = _gate()
         if gate is None:
-            return inside(self, *args, **kwargs)
+            return send_marked(self, *args, **kwargs)
         return guard_and_send(self, gate, *args, **kwargs)
 
     def guard_and_send(
-        self: Any, gate: Gate | _LeftBehind, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
+        self: Any, gate: Gate | _CallbackGate, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         message, content = _plain(message), _plain(content)
         whole = _mapping(message)
-        given = _mapping(whole.get("content") if whole else content)
-        seen = _filter_content(gate, str(whole.get("msg_type") if whole else message), given)
-        if seen is None:
+        original = _mapping(whole.get("content") if whole else content)
+        filtered = _filter_content(gate, str(whole.get("msg_type") if whole else message), original)
+        if filtered is None:
             return None
-        if seen is not given:
-            message, content = ({**whole, "content": seen}, content) if whole else (message, seen)
-        return inside(self, stream, message, content, *args, **kwargs)
+        if filtered is not original:
+            message, content = ({**whole, "content": filtered}, content) if whole else (message, filtered)
+        return send_marked(self, stream, message, content, *args, **kwargs)
 
-    def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before, _inside.now = _inside.now, True
+    def send_marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before, _sending_state.now = _sending_state.now, True
         try:
             return send(self, *args, **kwargs)
         finally:
-            _inside.now = before
+            _sending_state.now = before
 
     return sending
 
 
 def _sending_raw(send: Callable[..., Any]) -> Callable[..., Any]:
     def sending_raw(self: Any, *args: Any, **kwargs: Any) -> Any:
-        gate = None if _inside.now else _gate()
+        gate = None if _sending_state.now else _gate()
         if gate is not None and _is_withheld(gate, "a message", "nobody can read"):
             return None
         return send(self, *args, **kwargs)
@@ -135,9 +135,9 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
         gate = _gate()
         if gate is not None:
             data = _plain(data)
-            given = _mapping(data)
-            source = str(given.get("source", ""))
-            active = active_parts(_mapping(given.get("data"))) if source == "page" else {}
+            payload = _mapping(data)
+            source = str(payload.get("source", ""))
+            active = active_parts(_mapping(payload.get("data"))) if source == "page" else {}
             what = next(iter(active), _PAYLOADS.get(source, "" if source == "page" else source or "a payload"))
             if what and _is_withheld(gate, what, active.get(what, "nobody asked for")):
                 return None
@@ -151,7 +151,7 @@ def _ending(ask_exit: Callable[..., Any]) -> Callable[..., Any]:
 
     def ending(self: Any, *args: Any, **kwargs: Any) -> Any:
         gate = _gate()
-        if isinstance(gate, _LeftBehind):
+        if isinstance(gate, _CallbackGate):
             return None
         if gate is not None and (stopped := gate.check("ends", "the kernel", (), inspect.currentframe())) is not None:
             raise stopped
@@ -160,7 +160,7 @@ def _ending(ask_exit: Callable[..., Any]) -> Callable[..., Any]:
     return ending
 
 
-def _filter_content(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _filter_content(gate: Gate | _CallbackGate, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The content as it may be sent; None: not at all."""
     if kind in _BUNDLES:
         return _bundle(gate, content)
@@ -175,7 +175,7 @@ def _filter_content(gate: Gate | _LeftBehind, kind: str, content: Mapping[str, A
     return None if active and _is_withheld(gate, "a widget", active) else content
 
 
-def _bundle(gate: Gate | _LeftBehind, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _bundle(gate: Gate | _CallbackGate, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     from agent_kernel.agents.gate import THAT
 
     data = _mapping(content.get("data"))
@@ -185,16 +185,16 @@ def _bundle(gate: Gate | _LeftBehind, content: Mapping[str, Any]) -> Mapping[str
         return content
     if len(refused) < len(active):  # the page needs no second way to show what was allowed
         return {**content, "data": {mime: value for mime, value in data.items() if mime not in refused}}
-    left = {mime: value for mime, value in data.items() if mime not in active}
-    if not isinstance(gate, _LeftBehind) and not gate.withholds:
+    inactive = {mime: value for mime, value in data.items() if mime not in active}
+    if not isinstance(gate, _CallbackGate) and not gate.withholds:
         first, *_ = [gate.stop("shows", f"{mime}{THAT}{why}") for mime, why in active.items()]
         raise first
     for mime, why in active.items():
         _is_withheld(gate, mime, why)
-    return {**content, "data": left} if left else None
+    return {**content, "data": inactive} if inactive else None
 
 
-def _is_withheld(gate: Gate | _LeftBehind, what: str, why: str) -> bool:
+def _is_withheld(gate: Gate | _CallbackGate, what: str, why: str) -> bool:
     """Whether something is not sent. Where somebody can be asked, the step ends here.
 
     Raises:
@@ -205,7 +205,7 @@ def _is_withheld(gate: Gate | _LeftBehind, what: str, why: str) -> bool:
     from agent_kernel.agents.gate import THAT
 
     target = f"{what}{THAT}{why}"
-    if not isinstance(gate, _LeftBehind) and not gate.withholds:
+    if not isinstance(gate, _CallbackGate) and not gate.withholds:
         raise gate.stop("shows", target)
     sys.stdout.write(f"[withheld: {target}]\n")
     return True
@@ -332,9 +332,9 @@ def _active_tex(text: str) -> str:
 def active_state(state: Mapping[str, object]) -> str:
     """What a widget of this state, or with this change to it, would run or load in the page; "": nothing."""
     for key in ("_esm", "_css"):
-        given = state.get(key)
-        if given is not None and not (isinstance(given, str) and is_installed(given)):
-            return f"runs {_cut(str(given))}"
+        source = state.get(key)
+        if source is not None and not (isinstance(source, str) and is_installed(source)):
+            return f"runs {_cut(str(source))}"
     for module in filter(None, (state.get("_model_module"), state.get("_view_module"))):
         is_known = isinstance(module, str) and module in _WIDGETS
         if not is_known and not (module == "anywidget" and "_esm" in state):
@@ -429,7 +429,7 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self._is_markdown, self._is_picture = is_markdown, is_picture
         self._raw = ""  # the element whose text is no markup: style, script
-        self._held: list[str] = []
+        self._raw_texts: list[str] = []
         self._handlers: list[str] = []  # functions that are called, as where somebody clicks
         self._scripts: list[str] = []  # those of installed packages
         self._texts: list[str] = []  # in which formulas may stand, across tags and remarks
@@ -459,7 +459,7 @@ class _Reader(HTMLParser):
         if tag == "input" and dict(attrs).get("type", "") not in _INPUTS:
             raise _ActiveError(f"has {_cut(whole)}")
         if tag in ("style", "script"):
-            self._raw, self._held = tag, []
+            self._raw, self._raw_texts = tag, []
             if tag == "script" and any(name == "src" for name, _ in attrs):
                 raise _ActiveError(f"runs {_cut(whole)}")
 
@@ -470,7 +470,7 @@ class _Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == self._raw:
-            text = "".join(self._held)
+            text = "".join(self._raw_texts)
             self._raw = ""
             if tag == "script":
                 self._script(text)
@@ -479,7 +479,7 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._raw:
-            self._held.append(data)
+            self._raw_texts.append(data)
             return
         self._texts.append(data)
         if not self._is_markdown and _MARKUP.search(data) and data in self.rawdata:  # else it was spelled &lt;
@@ -562,8 +562,8 @@ def _not_installed(text: str) -> str:
     rest = text.strip()
     packages = frozenset(name for name in sys.modules if "." not in name)
     for path, length in _page_files(packages):
-        if rest and _SHORTEST <= length <= len(rest.encode()) + _BLANK and (held := _read_text(path)) in rest:
-            rest = rest.replace(held, "", 1).strip()
+        if rest and _SHORTEST <= length <= len(rest.encode()) + _BLANK and (content := _read_text(path)) in rest:
+            rest = rest.replace(content, "", 1).strip()
     return rest
 
 

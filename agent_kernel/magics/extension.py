@@ -27,9 +27,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
-from agent_kernel.agents.current import stands_here
+from agent_kernel.agents.current import register_notebook
 from agent_kernel.errors import AgentKernelError, MergeConflictError
-from agent_kernel.magics.binding import Nothing
+from agent_kernel.magics.binding import NoPanels
 from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
 from agent_kernel.values.previews.reading import module_dict
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.commands.output import Json, Result
-    from agent_kernel.magics.binding import MakesBeside, Options
+    from agent_kernel.magics.binding import MakePanels, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
 
@@ -61,7 +61,7 @@ __all__ = [
 _SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
 
 
-class ShownConflictError(MergeConflictError):
+class PlainConflictError(MergeConflictError):
     """A merge conflict, which IPython shows as the lines that it is, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
@@ -69,7 +69,7 @@ class ShownConflictError(MergeConflictError):
 
 
 # BdbQuit: the one kind of error that ends a cell, and stops those after it, without IPython showing anything of it.
-class AlreadyTold(UsageError, BdbQuit):  # noqa: N818 - what there is to say was shown; this only ends the cell
+class SilentUsageError(UsageError, BdbQuit):
     """A line that did nothing and said why: as JSON, with a question, or with a panel."""
 
     def _render_traceback_(self) -> list[str]:
@@ -107,14 +107,14 @@ class AgentMagics(Magics):
                 return self._line(line)
             return self._cell(line, cell)
         except MergeConflictError as conflict:
-            shown = ShownConflictError(conflict.conflicts, conflict.together)
-            vars(shown).update(vars(conflict))
-            raise shown from None
+            plain = PlainConflictError(conflict.conflicts, conflict.together)
+            vars(plain).update(vars(conflict))
+            raise plain from None
         except Question as question:
             from agent_kernel.commands.output import Lines
 
             self._show(Lines((str(question),)))
-            raise AlreadyTold(str(question)) from None
+            raise SilentUsageError(str(question)) from None
         except KeyboardInterrupt as interrupt:
             if cell is not None or isinstance(interrupt, CommandInterrupted):
                 raise
@@ -129,18 +129,18 @@ class AgentMagics(Magics):
 
         self._notebook.bind_first()
         words = words_of(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
-        kept = _is_kept(inspect.currentframe())
+        is_value_used = _is_value_used(inspect.currentframe())
         try:
             result, as_json = answer(words, self._notebook.scope())
         except (UsageProblem, AgentKernelError) as error:
-            if kept or not wants_json(words):
+            if is_value_used or not wants_json(words):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
-            raise AlreadyTold(str(error)) from None
-        stays = self._notebook.beside.show_move()
-        if kept:
+            raise SilentUsageError(str(error)) from None
+        stays = self._notebook.panels.show_move()
+        if is_value_used:
             return result.to_json() if as_json else result
-        self._notebook.was_told(result.unsaved)
+        self._notebook.mark_reported(result.unsaved)
         if as_json:
             print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
         else:
@@ -157,7 +157,7 @@ class AgentMagics(Magics):
         if getattr(self._shell, "kernel", None) is None:
             self._print(result)
             return
-        if self._notebook.beside.show(result):
+        if self._notebook.panels.show(result):
             return
         self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
 
@@ -192,11 +192,11 @@ class AgentMagics(Magics):
             return None
         if reading != "task":
             offered = choices(self._shell, parsed.agent, line, cell, self._notebook.cell_id)
-            if offered and self._notebook.beside.offers(QUESTION, offered):
-                raise AlreadyTold(QUESTION)
+            if offered and self._notebook.panels.offers(QUESTION, offered):
+                raise SilentUsageError(QUESTION)
             raise UsageProblem(in_words(parsed.agent))
         self._notebook.bind_first()
-        return self._notebook.tasks.give(parsed)
+        return self._notebook.tasks.start(parsed)
 
 
 def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
@@ -211,7 +211,7 @@ def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
             return handler(kind, error, trace, offset)
         from agent_kernel.agents.running_step import is_within
 
-        if not (error.rev and not is_within() and notebook.beside.chooses(error)):
+        if not (error.rev and not is_within() and notebook.panels.chooses(error)):
             shell.showtraceback((kind, error, trace))
         return None
 
@@ -223,7 +223,7 @@ def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
     return end
 
 
-def _is_kept(frame: FrameType | None) -> bool:
+def _is_value_used(frame: FrameType | None) -> bool:
     """Whether the code that called the magic does something with its value."""
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("IPython.", __name__)):
         frame = frame.f_back
@@ -252,15 +252,20 @@ class VerbHelp(TokenTransformBase):
     def find(cls, tokens_by_line: list[list[TokenInfo]]) -> VerbHelp | None:
         for tokens in tokens_by_line:
             words = [token for token in tokens if token.string.strip()]
-            said = [token.string for token in words]
-            if len(said) >= 4 and said[:2] == ["%", "agent"] and set(said[3:]) == {"?"} and _is_verb(said[2]):
+            strings = [token.string for token in words]
+            if (
+                len(strings) >= 4
+                and strings[:2] == ["%", "agent"]
+                and set(strings[3:]) == {"?"}
+                and _is_verb(strings[2])
+            ):
                 return cls(words[0].start)
         return None
 
     def transform(self, lines: list[str]) -> list[str]:
         at = self._at
-        asked = f"{lines[at].rstrip().rstrip('?').rstrip()} --help\n"
-        return [*lines[:at], asked, *lines[at + 1 :]]
+        help_line = f"{lines[at].rstrip().rstrip('?').rstrip()} --help\n"
+        return [*lines[:at], help_line, *lines[at + 1 :]]
 
 
 class Blanker:
@@ -337,13 +342,13 @@ class AgentKernel(Configurable):
         self._matcher = _matcher(self.notebook)
         # Not before: what a config file says is set while the notebook is not there yet.
         self.observe(self._author_was_set, "author")
-        self.observe(self._place_was_set, ["store", "durability"])
+        self.observe(self._store_was_set, ["store", "durability"])
 
     def _author_was_set(self, _change: object) -> None:
-        self.notebook.sign(self.author)
+        self.notebook.set_author(self.author)
 
-    def _place_was_set(self, _change: object) -> None:
-        self.notebook.wait_for_bind()
+    def _store_was_set(self, _change: object) -> None:
+        self.notebook.report_pending_bind()
 
     @classmethod
     def of(cls, shell: Shell) -> AgentKernel:
@@ -352,7 +357,7 @@ class AgentKernel(Configurable):
             cls._of[shell] = cls(shell)
         return cls._of[shell]
 
-    def load(self, beside: MakesBeside | None = None) -> None:
+    def load(self, make_panels: MakePanels | None = None) -> None:
         """Register everything and bind the notebook; harmless when repeated."""
         if self._loaded:
             return
@@ -369,10 +374,10 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
-        stands_here(self._here, self._guard)
-        if beside is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
-            self.notebook.beside = beside(shell, self.notebook)
-            self.notebook.beside.load()
+        register_notebook(self._open_context, self._guard)
+        if make_panels is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
+            self.notebook.panels = make_panels(shell, self.notebook)
+            self.notebook.panels.load()
         if not starts_with_the_kernel(shell) and self.commits != "off":
             self.notebook.bind_first()
 
@@ -395,14 +400,14 @@ class AgentKernel(Configurable):
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
         self._close_conflicts()
         atexit.unregister(self._end)
-        stands_here(self._here, stands=False)
-        self.notebook.beside.unload()
+        register_notebook(self._open_context, is_open=False)
+        self.notebook.panels.unload()
         self._end()
         self._of.pop(shell, None)
 
-    def _here(self) -> ExecutionContext:
+    def _open_context(self) -> ExecutionContext:
         self.notebook.bind_first()
-        return self.notebook.tasks.place()
+        return self.notebook.tasks.open_context()
 
     def _guard(self) -> None:
         from agent_kernel.magics.display_gate import guard_page
@@ -411,7 +416,7 @@ class AgentKernel(Configurable):
 
     def _end(self) -> None:
         # As Python ends nobody is told any more: whoever shows something sees that the kernel is gone.
-        self.notebook.beside = Nothing()
+        self.notebook.panels = NoPanels()
         self.notebook.close()
 
 
@@ -448,7 +453,7 @@ _NAMES = ("inline", f"module://{_BACKEND}")
 
 def draw_inline() -> None:
     """Import the backend that draws in the page, if figures are there and it is the one that pyplot would take."""
-    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _chosen() not in _NAMES:
+    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _find_backend() not in _NAMES:
         return
     try:
         import_module(_BACKEND)
@@ -456,7 +461,7 @@ def draw_inline() -> None:
         logger.exception("loaded figures cannot be drawn in the page")
 
 
-def _chosen() -> object:
+def _find_backend() -> object:
     """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
     matplotlib = sys.modules.get("matplotlib")
     settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellHooks",
+    "CellRecorder",
     "LiveNotebook",
-    "Recorder",
     "cell_id_of",
     "has_agent_header",
     "is_only_agent_lines",
@@ -40,11 +40,11 @@ _AGENT_HEADER = re.compile(r"%%agent(?:\s|$)")
 _AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
 
 
-class Recorder(Protocol):
+class CellRecorder(Protocol):
     """What is told of the cells that run. Must not raise: a cell is never lost for its commit."""
 
-    def starts(self, shown: bool) -> None:
-        """The main thread is a cell's from now on, whether it counts or not. `shown`: it has a number."""
+    def starts(self, is_numbered: bool) -> None:
+        """The main thread is a cell's from now on, whether it counts or not. `is_numbered`: it has a number."""
         ...
 
     def rests(self) -> None:
@@ -59,7 +59,7 @@ class Recorder(Protocol):
         """It has ended, this way."""
         ...
 
-    def ran_between(self) -> None:
+    def note_widget_activity(self) -> None:
         """Code ran outside cells since the last cell that counted, such as a widget's handler."""
         ...
 
@@ -67,7 +67,7 @@ class Recorder(Protocol):
 class CellHooks:
     """Finds the cells that count among all that run."""
 
-    def __init__(self, recorder: Recorder, is_main: Callable[[], bool] | None = None) -> None:
+    def __init__(self, recorder: CellRecorder, is_main: Callable[[], bool] | None = None) -> None:
         self._recorder = recorder
         self._is_main = is_main or _on_the_main_thread
         self._running: list[CellInfo] = []
@@ -85,11 +85,11 @@ class CellHooks:
         self._running.append(info)
         if len(self._running) == 1:
             source = info.raw_cell
-            shown = info.store_history and not info.silent
-            self._recorder.starts(shown)
+            is_numbered = info.store_history and not info.silent
+            self._recorder.starts(is_numbered)
             self._others += max(self._executions - 1, 0)  # one is the cell's own
             self._executions = 0
-            counts = shown and not is_only_agent_lines(source)
+            counts = is_numbered and not is_only_agent_lines(source)
             self._begun = counts and self._recorder.begin(source, cell_id_of(info))
 
     def post_run_cell(self, result: Outcome | None) -> None:
@@ -106,7 +106,7 @@ class CellHooks:
         if self._begun:
             self._begun = False
             if self._others or self._executions:
-                self._recorder.ran_between()
+                self._recorder.note_widget_activity()
             self._others = self._executions = 0
             self._recorder.end(_error_of(result))
         self._recorder.rests()
@@ -155,10 +155,10 @@ def cell_id_of(info: CellInfo) -> str:
 
     VS Code sends the URI of the cell, whose path says where on the disk someone works: only its fragment is kept.
     """
-    told: object = getattr(info, "cell_id", None)
-    if not isinstance(told, str):
+    id: object = getattr(info, "cell_id", None)
+    if not isinstance(id, str):
         return ""
-    return f"vscode:{told.rpartition('#')[2]}" if ":" in told and "#" in told else told
+    return f"vscode:{id.rpartition('#')[2]}" if ":" in id and "#" in id else id
 
 
 logger = logging.getLogger(__name__)
@@ -204,18 +204,18 @@ class LiveNotebook(Binding):
         """Let cells be commits, or stop it; the session stays."""
         self._options.commits = "all" if on else "off"
 
-    def sign(self, author: str) -> None:
+    def set_author(self, author: str) -> None:
         """Another author was configured: theirs are the cells from the next one on."""
         if self.session is not None:
             self.session.author = Author(author) if author else person()
 
-    def starts(self, shown: bool) -> None:
+    def starts(self, is_numbered: bool) -> None:
         """A cell has the main thread."""
-        self.beside.cell_begins(f"[{self.number()}]" if shown else "")
+        self.panels.cell_begins(f"[{self.number()}]" if is_numbered else "")
 
     def rests(self) -> None:
         """No cell runs any more."""
-        self.beside.cell_ends()
+        self.panels.cell_ends()
 
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell that counts begins."""
@@ -267,7 +267,7 @@ class LiveNotebook(Binding):
         if agent in COMMANDS:
             self._notices.warn(f"{agent!r} is taken for the agent's name here; the verb is a line, %agent {agent}")
 
-    def ran_between(self) -> None:
+    def note_widget_activity(self) -> None:
         """A widget's message was handled: what that may have changed is looked at with the cell that ends now."""
         if self.session is not None:
             self.session.workspace.code_ran_between = True
@@ -285,7 +285,7 @@ class LiveNotebook(Binding):
             self._report_failure(failure)
             return
         if report is not None:
-            self._notices.report(report, self.beside.show_commit, self.repo)
+            self._notices.report(report, self.panels.show_commit, self.repo)
         self.spare_modules(report)
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")
@@ -293,14 +293,18 @@ class LiveNotebook(Binding):
     def _report_failure(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):
             logger.debug("a cell was not committed", exc_info=error)
-        said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
-        here = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
-        gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
-        way = f"%agent bind {here} opens it or makes it anew" if gone else "%agent bind PLACE puts the store elsewhere"
+        message = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
+        place = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
+        is_gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
+        way = (
+            f"%agent bind {place} opens it or makes it anew"
+            if is_gone
+            else "%agent bind PLACE puts the store elsewhere"
+        )
         hint = f"; {way}" if isinstance(error, StoreUnavailableError) else ""
         if not isinstance(error, AgentKernelError):
             hint = "; the next cell's commit takes these changes along"
-        self._notices.warn(f"this cell is not committed: {said}{hint}")
+        self._notices.warn(f"this cell is not committed: {message}{hint}")
 
     def number(self) -> int:
         # Of the cell that begins: IPython counts up before it calls the hook, older releases after; the inputs so far say

@@ -43,24 +43,24 @@ ITEM: Final = 64  # bytes that an output takes besides what it says
 ItemFace: TypeAlias = tuple[str, str, str | bytes | None, int]  # MIME type, form, content, bytes
 
 
-class OutputPlace(NamedTuple):
+class OutputTarget(NamedTuple):
     """Where an output appears: in an output widget, or under an earlier cell."""
 
     widget: str = ""
     under: int | None = None
 
 
-HERE: Final = OutputPlace()
+HERE: Final = OutputTarget()
 
 
 class Item:
     """One output on its way into the store."""
 
-    __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "place", "size")
+    __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "size", "target")
 
-    def __init__(self, kind: str, place: OutputPlace, name: str = "") -> None:
+    def __init__(self, kind: str, target: OutputTarget, name: str = "") -> None:
         self.kind = kind
-        self.place = place
+        self.target = target
         self.name = name
         self.parts: deque[str] = deque()  # of a stream; of an error what it says, and the traceback
         self.faces: list[ItemFace] = []
@@ -85,38 +85,38 @@ class Item:
         self._measure()
 
     def _drop_largest(self, *, text: bool) -> bool:
-        kept = [at for at, face in enumerate(self.faces) if face[2] is not None and _is_text(face) == text]
-        if not kept:
+        present = [at for at, face in enumerate(self.faces) if face[2] is not None and _is_text(face) == text]
+        if not present:
             return False
-        largest = max(kept, key=lambda at: self.faces[at][3])
+        largest = max(present, key=lambda at: self.faces[at][3])
         mime, form, _, size = self.faces[largest]
         self.faces[largest] = (mime, form, None, size)
         self._measure()
         return True
 
     def _measure(self) -> None:
-        kept = [face for face in self.faces if face[2] is not None]
-        self.size = ITEM + len(self.metadata) + sum(face[3] for face in kept if _is_text(face))
-        self.pictures = sum(len(face[2]) for face in kept if face[2] is not None and not _is_text(face))
+        present = [face for face in self.faces if face[2] is not None]
+        self.size = ITEM + len(self.metadata) + sum(face[3] for face in present if _is_text(face))
+        self.pictures = sum(len(face[2]) for face in present if face[2] is not None and not _is_text(face))
 
 
 def bytes_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def fitting(lines: list[str], room: int) -> list[str]:
+def fit_lines(lines: list[str], room: int) -> list[str]:
     """The lines, without some from the middle if they are too long together."""
     if sum(map(len, lines)) <= room:
         return lines
     first, *rest = lines
-    kept: deque[str] = deque()
+    tail: deque[str] = deque()
     room -= len(first)
     for line in reversed(rest):
         if room <= 0:
             break
-        kept.appendleft(line[-room:])
+        tail.appendleft(line[-room:])
         room -= len(line)
-    return [first, *kept]
+    return [first, *tail]
 
 
 def _face(mime: str, value: object) -> ItemFace | None:
@@ -245,21 +245,21 @@ class Collector:
         self._dropped = [0, 0]  # outputs, and bytes
         self._line = Line()
         self._typing = ("", HERE)  # on which stream, and where, the line stands
-        self._clears: set[OutputPlace] = set()  # what the next output is to replace
+        self._clears: set[OutputTarget] = set()  # what the next output is to replace
         self.is_empty = True
 
     # -- what taps call
 
-    def text(self, name: str, text: str, place: OutputPlace = HERE) -> None:
+    def text(self, name: str, text: str, target: OutputTarget = HERE) -> None:
         """A stream printed something."""
         if not text:
             return
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
-            if self._typing != (name, place):
+            self._clear_waiting(target)
+            if self._typing != (name, target):
                 self._finish_line()
-                self._typing = name, place
+                self._typing = name, target
             if len(text) > 4 * ROOM:  # only its ends can stay
                 middle = text[ROOM:-ROOM]
                 self._keep_text(self._line.type(text[:ROOM]) + self._line.take())
@@ -278,13 +278,13 @@ class Collector:
         *,
         display: object = None,
         number: object = None,
-        place: OutputPlace = HERE,
+        target: OutputTarget = HERE,
     ) -> None:
         """Something was displayed, or what a display id stands for was replaced."""
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
-            item = Item(kind, place)
+            self._clear_waiting(target)
+            item = Item(kind, target)
             item.number = number if isinstance(number, int) else None
             item.display = display if isinstance(display, str) else ""
             item.show(data, metadata)
@@ -293,29 +293,29 @@ class Collector:
             self._finish_line()
             self._keep(item)
 
-    def error(self, name: str, text: str, traceback: Iterable[object], place: OutputPlace = HERE) -> None:
+    def error(self, name: str, text: str, traceback: Iterable[object], target: OutputTarget = HERE) -> None:
         """An error was shown."""
         with self._lock:
             self.is_empty = False
-            self._clear_waiting(place)
+            self._clear_waiting(target)
             self._finish_line()
-            item = Item("error", place, name[:200])
+            item = Item("error", target, name[:200])
             lines = [line for line in traceback if isinstance(line, str)]
-            item.parts.extend(fitting([text[: ROOM // 8], *lines], ROOM // 4))
+            item.parts.extend(fit_lines([text[: ROOM // 8], *lines], ROOM // 4))
             item.size += sum(map(bytes_of, item.parts))
             self._keep(item)
 
-    def clear(self, *, wait: bool, place: OutputPlace = HERE) -> None:
+    def clear(self, *, wait: bool, target: OutputTarget = HERE) -> None:
         """The outputs shown at this place so far go; with `wait` when the next one comes."""
         with self._lock:
             if wait:
-                self._clears.add(place)
+                self._clears.add(target)
                 return
-            self._clears.discard(place)
-            if self._typing[1] == place:
+            self._clears.discard(target)
+            if self._typing[1] == target:
                 self._line.take()
             for items, used in ((self._head, self._used), (self._tail, self._last)):
-                stay = [item for item in items if item.place != place]
+                stay = [item for item in items if item.target != target]
                 items.clear()
                 items.extend(stay)
                 used[:] = [sum(item.size for item in stay), sum(item.pictures for item in stay)]
@@ -328,16 +328,16 @@ class Collector:
             return None
         with self._lock:
             self._finish_line()
-            kept, last, dropped = self._head, list(self._tail), tuple(self._dropped)
+            head, last, dropped = self._head, list(self._tail), tuple(self._dropped)
             self.forget()
 
-        return _seal(kept, last, dropped[0], dropped[1])
+        return _seal(head, last, dropped[0], dropped[1])
 
     # -- keeping
 
-    def _clear_waiting(self, place: OutputPlace) -> None:
-        if self._clears and place in self._clears:
-            self.clear(wait=False, place=place)
+    def _clear_waiting(self, target: OutputTarget) -> None:
+        if self._clears and target in self._clears:
+            self.clear(wait=False, target=target)
             self.is_empty = False
 
     def _finish_line(self) -> None:
@@ -346,12 +346,12 @@ class Collector:
     def _keep_text(self, text: str) -> None:
         if not text:
             return
-        name, place = self._typing
+        name, target = self._typing
         size = bytes_of(text)
         if self._open:
             room = max(0, ROOM // 2 - self._used[0])
             if size <= room:
-                self._used[0] += _append(self._head, name, place, text, size)
+                self._used[0] += _append(self._head, name, target, text, size)
                 return
             self._open = False
             first = (
@@ -360,9 +360,9 @@ class Collector:
                 else text.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
             )
             if first:
-                self._used[0] += _append(self._head, name, place, first, bytes_of(first))
+                self._used[0] += _append(self._head, name, target, first, bytes_of(first))
                 text, size = text[len(first) :], size - bytes_of(first)
-        self._last[0] += _append(self._tail, name, place, text, size)
+        self._last[0] += _append(self._tail, name, target, text, size)
         self._trim()
 
     def _keep(self, item: Item) -> None:
@@ -433,12 +433,12 @@ class Collector:
         self._open = False
 
 
-def _append(items: list[Item] | deque[Item], name: str, place: OutputPlace, text: str, size: int) -> int:
+def _append(items: list[Item] | deque[Item], name: str, target: OutputTarget, text: str, size: int) -> int:
     """Add to the stream that stands last, or begin one; return the bytes that it takes."""
     last = items[-1] if items else None
     added = 0
-    if last is None or last.kind != "stream" or last.name != name or last.place != place:
-        last = Item("stream", place, name)
+    if last is None or last.kind != "stream" or last.name != name or last.target != target:
+        last = Item("stream", target, name)
         items.append(last)
         added = ITEM
     last.parts.append(text)
@@ -478,8 +478,8 @@ def _output(item: Item) -> Output:
         metadata=_escape_surrogates(item.metadata),
         number=item.number,
         display=_escape_surrogates(item.display),
-        widget=_escape_surrogates(item.place.widget),
-        under=item.place.under,
+        widget=_escape_surrogates(item.target.widget),
+        under=item.target.under,
     )
 
 
@@ -574,7 +574,7 @@ class KernelTap:
         self._widgets: list[tuple[str, str]] = []  # output widgets, and of which request they take what is shown
         self._muted = False
         self._began = self._streamed = 0.0
-        self._readers: dict[object, Callable[[Mapping[str, object], OutputPlace], None]] = {
+        self._readers: dict[object, Callable[[Mapping[str, object], OutputTarget], None]] = {
             "stream": self._stream,
             "display_data": functools.partial(self._collect_display, "display_data"),
             "update_display_data": functools.partial(self._collect_display, "update_display_data"),
@@ -589,7 +589,7 @@ class KernelTap:
         send = self._session.send if own is not None else functools.partial(_send, session)
 
         @functools.wraps(session.send)
-        def heard(*args: object, **kwargs: object) -> object:
+        def send_and_read(*args: object, **kwargs: object) -> object:
             message = send(*args, **kwargs)
             try:
                 self._read(_mapping(message))
@@ -597,7 +597,7 @@ class KernelTap:
                 logger.exception("an output was not kept")
             return message
 
-        replace(self._undo, self._session, "send", heard)
+        replace(self._undo, self._session, "send", send_and_read)
 
     def remove(self) -> None:
         _put_back(self._undo)
@@ -650,8 +650,8 @@ class KernelTap:
         request = str(_mapping(message.get("parent_header")).get("msg_id", ""))
         if request and (request == self._cell or request in self._numbers):
             under = None if request == self._cell else self._numbers[request]
-            widget = next((model for model, taken in reversed(self._widgets) if taken == request), "")
-            reader(content, OutputPlace(widget, under) if widget or under is not None else HERE)
+            widget = next((model for model, taken_request in reversed(self._widgets) if taken_request == request), "")
+            reader(content, OutputTarget(widget, under) if widget or under is not None else HERE)
 
     def _route(self, content: Mapping[str, object]) -> None:
         """Note where an output widget begins to take what a cell shows, and where it stops."""
@@ -663,30 +663,30 @@ class KernelTap:
         if isinstance(request, str) and request:
             self._widgets.append((model, request))
 
-    def _stream(self, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _stream(self, content: Mapping[str, object], target: OutputTarget) -> None:
         if not self._muted:
-            self._collector.text(str(content["name"]), str(content["text"]), place)
+            self._collector.text(str(content["name"]), str(content["text"]), target)
 
-    def _collect_display(self, kind: str, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _collect_display(self, kind: str, content: Mapping[str, object], target: OutputTarget) -> None:
         data = _mapping(content.get("data"))
         if FOOTER in data:  # what we say of the cell is no output of it
             return
         self._collector.show(
             kind,
-            {mime: said for mime, said in data.items() if mime != RUN},
+            {mime: value for mime, value in data.items() if mime != RUN},
             content.get("metadata"),
             display=_mapping(content.get("transient")).get("display_id"),
             number=content.get("execution_count"),
-            place=place,
+            target=target,
         )
 
-    def _error(self, content: Mapping[str, object], place: OutputPlace) -> None:
+    def _error(self, content: Mapping[str, object], target: OutputTarget) -> None:
         lines = content.get("traceback")
         traceback = cast("list[object]", lines) if isinstance(lines, list) else []
-        self._collector.error(str(content.get("ename", "")), str(content.get("evalue", "")), traceback, place)
+        self._collector.error(str(content.get("ename", "")), str(content.get("evalue", "")), traceback, target)
 
-    def _clear(self, content: Mapping[str, object], place: OutputPlace) -> None:
-        self._collector.clear(wait=bool(content.get("wait")), place=place)
+    def _clear(self, content: Mapping[str, object], target: OutputTarget) -> None:
+        self._collector.clear(wait=bool(content.get("wait")), target=target)
 
 
 def _send(session: _Session, *args: object, **kwargs: object) -> object:
@@ -717,7 +717,7 @@ class TerminalTap:
         self._shell = shell
         self._listening = False
         self._muted = False
-        self._streams: list[_Heard] = []
+        self._streams: list[_Stream] = []
         self._pending: list[str | tuple[str]] = []  # what stdout printed, and in a tuple what stderr did
         self._undo: list[Callable[[], None]] = []
         self._stops: list[Callable[[], None]] = []
@@ -753,18 +753,18 @@ class TerminalTap:
         self._muted = muted
         _put_back(self._loud)
         for one in self._streams if muted else ():
-            replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.heard)
+            replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.record)
 
     def settle(self) -> None:
         self._fold(self._pending)
 
     def _fold(self, pending: list[str | tuple[str]]) -> None:
-        heard = pending[:]
-        del pending[: len(heard)]
+        texts = pending[:]
+        del pending[: len(texts)]
         if not self._listening or pending is not self._pending:
             return  # heard for a cell before this one, whose listening somebody else kept in place
         try:
-            for stream, text in _join_streams(heard):
+            for stream, text in _join_streams(texts):
                 self._collector.text(stream, text)
         except Exception:
             logger.exception("what was printed was not kept")
@@ -776,21 +776,21 @@ class TerminalTap:
         append = pending.append
 
         # Every print of a cell passes here twice, so it does as little as can be.
-        def heard(text: str) -> object:
+        def record(text: str) -> object:
             append(text)
             if len(pending) > _MANY or len(text) > _LONG:
                 fold(pending)
             return write(text)
 
-        def heard_apart(text: str) -> object:
+        def record_error(text: str) -> object:
             append((text,))
             if len(pending) > _MANY or len(text) > _LONG:
                 fold(pending)
             return write(text)
 
-        heard = heard_apart if name == "stderr" else heard
-        if replace(self._stops, stream, "write", heard):
-            self._streams.append(_Heard(stream, heard, write))
+        record = record_error if name == "stderr" else record
+        if replace(self._stops, stream, "write", record):
+            self._streams.append(_Stream(stream, record, write))
 
     def _wrap(self, undo: list[Callable[[], None]], owner: object, name: str, note: Callable[..., None] | None) -> None:
         """Let a method of one object tell what it shows, and not be heard while it prints that."""
@@ -827,10 +827,10 @@ class TerminalTap:
         **__: object,
     ) -> None:
         if isinstance(data, dict):
-            told = cast("dict[str, object]", transient) if isinstance(transient, dict) else {}
+            details = cast("dict[str, object]", transient) if isinstance(transient, dict) else {}
             kind = "update_display_data" if update else "display_data"
             bundle = cast("dict[str, object]", data)
-            self._collector.show(kind, bundle, metadata, display=told.get("display_id"))
+            self._collector.show(kind, bundle, metadata, display=details.get("display_id"))
 
     def _result(self, data: object, metadata: object = None, *_: object, **__: object) -> None:
         if isinstance(data, dict):
@@ -840,32 +840,32 @@ class TerminalTap:
 
     def _traceback(self, kind: type, error: BaseException, lines: object, *_: object, **__: object) -> None:
         # `str` of a notebook's own error is its code; the traceback says the same, and was made already.
-        said = next((text for text in error.args[:1] if type(text) is str), "")
+        message = next((text for text in error.args[:1] if type(text) is str), "")
         traceback = cast("list[object]", lines) if isinstance(lines, list) else []
-        self._collector.error(_type_name(kind), said, traceback)
+        self._collector.error(_type_name(kind), message, traceback)
 
 
-def _join_streams(heard: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
+def _join_streams(written: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
     """What was printed without a change of the stream, as one text."""
     try:
-        yield "stdout", "".join(cast("list[str]", heard))
+        yield "stdout", "".join(cast("list[str]", written))
     except TypeError:  # stderr printed too
-        for is_error, texts in groupby(heard, lambda one: type(one) is tuple):
+        for is_error, texts in groupby(written, lambda one: type(one) is tuple):
             words = (one[0] if isinstance(one, tuple) else one for one in texts)
             yield "stderr" if is_error else "stdout", "".join(words)
 
 
-class _Heard(NamedTuple):
+class _Stream(NamedTuple):
     """A stream that is listened to."""
 
     stream: object
-    heard: Callable[[str], object]
+    record: Callable[[str], object]
     write: Callable[[str], object]
 
     def quiet(self, thread: int) -> Callable[[str], object]:
-        """Write unheard what this thread writes: it is heard in another way."""
+        """Write unrecorded what this thread writes: it is heard in another way."""
 
         def write(text: str) -> object:
-            return self.write(text) if threading.get_ident() == thread else self.heard(text)
+            return self.write(text) if threading.get_ident() == thread else self.record(text)
 
         return write

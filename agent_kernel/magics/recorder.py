@@ -85,21 +85,21 @@ class OutputRecorder:
         """A step of an agent begins, in a cell or not. Its outputs are its own."""
         around, before = self._running, self._before
         self._before = []
-        shown = self.end() if around else None
+        before_step = self.end() if around else None
         self.begin(None)
-        self._outer.append((before if shown is None else [*before, shown]) if around else None)
+        self._outer.append((before if before_step is None else [*before, before_step]) if around else None)
 
     def end_step(self) -> Outputs | None:
         """It has ended: all that it showed. What is shown from now on is the cell's around it again."""
-        kept = self.end()
+        outputs = self.end()
         before = self._outer.pop()
         if before is not None:
             self.begin(None)
             self._before = before
-        return kept
+        return outputs
 
     @contextmanager
-    def aside(self) -> Generator[None]:
+    def unrecorded(self) -> Generator[None]:
         """What is printed here is the extension's own, and no output of a cell."""
         if self._listening is None:
             yield
@@ -144,7 +144,7 @@ def join_outputs(pieces: Sequence[Outputs | None]) -> Outputs | None:
         return found[0] if found else None
     from agent_kernel.magics.outputs import ROOM
 
-    kept: list[Output] = []
+    joined: list[Output] = []
     used = dropped = dropped_bytes = 0
     for output in (output for piece in found for output in piece.outputs):
         size = len(output.text) + sum(face.size for face in output.representations if face.form != "bytes")
@@ -152,10 +152,10 @@ def join_outputs(pieces: Sequence[Outputs | None]) -> Outputs | None:
             dropped, dropped_bytes = dropped + 1, dropped_bytes + size
             continue
         used += size
-        kept.append(output)
+        joined.append(output)
     return msgspec.structs.replace(
         found[0],
-        outputs=tuple(kept),
+        outputs=tuple(joined),
         dropped_outputs=dropped + sum(piece.dropped_outputs for piece in found),
         dropped_bytes=dropped_bytes + sum(piece.dropped_bytes for piece in found),
     )

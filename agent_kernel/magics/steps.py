@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import msgspec
 
 from agent_kernel.agents.agent_undo import DENIED
-from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -42,12 +41,13 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.execution import Executed, PlainExecutor, TaskEnd, is_raised_by_code
+from agent_kernel.agents.execution import CodeResult, PlainExecutor, TaskEnd, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
 from agent_kernel.agents.running_step import running_executor
+from agent_kernel.agents.side_effects import current_gate, register_step_file
 from agent_kernel.commands.text import clean, clean_lines, cut, duration, plural
 from agent_kernel.queries import RUN
 from agent_kernel.queries.text_diff import html_of, pieces_of
@@ -62,14 +62,14 @@ __all__ = [
     "ForkedShell",
     "Notebook",
     "OwnNamespace",
+    "RunDisplay",
     "Runner",
     "ShellExecutor",
-    "Shown",
     "Step",
     "Terminal",
     "find_open_step",
-    "fresh",
     "lines_of",
+    "make_worker_shell",
     "nest_runner",
     "show_events",
 ]
@@ -171,11 +171,11 @@ def _leave_loop(loop: asyncio.AbstractEventLoop) -> Generator[None]:
 
 
 def _end(loop: asyncio.AbstractEventLoop) -> None:
-    left = asyncio.all_tasks(loop)
-    for task in left:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
         task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
 
@@ -189,10 +189,10 @@ def _end(loop: asyncio.AbstractEventLoop) -> None:
 class _StepNumber(int):
     """A cell's number, as IPython counts it in file names, which reads as a step."""
 
-    said: str
+    label: str
 
     def __str__(self) -> str:
-        return self.said
+        return self.label
 
     def __format__(self, spec: str) -> str:
         return format(int(self), spec)
@@ -206,14 +206,14 @@ def _name_after_step(shell: Shell) -> Generator[None]:
         yield
         return
     compiler, cache = shell.compile, shell.compile.cache
-    said, gate = f"step {run_executor.step} of {run_executor.author.name}", gate_here()
+    label, gate = f"step {run_executor.step} of {run_executor.author.name}", current_gate()
 
     def cache_named(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _StepNumber):  # else it is of an agent that this step asked
             number = _StepNumber(number)
-            number.said = said
+            number.label = label
         name = cache(transformed_code, number, raw_code)
-        names_step(name, has_gate=gate is not None)
+        register_step_file(name, has_gate=gate is not None)
         if gate is not None:
             gate.files.add(name)
         return name
@@ -237,7 +237,7 @@ class DisplayHook(Protocol):
     def write_output_prompt(self) -> None: ...
 
 
-class _ShowsUnderTheCell:
+class _ShowsInCell:
     """Shows what a step showed elsewhere. It is the step's, as the run has it: of the cell's own outputs it is no part."""
 
     _outputs: OutputRecorder
@@ -250,16 +250,16 @@ class _ShowsUnderTheCell:
             self._outputs.end_step()
 
 
-class ShellExecutor(_ShowsUnderTheCell):
+class ShellExecutor(_ShowsInCell):
     """Runs code through IPython, within the cell that runs already."""
 
-    in_worker = "agent_kernel.magics.steps:fresh"  # makes what does so in another process
+    in_worker = "agent_kernel.magics.steps:make_worker_shell"  # makes what does so in another process
 
     def __init__(self, shell: Shell, outputs: OutputRecorder) -> None:
         self._shell = shell
         self._outputs = outputs
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         """Run it; never raises what the code raises."""
         began = time.perf_counter()
         error: BaseException | None = None
@@ -282,12 +282,12 @@ class ShellExecutor(_ShowsUnderTheCell):
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
             error = next(iter(ended), raised)
         finally:
-            kept = self._outputs.end_step()
-        settled = error if isinstance(error, TaskEnd) else None
-        parts = _parts(kept)
+            outputs = self._outputs.end_step()
+        task_end = error if isinstance(error, TaskEnd) else None
+        parts = _parts(outputs)
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began
-        return Executed(text, parts, kept, None if settled else error, settled, seconds)
+        return CodeResult(text, parts, outputs, None if task_end else error, task_end, seconds)
 
     def in_fork(self) -> ForkedShell:
         """What runs code in a forked child."""
@@ -346,17 +346,17 @@ def _no_prompt() -> None:
     """Write nothing before a value."""
 
 
-class OwnNamespace(_ShowsUnderTheCell, PlainExecutor):
+class OwnNamespace(_ShowsInCell, PlainExecutor):
     """Runs code as a script would, in a namespace that is not the notebook's; what it shows stands under the cell all the same."""
 
     def __init__(self, namespace: dict[str, object], outputs: OutputRecorder) -> None:
         super().__init__(namespace)
         self._outputs = outputs
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
-        done = super().run(code, timeout_s=timeout_s)
-        self.show(done.text)
-        return done
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
+        result = super().run(code, timeout_s=timeout_s)
+        self.show(result.text)
+        return result
 
 
 def _as_typed(code: str) -> str:
@@ -366,10 +366,10 @@ def _as_typed(code: str) -> str:
     return f"{code}\npass" if is_hidden else code
 
 
-def _parts(kept: Outputs | None) -> tuple[Part, ...]:
+def _parts(outputs: Outputs | None) -> tuple[Part, ...]:
     """What was shown, in the faces that a model can read; of others their type."""
     found: list[Part] = []
-    for output in kept.outputs if kept is not None else ():
+    for output in outputs.outputs if outputs is not None else ():
         if output.kind == "stream":
             found.append(Part("text/plain", output.text))
         elif output.kind == "error":
@@ -383,8 +383,8 @@ def _parts(kept: Outputs | None) -> tuple[Part, ...]:
 
 def _faces(output: KeptOutput) -> list[Part]:
     texts = {face.mime: face.text for face in output.representations if face.text}
-    said = next((texts[mime] for mime in _TEXTS if mime in texts), None)
-    parts = [Part("text/plain", f"{said}\n")] if said is not None else []
+    text = next((texts[mime] for mime in _TEXTS if mime in texts), None)
+    parts = [Part("text/plain", f"{text}\n")] if text is not None else []
     return [*parts, *(Part(face.mime) for face in output.representations if face.mime.startswith("image/"))]
 
 
@@ -394,7 +394,7 @@ def _faces(output: KeptOutput) -> list[Part]:
 # name, or break them. So IPython only says what magics mean in Python there, and displays are written as text.
 
 
-def fresh(module: ModuleType) -> ForkedShell:
+def make_worker_shell(module: ModuleType) -> ForkedShell:
     """The same in a process that was not forked, with a shell of its own for this module."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
@@ -433,7 +433,7 @@ class ForkedShell(PlainExecutor):
 
         return is_shells_own(name, self._shell.user_ns, self._shell.user_ns_hidden)
 
-    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+    def run(self, code: str, *, timeout_s: float | None) -> CodeResult:
         self._shell.display_pub = _AsText()
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
@@ -462,15 +462,15 @@ class Step(msgspec.Struct):
     tokens: int = 0
     state: str = "writing"  # writing, waiting, running, broken: the answer broke off, denied, "": it is over
     attempt: int = 1
-    took_s: float | None = None
+    duration_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
-    on_card: bool = False  # its code stands on a card that asks about it
+    is_on_card: bool = False  # its code stands on a card that asks about it
 
     @property
     def is_empty(self) -> bool:
         return not (self.thinking or self.text or self.code)
 
-    def following(self) -> Step:
+    def make_next(self) -> Step:
         """What the model writes next: the next step, or, where this answer broke off, the same one anew."""
         return Step(self.number, attempt=self.attempt + 1) if self.state == "broken" else Step(self.number + 1)
 
@@ -481,14 +481,14 @@ class Step(msgspec.Struct):
     @property
     def status(self) -> str:
         """`step 2 · 0.42 s · 1,240 tokens`, or that it goes on."""
-        parts = [f"step {self.number}" if self.code or self.took_s is not None else ""]
+        parts = [f"step {self.number}" if self.code or self.duration_s is not None else ""]
         parts += [_STATES.get(self.state, "")]
-        parts += ["" if self.took_s is None else duration(self.took_s)]
+        parts += ["" if self.duration_s is None else duration(self.duration_s)]
         parts += [f"{plural(self.tokens, 'token')}" if self.tokens else ""]
         return " · ".join(filter(None, parts))
 
 
-class Shown(Protocol):
+class RunDisplay(Protocol):
     """Where a run is shown. `last`: the step that was shown last, also where the run stopped since, and goes on."""
 
     last: Step | None
@@ -526,7 +526,7 @@ def find_open_step(events: Sequence[Event]) -> Step | None:
 
 def show_events(
     items: Iterator[Event | Delta],
-    place: Shown,
+    display: RunDisplay,
     asks: Callable[[str], bool],
     ends: Callable[[str], bool],
     first: Step | None = None,
@@ -540,23 +540,23 @@ def show_events(
         ends: shows how this run ended, in the same way.
         changes: says what this run changed, where lines have to say it.
     """
-    step = place.last or first or Step(1)
+    step = display.last or first or Step(1)
     last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
             if step.state != "writing":
-                step = step.following()
+                step = step.make_next()
             setattr(step, item.kind, getattr(step, item.kind) + item.text)
-            place.step(step, whole=False)
+            display.step(step, whole=False)
             continue
         last = item
         if isinstance(item, TaskStart):
-            place.begin(item)
+            display.begin(item)
         elif isinstance(item, Action):
             # Its own code is what runs: the pieces that came before may have been cut short and sent again.
             tokens = item.usage.output_tokens
             state = "running" if item.code is not None else ""
-            grown = step if step.state == "writing" else step.following()
+            grown = step if step.state == "writing" else step.make_next()
             step = msgspec.structs.replace(
                 grown,
                 number=item.step or grown.number,
@@ -566,50 +566,50 @@ def show_events(
                 tokens=tokens,
                 state=state,
             )
-            place.step(step, whole=True)
+            display.step(step, whole=True)
         else:
-            _show_event(item, step, place)
+            _show_event(item, step, display)
     if isinstance(last, ApprovalRequested):
-        _show_request(last, step, place, asks)
+        _show_request(last, step, display, asks)
     if isinstance(last, Clarify) and not asks(last.run):
-        _last_word(last, place)
+        _show_end(last, display)
     if isinstance(last, _ENDS):
         if not ends(last.run):
-            _last_word(last, place)
+            _show_end(last, display)
             if changed := changes(last.run):
-                place.line(changed)
+                display.line(changed)
         elif isinstance(last, Success) and not last.type and last.result:  # it is no value, which the cell would show
-            place.line(last.result)
+            display.line(last.result)
 
 
-def _last_word(event: Event, place: Shown) -> None:
+def _show_end(event: Event, display: RunDisplay) -> None:
     """What the run came to, and in plain letters what can be done."""
     for at, line in enumerate(lines_of(event)):
-        place.line(line, strong=at == 0)
+        display.line(line, strong=at == 0)
 
 
-def _show_request(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
+def _show_request(event: ApprovalRequested, step: Step, display: RunDisplay, asks: Callable[[str], bool]) -> None:
     if asks(event.run):
-        step.on_card = True
-        place.step(step, whole=True)
+        step.is_on_card = True
+        display.step(step, whole=True)
         return
     for line in lines_of(event):
-        place.line(line, strong=True)
-    place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
+        display.line(line, strong=True)
+    display.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 
-def _show_event(event: Event, step: Step, place: Shown) -> None:
+def _show_event(event: Event, step: Step, display: RunDisplay) -> None:
     """Something else than the model's words: most of it belongs to the step."""
     if isinstance(event, ApprovalRequested):
         step.state = "waiting"  # it may be decided already: nobody can be asked
-        place.step(step, whole=True)
+        display.step(step, whole=True)
         return
     if isinstance(event, Error) and event.source == "model":
-        _broke_off(event, step, place)
+        _broke_off(event, step, display)
         return
     if isinstance(event, _ENDS | Clarify):
         return  # said at the end
-    step.on_card = False
+    step.is_on_card = False
     if event.step is not None and event.step != step.number:
         # It goes on in another process than it began in: of the step before nothing is known here.
         step.number, step.code, step.text, step.thinking = event.step, "", "", ""
@@ -618,21 +618,21 @@ def _show_event(event: Event, step: Step, place: Shown) -> None:
         step.state = "running"
     elif isinstance(event, Output):
         is_denied = event.status == "denied"  # it took no time: it did not run
-        step.state, step.took_s = ("denied", None) if is_denied else ("", event.duration_s)
+        step.state, step.duration_s = ("denied", None) if is_denied else ("", event.duration_s)
     notes = list(lines_of(event))
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
-        place.step(step, whole=True)
+        display.step(step, whole=True)
 
 
-def _broke_off(event: Error, step: Step, place: Shown) -> None:
+def _broke_off(event: Error, step: Step, display: RunDisplay) -> None:
     """The model did not answer. What it had written by then is closed, so that the next answer begins by itself."""
     if step.state == "writing" and not (step.is_empty and not event.fatal):
         step.state = "broken"
     notes = list(lines_of(event))
     step.notes += notes
     if notes or not step.is_empty:
-        place.step(step, whole=True)
+        display.step(step, whole=True)
 
 
 def lines_of(event: Event) -> Iterator[str]:
@@ -663,7 +663,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"what {event.child_agent} had done is on branch {event.branch}, until the run goes on or is undone"
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
-            yield f"outside the variables: {event.said}{times}"
+            yield f"outside the variables: {event.text}{times}"
         case Error(source="model", fatal=False):  # else the run ends with it, and says so
             yield f"{event.message}; trying again"
         case Retry():
@@ -702,9 +702,9 @@ class Terminal:
             return
         if step is not self.last:
             self.last, self._noted = step, 0
-            said = [clean(line) for line in step.text.splitlines() if line.strip()]
-            if said or step.code:
-                print(*said, *(f"    {line}" for line in step.code.splitlines()), sep="\n")
+            lines = [clean(line) for line in step.text.splitlines() if line.strip()]
+            if lines or step.code:
+                print(*lines, *(f"    {line}" for line in step.code.splitlines()), sep="\n")
         for note in step.notes[self._noted :]:
             self.line(note)
         self._noted = len(step.notes)
@@ -727,7 +727,7 @@ _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;
 _SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
 _RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 75%,currentColor 15%);padding-left:12px"
 
-_GOING: Final = re.compile("(writing|running) …")
+_UNFINISHED: Final = re.compile("(writing|running) …")
 _TYPED: Final = re.compile(r"%agent \w+(?: [A-Z]+)*\b")  # what is to be typed
 
 
@@ -747,7 +747,7 @@ class Notebook:
         self._handle: Handle | None = None
         self._is_free = False  # what the handle shows is empty: the next step goes there
         self._run: dict[str, object] = {}
-        self._seen_s = 0.0
+        self._updated_s = 0.0
         self._progress: Handle | None = None
 
     def open(self, run: str) -> None:
@@ -762,9 +762,9 @@ class Notebook:
     def step(self, step: Step, *, whole: bool) -> None:
         now = time.monotonic()
         is_new = not step.is_same(self.last)
-        if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
+        if not is_new and not whole and now - self._updated_s < _PATIENCE_S:
             return
-        self._seen_s = now
+        self._updated_s = now
         if self._handle is None or (is_new and not self._is_free):
             self._handle = _new_handle()
             self._handle.display({**_bundle(step), **self._run}, raw=True)
@@ -795,12 +795,12 @@ def _new_handle() -> Handle:
 
 
 def _paragraph(text: str, style: str) -> str:
-    said = _TYPED.sub(rf'<code style="{_CODE};background:none;color:inherit">\g<0></code>', escape(clean(text)))
-    return f'<div class="agent-kernel" style="{style}">{said}</div>'
+    content = _TYPED.sub(rf'<code style="{_CODE};background:none;color:inherit">\g<0></code>', escape(clean(text)))
+    return f'<div class="agent-kernel" style="{style}">{content}</div>'
 
 
 def _bundle(step: Step) -> dict[str, str]:
-    text, code = clean_lines(step.text).strip(), "" if step.on_card else clean_lines(step.code)
+    text, code = clean_lines(step.text).strip(), "" if step.is_on_card else clean_lines(step.code)
     broken = step.status if step.state == "broken" else ""
     plain = "\n".join(filter(None, (text, code, broken, *map(clean, step.notes))))
     is_broken = step.state == "broken"
@@ -820,17 +820,17 @@ def _bundle(step: Step) -> dict[str, str]:
 
 def _status(step: Step) -> str:
     """How the step stands. A front end takes back that it goes on if the kernel dies."""
-    said = escape(step.status)
-    is_going = step.state in ("writing", "running")
-    return _GOING.sub(r'<span class="agent-kernel-going">\g<0></span>', said) if is_going else said
+    content = escape(step.status)
+    is_unfinished = step.state in ("writing", "running")
+    return _UNFINISHED.sub(r'<span class="agent-kernel-going">\g<0></span>', content) if is_unfinished else content
 
 
 def _thinking(text: str, *, is_open: bool) -> str:
     if not text:
         return ""
-    said = f'<div style="white-space:pre-wrap;padding:2px 0 4px 14px">{escape(text)}</div>'
+    content = f'<div style="white-space:pre-wrap;padding:2px 0 4px 14px">{escape(text)}</div>'
     summary = '<summary style="cursor:pointer;display:list-item">thinking</summary>'
-    return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{said}</details>'
+    return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{content}</details>'
 
 
 def _code(code: str, style: str = "") -> str:

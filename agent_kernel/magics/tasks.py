@@ -17,7 +17,7 @@ from IPython.core.error import UsageError
 
 from agent_kernel.agents import approval, step_locations
 from agent_kernel.agents.agent import Agent, reopen_run, start_run
-from agent_kernel.agents.agent_undo import is_outside
+from agent_kernel.agents.agent_undo import is_external
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution_context import ExecutionContext
@@ -41,8 +41,8 @@ from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.steps import (
     Notebook,
     OwnNamespace,
+    RunDisplay,
     ShellExecutor,
-    Shown,
     Terminal,
     find_open_step,
     show_events,
@@ -63,7 +63,17 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 
-__all__ = ["QUESTION", "Apart", "Request", "TaskEnded", "Tasks", "check_code", "choices", "follow_race", "in_words"]
+__all__ = [
+    "QUESTION",
+    "CellRequests",
+    "Request",
+    "TaskEnded",
+    "Tasks",
+    "check_code",
+    "choices",
+    "follow_race",
+    "in_words",
+]
 
 
 # -- let a run go on while no cell runs, as if the cell that gave the task ran on
@@ -78,7 +88,7 @@ Request = dict[str, Any]
 _NOBODYS: Request = {"header": {}, "metadata": {}}
 
 
-class Apart:
+class CellRequests:
     """The requests of the cells in which runs were driven last."""
 
     def __init__(self, shell: Shell) -> None:
@@ -103,13 +113,13 @@ class Apart:
         return request is not None and not _cell_of(request).startswith("vscode-")
 
     @contextmanager
-    def under_its_cell(self, run: str) -> Generator[None]:
+    def as_if_in_cell(self, run: str) -> Generator[None]:
         """What is published here stands under the run's cell, and nowhere where no cell began it.
 
         On the main thread, while no cell runs.
         """
         count = self._shell.execution_count
-        with self.beneath_its_cell(run) as request:
+        with self.under_cell(run) as request:
             self._shell.execution_count = self._counts.get(run, count)
             try:
                 with self._as_a_cell(_cell_of(request)):
@@ -118,7 +128,7 @@ class Apart:
                 self._shell.execution_count = count
 
     @contextmanager
-    def beneath_its_cell(self, run: str) -> Generator[Request]:
+    def under_cell(self, run: str) -> Generator[Request]:
         """The same, without telling the hooks of a cell: for what runs a cell itself."""
         kernel = self._shell.kernel
         before, request = self._kernel_request(), self._requests.get(run, _NOBODYS)
@@ -208,12 +218,12 @@ class TaskEnded(UsageError):  # noqa: N818 - how it ended is shown already; this
         shown: what a page shows in place of a traceback. Without this, it would show the reason a second time.
     """
 
-    def __init__(self, reason: str, shown: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, traceback: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
-        self._shown = shown
+        self._traceback = traceback
 
     def _render_traceback_(self) -> list[str]:
-        return list(self._shown)
+        return list(self._traceback)
 
 
 # BdbQuit: what ends a cell without IPython showing anything of it.
@@ -229,13 +239,13 @@ class Tasks:
         self._notebook = notebook
         self._outputs = outputs
         self._executor = ShellExecutor(shell, outputs)
-        self._apart = Apart(shell)
-        self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
-        self._places: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
+        self._cell_requests = CellRequests(shell)
+        self._displays: dict[str, RunDisplay] = {}  # where the runs of this kernel are shown
+        self._contexts: dict[str, ExecutionContext] = {}  # where the runs act that began in this kernel
         self.runs: dict[str, Run[Any]] = {}
         self.races: dict[str, Race] = {}
 
-    def place(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
+    def open_context(self, cell: tuple[str, int | None] | None = None) -> ExecutionContext:
         """This notebook's namespace, as agents see it.
 
         Args:
@@ -248,24 +258,24 @@ class Tasks:
             executor=self._executor,
             names=notebook.names,
             cell=lambda: cell or (notebook.cell_id, notebook.cell_number),
-            moved=notebook.beside.show_move,
+            moved=notebook.panels.show_move,
             on_main=True,
         )
 
-    def _place_for(self, cell: AgentCell) -> ExecutionContext:
+    def _open_cell_context(self, cell: AgentCell) -> ExecutionContext:
         """Where the task of a cell acts."""
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
             session.switch(cell.branch, create=cell.branch not in session.repo.branches())
-        here = self.place((self._notebook.cell_id, self._notebook.cell_number))
+        context = self.open_context((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
             own: dict[str, object] = {"__name__": "__agent__"}
-            return ExecutionContext(own, event_store=here.event_store, executor=OwnNamespace(own, self._outputs))
+            return ExecutionContext(own, event_store=context.event_store, executor=OwnNamespace(own, self._outputs))
         if cell.state == "live":
             return ExecutionContext(
-                here.namespace, event_store=here.event_store, executor=self._executor, names=self._notebook.names
+                context.namespace, event_store=context.event_store, executor=self._executor, names=self._notebook.names
             )
-        return here
+        return context
 
     @property
     def model(self) -> str:
@@ -277,7 +287,7 @@ class Tasks:
         model_named(model, self._notebook.namespace)
         self._notebook.options.model = model
 
-    def give(self, cell: AgentCell) -> object:
+    def start(self, cell: AgentCell) -> object:
         """Begin the task of a cell, drive it as far as it goes, and return its result.
 
         Raises:
@@ -294,16 +304,16 @@ class Tasks:
         # Named here: a namespace of its own knows no script of the notebook's.
         model = model_named(named, self._notebook.namespace)
         returns = self._type(cell.returns) if cell.returns else None
-        place = self._place_for(cell)
+        context = self._open_cell_context(cell)
         asks = self.can_ask()
         task = cell.body.strip()
         run = new_run_id()
-        self._places[run] = place
+        self._contexts[run] = context
         try:
             begun = start_run(
                 agent,
                 task,
-                place,
+                context,
                 returns=returns,
                 can_ask=asks,
                 model=model,
@@ -321,7 +331,7 @@ class Tasks:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
         from agent_kernel.agents.races.race import race
 
-        place = self._place_for(cell)
+        context = self._open_cell_context(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
         agent, named = self._agent(msgspec.structs.replace(cell, model=names[0]) if names else cell)
         models: list[object] = [*names] or [named]  # by their names: a provider's model is made where it is asked
@@ -333,7 +343,7 @@ class Tasks:
             n=int(cell.fork) if not names else None,
             models=models,
             agent=agent,
-            state=place.session,
+            state=context.session,
             judge=cell.judge or None,
             approve=cell.approve or agent.approve or "risky",  # nobody can be asked there: what would ask is denied
             limits=_limits(cell, agent),
@@ -341,8 +351,8 @@ class Tasks:
             returns=self._type(cell.returns) if cell.returns else None,
         )
         self.races[begun.id] = begun
-        follow_race(begun, self._new_place())
-        self._notebook.beside.show_move()
+        follow_race(begun, self._make_display())
+        self._notebook.panels.show_move()
         return begun
 
     def _agent(self, cell: AgentCell) -> tuple[Agent, object]:
@@ -359,16 +369,16 @@ class Tasks:
 
     def _find_agent(self, name: str) -> Agent | None:
         """The agent that the notebook holds under this name. Raises: UsageProblem: several agents are called so."""
-        held: dict[str, Agent] = {
+        agents: dict[str, Agent] = {
             key: cast("Agent", value)
             for key, value in self._notebook.namespace.items()
             if issubclass(type(value), Agent)  # whose `__class__` is not asked
         }
-        if name in held:
-            return held[name]
-        called = {id(agent): agent for agent in held.values() if agent.name == name}
+        if name in agents:
+            return agents[name]
+        called = {id(agent): agent for agent in agents.values() if agent.name == name}
         if len(called) > 1:
-            variables = " and ".join(sorted(key for key, agent in held.items() if agent.name == name))
+            variables = " and ".join(sorted(key for key, agent in agents.items() if agent.name == name))
             raise UsageProblem(
                 f"{variables} hold different agents called {name}: put the variable's name after %%agent"
             )
@@ -382,7 +392,7 @@ class Tasks:
         """
         from agent_kernel.agents.races.race import Race
 
-        return self.races.get(id) or Race.again(self.place(), id)
+        return self.races.get(id) or Race.again(self.open_context(), id)
 
     def pick(self, id: str, number: int) -> Report:
         """Merge a candidate of a race, as `Race.pick`. Not before the variables are back that a restart took."""
@@ -420,7 +430,7 @@ class Tasks:
             How the run stands then, as a sentence.
         """
         noted = self._note_decision(run, decision, reason, code)
-        return noted or self._apart_from_cells(self._decide(run, decision, reason, code))
+        return noted or self._drive_between_cells(self._decide(run, decision, reason, code))
 
     def _note_decision(self, run: str, decision: str, reason: str, code: str | None) -> str:
         """Only note what was decided, and say so, where the run does not go on here now; else "".
@@ -428,15 +438,15 @@ class Tasks:
         That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
         where the state does not go on from the steps before it.
         """
-        log = approval.log_of(self.place().event_store, run)
-        branch = self._elsewhere(log.start)
-        away = None if branch else step_locations.away(self._notebook.session, log.events)
+        log = approval.log_of(self.open_context().event_store, run)
+        branch = self._external_branch(log.start)
+        away = None if branch else step_locations.find_elsewhere_error(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
         if away is not None and log.state == "pending" and decision != "deny":
             raise away
         approval.decide(log, decision, code=code, reason=reason, by=person().name)
-        self._notebook.beside.show_decision(log.run)
+        self._notebook.panels.show_decision(log.run)
         if branch:
             return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
         if away is not None:
@@ -454,36 +464,36 @@ class Tasks:
             return False
         return True
 
-    def _elsewhere(self, start: TaskStart) -> str:
+    def _external_branch(self, start: TaskStart) -> str:
         """The branch on which an agent outside acts by a server of its own; "": it acts here."""
         session = self._notebook.session
         is_here = session is None or start.branch in ("", session.branch)
-        return "" if is_here or not is_outside(start.model) else start.branch
+        return "" if is_here or not is_external(start.model) else start.branch
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
-        self._refuse_elsewhere(run)
-        return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
+        self._refuse_if_elsewhere(run)
+        return self._drive_between_cells(self._find(run).resume(answer, by=person().name))
 
     def way_on(self, run: str) -> tuple[str, str]:
         """Why a run that stopped cannot go on here ("": it can), and the line to run where that takes a cell ("": it does not).
 
         This only looks, and loads no provider's package: whether its model answers shows when it is asked.
         """
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         try:
             known = self.runs.get(self._require_loaded(run))
             start = event_store.first(run)
             if known is None or not known.is_current():
-                if run not in self._places:
-                    self._place_again(start)
+                if run not in self._contexts:
+                    self._reopen_context(start)
                 self._check_model(start)
         except RunElsewhereError as error:
             return f"{error.lies}: {error.way}", ""
         except (AgentKernelError, UsageProblem) as error:
             return str(error), ""
-        has_place = is_outside(start.model) or self._apart.can_show(run)
-        return "", "" if has_place else f"%agent resume --run {short_run(run)}"
+        can_show = is_external(start.model) or self._cell_requests.can_show(run)
+        return "", "" if can_show else f"%agent resume --run {short_run(run)}"
 
     def _check_model(self, start: TaskStart) -> None:
         """Raise ModelError where the model of a run was an object of this notebook, or a script, that is gone."""
@@ -496,12 +506,12 @@ class Tasks:
             way = f"To use another model: %agent resume --run {short_run(start.run)} --model NAME"
             raise ModelError(error.model, f"{error.reason}. {way}") from None
 
-    def _apart_from_cells(self, run: Run[Any]) -> str:
-        has_cell = not is_outside(run.model)  # else no cell gave it its task
-        if has_cell and not self._apart.can_show(run.id):
-            self._notebook.beside.show_decision(run.id)
+    def _drive_between_cells(self, run: Run[Any]) -> str:
+        has_cell = not is_external(run.model)  # else no cell gave it its task
+        if has_cell and not self._cell_requests.can_show(run.id):
+            self._notebook.panels.show_decision(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
-        with self._apart.under_its_cell(run.id):
+        with self._cell_requests.as_if_in_cell(run.id):
             driven = self._drive(run)
             if has_cell:
                 self._show_result(driven)
@@ -517,58 +527,58 @@ class Tasks:
         """
         found = self._find(self._require_loaded(run), model).resume(answer, by=person().name, force=force)
         if says:
-            self._place_shown(found).line(says)
+            self._find_display(found).line(says)
         return self._show_result(self._drive(found))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
-        self._refuse_elsewhere(run)
+        self._refuse_if_elsewhere(run)
         self._shell.set_next_input(f"%%agent --edit {run[-5:]}\n{code}")
 
     def _find(self, run_id: str, model: str = "") -> Run[Any]:
         """The run of this id; one that is in memory knows its model and its result's type, unless another model is named."""
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         found = event_store.find(run_id)
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
             start = event_store.first(found)
-            place = self._places.get(found) or self._place_again(start)
+            context = self._contexts.get(found) or self._reopen_context(start)
             agent = self._find_agent(start.agent)
             if not model:
                 self._check_model(start)
-            known = self.runs[found] = reopen_run(place, found, agent=agent, can_ask=self.can_ask(), model=model)
+            known = self.runs[found] = reopen_run(context, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
-    def _place_again(self, start: TaskStart) -> ExecutionContext:
+    def _reopen_context(self, start: TaskStart) -> ExecutionContext:
         """Where a run goes on that another kernel began."""
-        place = self.place((start.cell, start.number))
-        branch = self._elsewhere(start)
+        context = self.open_context((start.cell, start.number))
+        branch = self._external_branch(start)
         if branch:
             raise UsageProblem(f"run {short_run(start.run)} acts on branch {branch}: %agent switch {branch} goes there")
-        if start.state == "live" and place.session is not None:
+        if start.state == "live" and context.session is not None:
             raise UsageProblem(f"run {short_run(start.run)} acted on what was in memory alone, and that kernel is gone")
-        return place
+        return context
 
     def _require_loaded(self, run: str) -> str:
         """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
-        self._refuse_elsewhere(run)
+        self._refuse_if_elsewhere(run)
         session = self._notebook.session
-        if session is not None and session.carried() and self.place().event_store.find(run) not in self.runs:
+        if session is not None and session.carried() and self.open_context().event_store.find(run) not in self.runs:
             raise UsageProblem(_NOT_BACK)
         return run
 
-    def _refuse_elsewhere(self, run: str) -> None:
+    def _refuse_if_elsewhere(self, run: str) -> None:
         """Raise RunElsewhereError where its steps lie elsewhere, unless they were made here, and its model is asked first."""
-        event_store = self.place().event_store
+        event_store = self.open_context().event_store
         found = event_store.find(run)
         events = tuple(event_store.of(found))
         if found not in self.runs or step_locations.is_next_a_step(events):
-            step_locations.refuse(self._notebook.session, events)
+            step_locations.refuse_if_elsewhere(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""
         self.runs[run.id] = run
-        self._apart.remember(run.id)
+        self._cell_requests.remember(run.id)
         try:
             self._show(run, run.stream())
         except KeyboardInterrupt:
@@ -577,8 +587,8 @@ class Tasks:
 
     def _halt_run(self, run: str) -> Run[Any]:
         """The run of a cell that was interrupted just as it began: it is shown as any that was."""
-        if run not in self.place().event_store.runs():
-            del self._places[run]
+        if run not in self.open_context().event_store.runs():
+            del self._contexts[run]
             raise KeyboardInterrupt
         with uninterrupted():
             found = self._find(run)
@@ -586,12 +596,12 @@ class Tasks:
             return self._rests(found)
 
     def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
-        beside = self._notebook.beside
+        panels = self._notebook.panels
         show_events(
             iter(items),
-            self._place_shown(run),
-            beside.asks,
-            beside.show_end,
+            self._find_display(run),
+            panels.asks,
+            panels.show_end,
             find_open_step(run.events),
             self._describe_changes,
         )
@@ -604,40 +614,41 @@ class Tasks:
         if session is None:
             return ""
         try:
-            told = agents.run(reader.QueryContext(session.repo, session.id), reader.OfRun(id=run))
+            details = agents.run(reader.QueryContext(session.repo, session.id), reader.OfRun(id=run))
         except AgentKernelError:  # it is kept nowhere that can be looked into
             return ""
         names = [
-            f"{'−' if sign == '-' else sign}{name} {told.grew.get(name, '')}".strip() for sign, name, _ in told.chips
+            f"{'−' if sign == '-' else sign}{name} {details.grew.get(name, '')}".strip()
+            for sign, name, _ in details.chips
         ]
-        more = [f"{told.more} more"] if told.more else []
+        more = [f"{details.more} more"] if details.more else []
         return f"changed: {', '.join([*names, *more])}" if names else ""
 
-    def _place_shown(self, run: Run[Any]) -> Shown:
-        if run.id not in self._shown:
-            self._shown[run.id] = self._new_place()
-            self._shown[run.id].open(run.id)
-        return self._shown[run.id]
+    def _find_display(self, run: Run[Any]) -> RunDisplay:
+        if run.id not in self._displays:
+            self._displays[run.id] = self._make_display()
+            self._displays[run.id].open(run.id)
+        return self._displays[run.id]
 
     def _rests(self, run: Run[Any]) -> Run[Any]:
-        self._notebook.beside.show_decision(run.id)
-        self._notebook.beside.show_move()
+        self._notebook.panels.show_decision(run.id)
+        self._notebook.panels.show_move()
         return run
 
-    def _new_place(self) -> Shown:
+    def _make_display(self) -> RunDisplay:
         return Terminal() if getattr(self._shell, "kernel", None) is None else Notebook(self._shell)
 
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):
-            return _find_shown_value(run)
+            return _find_display_value(run)
         outcome, has_page = run.outcome, getattr(self._shell, "kernel", None) is not None
         if has_page and (run.status == "interrupted" or outcome.limit):
             raise TaskStopped(outcome.reason)
-        shown = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
-        raise TaskEnded(outcome.reason, shown if has_page else ())
+        lines = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
+        raise TaskEnded(outcome.reason, lines if has_page else ())
 
     def _show_result(self, run: Run[Any]) -> Result:
-        value = _find_shown_value(run)
+        value = _find_display_value(run)
         if run.status == "completed" and value is not None:
             self._shell.displayhook(value)
         return Lines((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
@@ -657,13 +668,13 @@ class Tasks:
 def _limits(cell: AgentCell, agent: Agent) -> Limits:
     """The agent's own limits, but for those that its cell names."""
     named = {"steps": cell.steps, "run_s": cell.seconds, "tokens": cell.tokens, "cost": cell.cost}
-    said: dict[str, Any] = {name: most for name, most in named.items() if most is not None}
-    return msgspec.structs.replace(agent.limits, **said)
+    chosen: dict[str, Any] = {name: most for name, most in named.items() if most is not None}
+    return msgspec.structs.replace(agent.limits, **chosen)
 
 
-def _find_shown_value(run: Run[Any]) -> object:
+def _find_display_value(run: Run[Any]) -> object:
     """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
-    return None if is_outside(run.model) else run.outcome.value
+    return None if is_external(run.model) else run.outcome.value
 
 
 # -- A `%%agent` cell that could be a task or code: whoever typed it says which, and it runs again as that
@@ -674,13 +685,13 @@ _CELL: Final = "cell"
 
 def choices(shell: Shell, agent: str, line: str, body: str, cell_id: str) -> list[tuple[str, Callable[[], None]]]:
     """What each button says, and what it does; none where the cell's output would not show what it does."""
-    apart = Apart(shell)
-    apart.remember(_CELL)
-    if not apart.can_show(_CELL):
+    requests = CellRequests(shell)
+    requests.remember(_CELL)
+    if not requests.can_show(_CELL):
         return []
     says = {"--task": f"Give it to {agent}", "--py": "Run it as Python"}
     return [
-        (label, partial(_run_again, shell, apart, f"%%agent {line} {flag}\n{body}", cell_id))
+        (label, partial(_run_again, shell, requests, f"%%agent {line} {flag}\n{body}", cell_id))
         for flag, label in says.items()
     ]
 
@@ -690,28 +701,28 @@ def in_words(agent: str) -> str:
     return f"{QUESTION} %%agent --task gives it to {agent}, %%agent --py runs it as Python"
 
 
-def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
-    with apart.beneath_its_cell(_CELL):
+def _run_again(shell: Shell, requests: CellRequests, source: str, cell_id: str) -> None:
+    with requests.under_cell(_CELL):
         shell.run_cell(source, store_history=True, cell_id=cell_id or None)
 
 
 # -- follow a race in the cell that began it: a line that says how far it is, and the pick of its judge
 
 
-def follow_race(race: Race, place: Shown) -> None:
+def follow_race(race: Race, display: RunDisplay) -> None:
     """Wait until all candidates have ended; an interrupt ends the race, and keeps what they did."""
     many = plural(len(race.candidates), "candidate")
-    place.progress(f"{many} running")
+    display.progress(f"{many} running")
     for ended, _ in enumerate(race, 1):
-        done = sum(one.is_done for one in race.candidates)
-        place.progress(f"{ended} of {many} ended, {done} with a result")
+        with_result = sum(one.is_done for one in race.candidates)
+        display.progress(f"{ended} of {many} ended, {with_result} with a result")
     best = race.best
     failed = comparison.failure(race.candidates)
     if race.judge is not None and failed:
-        place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
+        display.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None or race.is_interrupted:
         return
     try:
         race.pick()
     except MergeConflictError as conflict:
-        place.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)
+        display.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)

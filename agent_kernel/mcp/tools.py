@@ -24,7 +24,7 @@ import msgspec
 
 from agent_kernel.agents import approval, messages
 from agent_kernel.agents.agent import Agent, reopen_run, start_run
-from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, acting_as, findings, outside
+from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, acting_as, external_model, findings
 from agent_kernel.agents.current import here
 from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
@@ -240,14 +240,14 @@ class Tools:
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
-        return not place.tells(name) if place is not None else self._hidden is not None and name in self._hidden
+        return not place.is_visible(name) if place is not None else self._hidden is not None and name in self._hidden
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
         place = self._live()
         redactor = Redactor(self._is_hidden)
         if place is not None:
-            place.look()
+            place.learn_secrets()
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
@@ -329,7 +329,7 @@ class Steps:
     def run(self, code: str, purpose: str) -> str:
         """Run code as a step, or say what it waits for."""
         task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
-        model = outside(self._agent.name, code)
+        model = external_model(self._agent.name, code)
         return self._drive(start_run(self._agent, task[:_MOST_TASK], self._place(), model=model))
 
     def request_approval(self, move: Move) -> str:
@@ -348,7 +348,7 @@ class Steps:
         if verdict == "run":
             return ""
         task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
-        run = start_run(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
+        run = start_run(self._agent, task[:_MOST_TASK], place, model=external_model(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
         approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
         return self._drive(reopen_run(place, run))
@@ -366,7 +366,7 @@ class Steps:
         """
         place = self._place()
         found = place.event_store.find(run)
-        if place.event_store.first(found).model != outside(self._agent.name).name:
+        if place.event_store.first(found).model != external_model(self._agent.name).name:
             raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
         if state_of(tuple(place.event_store.of(found))) == "running":
             return self._drive(reopen_run(place, found))
@@ -400,7 +400,7 @@ class Steps:
         said = [output.sent]
         lost = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
         said += [f"Not saved: {name} ({reason})" for name, reason in lost]
-        effects = [f"  {event.said}" for event in events if isinstance(event, Effect)]
+        effects = [f"  {event.text}" for event in events if isinstance(event, Effect)]
         if effects:
             said.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
         if output.after and output.after != output.before:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.agents.approval import open_question, open_request
-from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, state_of, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -589,7 +589,7 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
         n_steps=steps_in(events) or len(steps),
         tokens=usage.tokens,
         cost=usage.cost,
-        took_s=seconds_taken(events) if events else cells_took(commits),
+        took_s=active_seconds(events) if events else cells_took(commits),
         time_ms=(start.time_ns if start is not None else commits[-1].time_ns) // 1_000_000,
         tip=hex_of(records[0].id) if records else "",
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),

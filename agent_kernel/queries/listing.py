@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.agents import step_locations
 from agent_kernel.agents.approval import run_status
-from agent_kernel.agents.event_log import EventStore, seconds_taken, short_run, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -601,7 +601,7 @@ def run_row(context: QueryContext, fold: Fold, spread: Spread, graph: Graph) -> 
         prompt=prompts(own[0], own[-1]),
         subject=task_of(events) or subject_of(own[0])[0],
         unfolded=fold.is_open,
-        took_s=seconds_taken(events) if events and not fold.part else cells_took(own),
+        took_s=active_seconds(events) if events and not fold.part else cells_took(own),
         time_ms=commits[0].time_ns // 1_000_000,
         graph=graph,
         run=RunFacts(
@@ -657,7 +657,7 @@ def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
     said, step = where_stopped(EventStore(context.repo.store), events)
     if not said:
         return None
-    away = step_locations.away(context.position(), events)
+    away = step_locations.find_elsewhere_error(context.position(), events)
     done = [event for event in events if isinstance(event, Output) and event.step is not None]
     return Stopped(
         said=_mask_line(said),
@@ -694,7 +694,7 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
 
 def _end_of_process(event_store: EventStore, start: Event) -> str:
     """That the process ended which drove a run; "" where it let the run go."""
-    if not event_store.is_left_behind(start.run):
+    if not event_store.is_abandoned(start.run):
         return ""
     return "the kernel ended" if isinstance(start, TaskStart) and start.cell else "its process ended"
 

@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from agent_kernel.agents.approval import open_question
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import among, candidate
+from agent_kernel.agents.temporary_branches import candidate, describe_temporary
 from agent_kernel.commands.timeline import Finder, Timeline, View
 from agent_kernel.errors import (
     AgentKernelError,
@@ -338,7 +338,7 @@ class QueryContext:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._find_question, view.waiting)))
-                asides = among(self.repo, EventStore(self.repo.store))
+                asides = describe_temporary(self.repo, EventStore(self.repo.store))
                 refs = _refs_by_commit(view, colours, asides)
                 stopped = dict(self._find_stopped(view))
                 self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)

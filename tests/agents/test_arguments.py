@@ -130,9 +130,9 @@ def test_a_run_that_is_found_again_in_this_process_has_its_arguments(state: Any)
 
 
 def test_nothing_is_held_of_runs_that_are_done(state: Any) -> None:
-    before = set(arguments._held)  # pyright: ignore[reportPrivateUsage]
+    before = set(arguments._active)  # pyright: ignore[reportPrivateUsage]
     agent("task.success(x)")("Look", inputs={"x": 3}, state=state)
-    assert set(arguments._held) == before  # pyright: ignore[reportPrivateUsage]
+    assert set(arguments._active) == before  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_task_function_called_again_and_again_keeps_what_was_there(state: Any) -> None:

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from agent_kernel.agents.effects import threads_followed
 from agent_kernel.agents.execution import PlainExecutor, capture_output
+from agent_kernel.agents.side_effects import follow_threads
 
 
 def test_each_thread_has_what_it_printed() -> None:
@@ -64,7 +64,7 @@ def test_threads_that_the_code_of_the_main_one_starts_print_for_it() -> None:
     assert taken.getvalue() == "from a thread\n"
 
 
-@pytest.mark.parametrize("follow", [nullcontext, threads_followed], ids=["followed by nobody", "followed for others"])
+@pytest.mark.parametrize("follow", [nullcontext, follow_threads], ids=["followed by nobody", "followed for others"])
 def test_threads_that_are_there_already_go_on_printing_where_they_did(
     capsys: pytest.CaptureFixture[str], follow: Callable[[], AbstractContextManager[None]]
 ) -> None:

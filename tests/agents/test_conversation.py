@@ -40,7 +40,7 @@ class Chat:
     def remembers(self) -> list[str]:
         """The tasks that the model would be told of now."""
         place = ExecutionContext(self.session.namespace, self.session)
-        return tasks(messages.messages(place.event_store, messages.runs_before(place, "ada")))
+        return tasks(messages.messages(place.event_store, messages.find_remembered_runs(place, "ada")))
 
 
 def tasks(messages: list[Message]) -> list[str]:
@@ -217,7 +217,7 @@ def test_another_agent_remembers_other_runs() -> None:
     chat = Chat()
     chat.do("first")
     place = ExecutionContext(chat.session.namespace, chat.session)
-    assert messages.runs_before(place, "ben") == ()
+    assert messages.find_remembered_runs(place, "ben") == ()
 
 
 def test_the_conversation_survives_pruning_and_forgetting_commits() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import Turn
-from agent_kernel.agents.agent import place_of, reopen_run, start_run
-from agent_kernel.agents.cleanup import tidy
+from agent_kernel.agents.agent import open_context, reopen_run, start_run
+from agent_kernel.agents.cleanup import delete_unneeded_branches
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
 from agent_kernel.agents.run import Run
@@ -32,12 +32,12 @@ pytestmark = pytest.mark.usefixtures("safe_forks")
 PREVIEWED = """
 import sys
 import agent_kernel as ak
-from agent_kernel.agents.agent import place_of, start_run
+from agent_kernel.agents.agent import open_context, start_run
 
 store, code = sys.argv[1:]
 state = ak.Versioned(store)
 state["rows"] = [3, 1, 2]
-run = start_run(ak.Agent("ada", model=ak.ScriptedModel([code]), state=state), "go", place_of(state), preview=True)
+run = start_run(ak.Agent("ada", model=ak.ScriptedModel([code]), state=state), "go", open_context(state), preview=True)
 list(run.stream())
 """
 # A sub-agent commits something, and the process is killed while its model is asked again.
@@ -117,7 +117,7 @@ def killed(program: str, *arguments: str) -> None:
 def taken_up(state: ak.Versioned, *turns: str | Turn, preview: bool = False) -> Run[Any]:
     """The newest run that another process began."""
     model = ak.ScriptedModel(["", *turns])
-    return reopen_run(place_of(state), "", model=model, preview=preview)
+    return reopen_run(open_context(state), "", model=model, preview=preview)
 
 
 def test_a_step_that_was_tried_on_a_fork_as_the_process_was_killed_is_unknown_and_not_tried_again(
@@ -147,7 +147,7 @@ def test_an_interrupt_of_a_try_is_told_and_the_step_not_tried_again(monkeypatch:
     with ak.Versioned() as state:
         state["rows"] = [3, 1, 2]
         model = ak.ScriptedModel(["rows.clear()", "task.success('looked')"])
-        run = start_run(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
+        run = start_run(ak.Agent("ada", model=model, state=state), "go", open_context(state), preview=True)
         with monkeypatch.context() as patched:
             patched.setattr("agent_kernel.agents.preview.preview_code", interrupted)
             list(run.stream())
@@ -169,7 +169,7 @@ def test_a_process_that_dies_before_it_takes_on_what_a_fork_did_claims_nothing(
     with ak.Versioned(tmp_path / "store") as state:
         state["rows"] = [3, 1, 2]
         model = ak.ScriptedModel(["rows.clear()", "task.success('looked')"])
-        run = start_run(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
+        run = start_run(ak.Agent("ada", model=model, state=state), "go", open_context(state), preview=True)
         list(run.stream())
         for event in run.approve().stream():
             assert isinstance(event, StepStart)
@@ -185,7 +185,7 @@ def test_where_no_fork_is_made_no_try_is_written_down(monkeypatch: pytest.Monkey
     monkeypatch.delattr(os, "fork")
     with ak.Versioned() as state:
         model = ak.ScriptedModel(["x = 1"])
-        run = start_run(ak.Agent("ada", model=model, state=state), "go", place_of(state), preview=True)
+        run = start_run(ak.Agent("ada", model=model, state=state), "go", open_context(state), preview=True)
         list(run.stream())
         assert not any(isinstance(event, TryStart) for event in EventStore(state.repo.store).of(run.id))
         asked = run.events[-1]
@@ -209,7 +209,7 @@ def test_what_a_sub_agent_had_done_is_kept_until_the_run_goes_on(tmp_path: Path)
         assert set(state.repo.branches()) == {"main", kept}
         said = runs(Scope(state.repo), Namespace(n=20))
         assert said.to_text().endswith(f"what child had done is on branch {kept}, until the run goes on or is undone")
-        again = reopen_run(place_of(state), run, model=ak.ScriptedModel(["", "", "task.success(first)"]))
+        again = reopen_run(open_context(state), run, model=ak.ScriptedModel(["", "", "task.success(first)"]))
         assert again.resume().result() == 1
         unknown = next(event for event in again.events if isinstance(event, Output) and event.status == "unknown")
         assert unknown.sent.endswith("\n\nWhat child had done by then is not part of the state.")
@@ -227,7 +227,7 @@ def test_what_a_sub_agent_had_done_goes_with_a_run_that_is_undone_or_given_up(tm
         assert set(state.repo.branches()) == {"main"}
     with ak.Versioned(tmp_path / "other") as state:
         run = next(start.run for start in EventStore(state.repo.store).starts() if not start.parent_run)
-        reopen_run(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
+        reopen_run(open_context(state), run, model=ak.ScriptedModel([""])).abandon()
         said = gc(Scope(state.repo, state.session), Namespace(dry_run=False)).to_text()
         assert said.startswith("Deleted 1 branch that agents left behind: child-")
         assert set(state.repo.branches()) == {"main"}
@@ -239,15 +239,15 @@ def test_the_branch_of_a_sub_agent_that_a_person_is_on_or_went_on_with_stays(tmp
         (kept,) = set(state.repo.branches()) - {"main"}
         run = next(start.run for start in EventStore(state.repo.store).starts() if not start.parent_run)
         state.session.switch(kept)
-        reopen_run(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
+        reopen_run(open_context(state), run, model=ak.ScriptedModel([""])).abandon()
         state.session.switch("main")
         state.repo.move_head("somebody", Head(kept, None), "look at it")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()
         state.repo.drop_head("somebody")
         state.session.switch(kept)
         state["mine"] = 1
         state.session.switch("main")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()
         assert state.repo.at(kept)["mine"] == 1
 
 
@@ -289,12 +289,12 @@ def test_a_preview_of_a_process_that_died_goes_and_one_of_a_living_one_stays(tmp
         assert child.stdin is not None
         assert child.stdout is not None
         branch = child.stdout.readline().strip()
-        assert tidy(repo, EventStore(repo.store)) == ()
+        assert delete_unneeded_branches(repo, EventStore(repo.store)) == ()
         assert branch in repo.branches()
         child.stdin.write("\n")
         child.stdin.flush()
         child.wait()
-        assert tidy(repo, EventStore(repo.store)) == (branch,)
+        assert delete_unneeded_branches(repo, EventStore(repo.store)) == (branch,)
         assert set(repo.branches()) == {"main"}
 
 
@@ -302,19 +302,22 @@ def test_a_step_that_waits_keeps_what_it_did_on_a_fork_and_one_that_was_decided_
     with ak.Versioned() as state:
         state["rows"] = [3, 1, 2]
         run = start_run(
-            ak.Agent("ada", model=ak.ScriptedModel(["rows.sort()"]), state=state), "go", place_of(state), preview=True
+            ak.Agent("ada", model=ak.ScriptedModel(["rows.sort()"]), state=state),
+            "go",
+            open_context(state),
+            preview=True,
         )
         list(run.stream())
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
         event_store = EventStore(state.repo.store)
-        assert tidy(state.repo, event_store) == ()
+        assert delete_unneeded_branches(state.repo, event_store) == ()
         _ = run.approve()
-        assert tidy(state.repo, event_store) == ()  # it is taken on as the run goes on
+        assert delete_unneeded_branches(state.repo, event_store) == ()  # it is taken on as the run goes on
         run.abandon()
         state.repo.create_branch(asked.branch, "main", force=True)  # as if the process had died then
         state.repo.create_branch("preview/mine", "main")
-        assert tidy(state.repo, event_store) == (asked.branch,)
+        assert delete_unneeded_branches(state.repo, event_store) == (asked.branch,)
         assert "preview/mine" in state.repo.branches()
 
 
@@ -336,4 +339,4 @@ def test_branches_that_only_look_like_those_of_agents_are_left_alone() -> None:
         named = ["try-12345", "race/later", "race/abcde/1", "preview/of-it"]
         for name in named:
             state.repo.create_branch(name, "main")
-        assert tidy(state.repo, EventStore(state.repo.store)) == ()
+        assert delete_unneeded_branches(state.repo, EventStore(state.repo.store)) == ()

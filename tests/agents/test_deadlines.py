@@ -203,7 +203,7 @@ def test_steps_that_are_too_long_one_after_the_other_end_the_run() -> None:
     run = failed("kept = 1\nwhile True: pass", Limits(step_s=0.05, retries=2))
     assert run.outcome.limit == "step_s"
     assert [event.status for event in run.events if isinstance(event, Output)] == ["timeout"] * 3
-    assert run._run_executor.place.namespace["kept"] == 1
+    assert run._run_executor.context.namespace["kept"] == 1
 
 
 def test_steps_that_show_too_much_one_after_the_other_end_the_run() -> None:

@@ -189,7 +189,7 @@ def test_an_interrupt_between_the_end_of_the_code_and_its_output_keeps_the_outpu
 
 def test_an_interrupt_that_leaves_no_commit_is_known_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting("before", monkeypatch)
-    monkeypatch.setattr("agent_kernel.agents.cleanup.commit_of", lambda *_: None)
+    monkeypatch.setattr("agent_kernel.agents.cleanup.find_step_commit", lambda *_: None)
     run = run_of(["x = 1", "task.success(x)"])
     with pytest.raises(TaskInterruptedError):
         run.result()
@@ -219,7 +219,7 @@ def test_a_step_that_ends_the_run_is_stored_with_its_end_in_one_go() -> None:
     for event in run:
         if isinstance(event, Output):
             break
-    stored = list(EventStore(run._run_executor.place.event_store._store).of(run.id))
+    stored = list(EventStore(run._run_executor.context.event_store._store).of(run.id))
     assert [event.kind for event in stored[-2:]] == ["Output", "Success"]
 
 

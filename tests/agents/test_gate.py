@@ -28,10 +28,10 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import approval
-from agent_kernel.agents.effects import record_effects
 from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
 from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
-from agent_kernel.agents.starting import place_of, reopen_run
+from agent_kernel.agents.side_effects import record_side_effects
+from agent_kernel.agents.starting import open_context, reopen_run
 from agent_kernel.session.versioned import Versioned
 from tests.agents.subagents.family import pair
 
@@ -149,7 +149,7 @@ def test_code_that_catches_it_has_no_success_with_that(state: Any, tmp_path: Pat
 
 def test_a_gate_that_was_met_stays_shut(tmp_path: Path) -> None:
     gate = Gate(Allowed(findings=(Finding("files", "open", 1, risky=True),)))
-    with record_effects((), gate):
+    with record_side_effects((), gate):
         (tmp_path / "before").write_text("x")
         with pytest.raises(EffectStopped):
             os.putenv("AGENT_KERNEL_TEST", "x")
@@ -233,7 +233,7 @@ def test_a_stopped_step_is_approved_in_another_process(tmp_path: Path) -> None:
         run = started(state, f"rows = rows + [2]\n{UNSEEN}")
         pending(run)
     with Versioned(tmp_path / "store") as state:
-        again = reopen_run(place_of(state), run.id, model=ak.ScriptedModel(["", "task.success('later')"]))
+        again = reopen_run(open_context(state), run.id, model=ak.ScriptedModel(["", "task.success('later')"]))
         assert again.approve().result() == "later"
         assert state["rows"] == [1, 2]
     assert (tmp_path / "x").read_text() == "x"
@@ -444,13 +444,13 @@ def test_what_cffi_loads_is_asked_about() -> None:
 
 
 def test_nothing_is_heard_any_more_once_nothing_of_a_step_is_left() -> None:
-    from agent_kernel.agents.effects import _ear
+    from agent_kernel.agents.side_effects import _audit
 
     gc.collect()
-    before = len(_ear.wanted)
+    before = len(_audit.wanted)
     assert started({}, "x = 1", approve="never").result() == "end"
     gc.collect()
-    assert len(_ear.wanted) == before
+    assert len(_audit.wanted) == before
 
 
 def test_another_thread_s_own_work_is_not_stopped(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_another_thread_s_own_work_is_not_stopped(tmp_path: Path) -> None:
 def stops(act: Any) -> tuple[tuple[str, str], ...]:
     """What of this is stopped."""
     gate = Gate(Allowed())
-    with record_effects((), gate), contextlib.suppress(EffectStopped):
+    with record_side_effects((), gate), contextlib.suppress(EffectStopped):
         act()
     return tuple(gate.stopped)
 
@@ -489,10 +489,10 @@ def test_importing_an_installed_module_may_write_its_caches(tmp_path: Path, monk
 
     code = (
         "import os, sys\n"
-        "from agent_kernel.agents.effects import record_effects\n"
+        "from agent_kernel.agents.side_effects import record_side_effects\n"
         "from agent_kernel.agents.gate import Allowed, Gate\n"
         "gate = Gate(Allowed())\n"
-        "with record_effects((), gate):\n"
+        "with record_side_effects((), gate):\n"
         "    import matplotlib.pyplot, polars, sklearn.cluster\n"
         "print(list(gate.stopped), os.listdir(os.environ['MPLCONFIGDIR']))\n"
     )
@@ -963,7 +963,7 @@ def test_a_person_s_own_interrupt_of_a_step_that_was_stopped_goes_first(
 
 def test_what_was_linked_into_a_folder_of_the_step_s_is_not_written_to_unasked(here: Path) -> None:
     code = "import os\nos.mkdir('made')\nos.link('rows', 'made/x')\nopen('made/x', 'w').write('x')"
-    gate = Gate(Allowed(effects=frozenset({("makes", "made"), ("links", "rows → made/x")})))
-    with pytest.raises(EffectStopped, match="writes made/x"), record_effects(gate=gate):
+    gate = Gate(Allowed(side_effects=frozenset({("makes", "made"), ("links", "rows → made/x")})))
+    with pytest.raises(EffectStopped, match="writes made/x"), record_side_effects(gate=gate):
         exec(compile(code, "<agent step of a test>", "exec"), {})
     assert (here / "rows").read_text() == "mine"

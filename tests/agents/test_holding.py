@@ -93,13 +93,13 @@ def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_
             with pytest.raises(ak.RunBusyError, match=who):
                 attempt()
         assert store.data_version() == before
-        assert approval.newest(place.event_store, ("interrupted", "stopped")) == ""
+        assert approval.find_newest(place.event_store, ("interrupted", "stopped")) == ""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write("\n\n")
         child.stdin.flush()
         assert child.stdout.read() == "asked\n1\n"
-        assert place.event_store.driver(id) is None
+        assert place.event_store.find_driver(id) is None
 
 
 def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
     with ak.Versioned(tmp_path / "store") as state:
         event_store = EventStore(state.repo.store)
         assert approval.run_status(event_store, tuple(event_store.of(id))) == "stopped"
-        assert approval.newest(event_store, ("interrupted", "stopped")) == id
+        assert approval.find_newest(event_store, ("interrupted", "stopped")) == id
         with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
             approval.decide(approval.log_of(event_store, id), "approve")
         place = ExecutionContext(state.session.namespace, state.session)
@@ -216,7 +216,7 @@ def test_a_loop_that_was_left_goes_on_where_it_was() -> None:
     for event in run:
         if isinstance(event, StepStart):
             break
-    assert run.event_store.driver(run.id) is None
+    assert run.event_store.find_driver(run.id) is None
     assert run.result() == 1
     assert [event.status for event in run.events if isinstance(event, Output)] == ["ok", "ok"]
 
@@ -247,7 +247,7 @@ def test_a_run_that_waits_is_held_by_nobody(tmp_path: Path) -> None:
     with ak.Versioned(tmp_path / "store") as state:
         run = begun("task.clarify('?')", "import os\nos.getcwd()\ntask.success(task)", state=state)
         list(run.stream())
-        assert (run.status, run.event_store.driver(run.id)) == ("clarify", None)
+        assert (run.status, run.event_store.find_driver(run.id)) == ("clarify", None)
         assert state.repo.store.keys(b"a/") == []
 
 
@@ -258,7 +258,7 @@ def test_deciding_within_the_loop_goes_on_holding_it() -> None:
         if run.status == "pending":
             _ = run.approve()
         if run.status == "running" and len(drivers) < 3:
-            drivers.append(run.event_store.driver(run.id))
+            drivers.append(run.event_store.find_driver(run.id))
     assert run.status == "completed"
     assert drivers[0] is None  # the event of before
     assert None not in drivers[1:]
@@ -266,7 +266,7 @@ def test_deciding_within_the_loop_goes_on_holding_it() -> None:
 
 def test_runs_that_are_driven_together_are_held() -> None:
     def answer(_: Any) -> str:
-        drivers.extend(event_store.driver(run) for run in event_store.runs())
+        drivers.extend(event_store.find_driver(run) for run in event_store.runs())
         return "task.success(1)"
 
     drivers: list[Any] = []
@@ -290,7 +290,7 @@ def test_a_run_that_is_awaited_is_held() -> None:
     async def awaited() -> object:
         async for event in run:
             if not isinstance(event, TaskStart) and run.status == "running":
-                assert run.event_store.driver(run.id) is not None
+                assert run.event_store.find_driver(run.id) is not None
         return await run
 
     assert asyncio.run(awaited()) == 1
@@ -326,7 +326,7 @@ def test_erasing_a_run_and_collecting_garbage_take_along_who_drove_it(tmp_path: 
         loop = run.stream()
         next(loop)
         state.repo.gc()
-        assert run.event_store.driver(run.id) is not None
+        assert run.event_store.find_driver(run.id) is not None
         list(loop)
 
 
@@ -359,7 +359,7 @@ def test_the_stopped_candidate_of_a_race_adds_nothing_any_more() -> None:
     run = begun("x = 1", "task.success(x)")
     loop = run.stream()
     next(loop)
-    run.event_store.release(run.id)
+    run.event_store.revoke(run.id)
     with pytest.raises(ak.RunBusyError):
         list(loop)
 

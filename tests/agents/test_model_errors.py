@@ -7,7 +7,7 @@ import time
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.event_log import seconds_taken
+from agent_kernel.agents.event_log import active_seconds
 from agent_kernel.agents.events import Error
 from agent_kernel.agents.models import Request
 
@@ -56,7 +56,7 @@ def test_attempts_that_failed_and_the_waits_between_them_are_time_that_the_run_t
     run = ak.Agent(model=ak.FunctionModel(Flaky(failures, busy()))).start("Ask")
     for _ in run:
         pass
-    assert 0.02 + 0.04 + 0.08 <= seconds_taken(run.events) <= time.monotonic() - began
+    assert 0.02 + 0.04 + 0.08 <= active_seconds(run.events) <= time.monotonic() - began
 
 
 def test_an_error_that_stays_is_not_retried() -> None:

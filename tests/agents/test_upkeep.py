@@ -11,7 +11,7 @@ import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent import reopen_run, start_run
-from agent_kernel.agents.approval import all_waiting
+from agent_kernel.agents.approval import find_waiting
 from agent_kernel.agents.event_log import EventStore, state_of
 from agent_kernel.agents.events import (
     EVENTS,
@@ -254,7 +254,7 @@ def test_the_events_of_an_old_store_are_read_and_its_runs_go_on(old_runs: Path) 
         assert {event.kind for run in found.values() for event in run} == set(EVENTS) - CAME_LATER
         states = [state_of(run) for run in found.values()]
         assert states == ["completed", "failed", "failed", "failed", "pending", "cancelled"]
-        assert all_waiting(event_store, "pending") == [list(found)[4]]
+        assert find_waiting(event_store, "pending") == [list(found)[4]]
         session = Session({}, repo)
         session.bring_back()
         run = reopen_run(

@@ -27,9 +27,9 @@ from agent_kernel.agents.workers import (
     Task,
     pickle_value,
     redact_environment,
+    run_job,
     stop_key,
     supervise_job,
-    work,
 )
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.session import Versioned, trust
@@ -69,7 +69,7 @@ def job_for(state: Versioned, model: Model, *, deadline_s: float = 60, memory_by
 def test_a_worker_commits_to_its_branch_and_gives_back_a_candidate(state: Versioned) -> None:
     code = "rows.sort()\nclass Point:\n    x = 1\npoint = Point()\ntask.success([type(point).__module__, rows])"
     job = job_for(state, scripted(code))
-    found = pickle.loads(pickle.dumps(work(job)))
+    found = pickle.loads(pickle.dumps(run_job(job)))
     assert (found.status, found.value) == ("completed", ["__main__", [1, 2, 3]])
     assert state["rows"] == [3, 1, 2]
     assert state.repo.at(found.tip)["rows"] == [1, 2, 3]
@@ -88,39 +88,39 @@ def test_a_worker_trusts_a_store_that_only_the_one_who_asks_trusts(
     model = scripted("task.success(word('one two')[0])", "task.fail('it cannot be loaded')")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))  # its list has no store
     assert not trust.is_trusted(state.repo)
-    assert work(job_for(state, model)).reason == "it cannot be loaded"
+    assert run_job(job_for(state, model)).reason == "it cannot be loaded"
     trust.trust_temporarily(trust.create_secret(state.repo), state.repo.store.url)
     job = job_for(state, model)
-    found = work(msgspec.structs.replace(job, secret=trust.secret_to_pass_on(state.repo)))
+    found = run_job(msgspec.structs.replace(job, secret=trust.secret_to_pass_on(state.repo)))
     assert (found.status, found.reason, found.value) == ("completed", "", "one")
 
 
 def test_where_the_store_was_used_last_is_where_the_person_was(state: Versioned) -> None:
-    work(job_for(state, scripted("rows.append(4); task.success()")))
+    run_job(job_for(state, scripted("rows.append(4); task.success()")))
     assert state.repo.head().branch == "main"
     assert set(state.repo.heads()) == {"", state.session.id}
 
 
 def test_a_value_that_cannot_be_pickled_comes_as_a_line_about_it(state: Versioned) -> None:
-    found = work(job_for(state, scripted("import threading\ntask.success(threading.Lock())")))
+    found = run_job(job_for(state, scripted("import threading\ntask.success(threading.Lock())")))
     assert found.status == "completed"
     assert found.payload is None
 
 
 def test_a_crash_is_a_failed_candidate_that_says_so(state: Versioned) -> None:
-    found = work(job_for(state, scripted("kept = 1", "import ctypes\nctypes.string_at(0)")))
+    found = run_job(job_for(state, scripted("kept = 1", "import ctypes\nctypes.string_at(0)")))
     assert (found.status, found.reason) == ("failed", "its process was ended by SIGSEGV")
     assert state.repo.at(found.branch)["kept"] == 1  # the step before it is a commit
 
 
 def test_one_that_exits_gives_no_answer_and_says_with_what_status(state: Versioned) -> None:
-    found = work(job_for(state, scripted("import os\nos._exit(3)")))
+    found = run_job(job_for(state, scripted("import os\nos._exit(3)")))
     assert found.status == "failed"
     assert "exit status 3" in found.reason
 
 
 def test_an_endless_loop_ends_at_the_deadline_in_good_order(state: Versioned) -> None:
-    found = work(job_for(state, scripted("while True:\n    pass"), deadline_s=1.0))
+    found = run_job(job_for(state, scripted("while True:\n    pass"), deadline_s=1.0))
     assert (found.status, found.limit) == ("failed", "run_s")
 
 
@@ -139,7 +139,7 @@ while True:
     time.sleep(0.1)
 """
     pool = Processes(1)
-    future = pool.submit(work, job_for(state, scripted(code)))
+    future = pool.submit(run_job, job_for(state, scripted(code)))
     until(lambda: note.exists() and bool(note.read_text()))
     pool.shutdown(cancel_futures=True)
     found = future.result()
@@ -152,7 +152,7 @@ def test_one_that_does_not_listen_at_its_deadline_is_killed(state: Versioned, mo
     monkeypatch.setattr("agent_kernel.agents.workers.GRACE_S", 0.1)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(0.1)"
     # Its process takes a second or two to start: a step that begins after the deadline is not begun at all.
-    found = work(job_for(state, scripted(code), deadline_s=5.0))
+    found = run_job(job_for(state, scripted(code), deadline_s=5.0))
     assert (found.status, found.reason) == ("failed", "it did not end within 5 s, and was killed")
 
 
@@ -165,7 +165,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_nothing_is_left_of_a_worker(state: Versioned) -> None:
     before, files = children(), len(list(Path("/proc/self/fd").iterdir()))
-    work(job_for(state, scripted("import subprocess, sys\nsubprocess.Popen(['sleep', '600'])\ntask.success(1)")))
+    run_job(job_for(state, scripted("import subprocess, sys\nsubprocess.Popen(['sleep', '600'])\ntask.success(1)")))
     assert children() == before
     assert len(list(Path("/proc/self/fd").iterdir())) <= files
 
@@ -173,7 +173,7 @@ def test_nothing_is_left_of_a_worker(state: Versioned) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound what a process allocates")
 def test_the_memory_of_a_worker_is_bounded(state: Versioned) -> None:
     code = "try:\n    big = bytearray(2_000_000_000)\nexcept MemoryError:\n    task.success('refused')\ntask.success('got it')"
-    assert work(job_for(state, scripted(code), memory_bytes=600_000_000)).value == "refused"
+    assert run_job(job_for(state, scripted(code), memory_bytes=600_000_000)).value == "refused"
 
 
 def test_a_worker_does_not_get_what_looks_like_a_secret(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_worker_does_not_get_what_looks_like_a_secret(state: Versioned, monkey
     monkeypatch.setenv("HARMLESS", "postgres://me:hunter2@db/x")
     monkeypatch.setenv("COLOUR", "blue")
     code = "import os\ntask.success([os.environ.get(n) for n in ('GROQ_API_KEY', 'HARMLESS', 'COLOUR')])"
-    assert work(job_for(state, scripted(code))).value == [None, None, "blue"]
+    assert run_job(job_for(state, scripted(code))).value == [None, None, "blue"]
 
 
 def test_a_worker_gets_the_keys_of_its_own_provider_alone() -> None:
@@ -194,7 +194,7 @@ def test_nobody_is_asked_in_a_worker_and_what_would_ask_is_denied(state: Version
     import msgspec
 
     job = job_for(state, scripted("open('x', 'w')", "task.success('went on')"))
-    found = work(msgspec.structs.replace(job, approve="risky"))
+    found = run_job(msgspec.structs.replace(job, approve="risky"))
     assert found.value == "went on"
     denied = [e for e in EventStore(state.repo.store).of(found.run) if getattr(e, "status", "") == "denied"]
     assert len(denied) == 1
@@ -203,7 +203,7 @@ def test_nobody_is_asked_in_a_worker_and_what_would_ask_is_denied(state: Version
 def test_a_setting_of_the_store_stops_it_and_keeps_what_it_committed(state: Versioned) -> None:
     pool = Processes(1)
     job = job_for(state, scripted("kept = 1", "import time\nwhile True:\n    time.sleep(0.01)"))
-    future = pool.submit(work, job)
+    future = pool.submit(run_job, job)
     event_store = EventStore(state.repo.store)
     until(lambda: sum(event.kind == "StepStart" for event in event_store.of(job.candidate.run)) == 2)
     state.repo.set_setting(stop_key(job.race), b"1")
@@ -230,8 +230,8 @@ def test_a_worker_ends_when_the_process_that_waits_for_it_has_died(state: Versio
 
 def test_a_job_in_another_process_of_a_pool_is_again_a_process_of_its_own(state: Versioned) -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        found = pool.submit(work, job_for(state, scripted("import ctypes\nctypes.string_at(0)"))).result()
-        again = pool.submit(work, job_for(state, scripted("task.success(7)"))).result()
+        found = pool.submit(run_job, job_for(state, scripted("import ctypes\nctypes.string_at(0)"))).result()
+        again = pool.submit(run_job, job_for(state, scripted("task.success(7)"))).result()
     assert found.reason == "its process was ended by SIGSEGV"
     assert again.value == 7
 

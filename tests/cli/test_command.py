@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.agent_undo import outside
+from agent_kernel.agents.agent_undo import external_model
 from agent_kernel.agents.models import Model
 from agent_kernel.cli import main
 from agent_kernel.commands.table import COMMANDS
@@ -436,7 +436,7 @@ def test_a_step_is_shown_as_it_is_decided_about(store: Path, run: Any, verb: str
 
 
 def test_of_an_agent_outside_it_is_said_who_goes_on(store: Path, run: Any) -> None:
-    wait_for_approval(store, outside("visitor", RISKY))
+    wait_for_approval(store, external_model("visitor", RISKY))
     told = run("approve", str(store))
     assert "is approved; the agent learns of it as it asks for the result" in told.out
     assert "resume" not in told.out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import FunctionModel, ScriptedModel
-from agent_kernel.agents.approval import decide, log_of, newest
+from agent_kernel.agents.approval import decide, find_newest, log_of
 from agent_kernel.magics.extension import AgentKernel
 from tests.magics.shells import Shell
 from tests.magics.tasks import runs, use
@@ -136,8 +136,8 @@ def test_a_run_that_was_approved_elsewhere_goes_on_where_it_acted(shell: Shell, 
     shell.run("n = 1")
     use(shell, "n = 2", "import os\nos.system('true')\nn += 1", "task.success(n)")
     shell.run(f"%%agent analyst --state {mode}\nCount one further please.")
-    event_store = shell.extension.notebook.tasks.place().event_store
-    decide(log_of(event_store, newest(event_store, ["pending"])), "approve", by="somebody else")
+    event_store = shell.extension.notebook.tasks.open_context().event_store
+    decide(log_of(event_store, find_newest(event_store, ["pending"])), "approve", by="somebody else")
     assert shell.run("%agent resume").result.success
     assert runs(shell)[0]["status"] == "completed"
     assert shell.ns["n"] == (1 if mode == "none" else 3)
@@ -192,7 +192,7 @@ def test_status_says_what_waits_and_how_it_goes_on(shell: Shell, tmp_path: Path)
     named = f"Run {run['run'][-5:]} (analyst: Make a folder please.)"
     said = shell.run("%agent status").out
     assert f"{named} waits for approval: %agent approve, %agent edit or %agent deny" in said
-    event_store = shell.extension.notebook.tasks.place().event_store
+    event_store = shell.extension.notebook.tasks.open_context().event_store
     decide(log_of(event_store, run["run"]), "approve", by="ada")  # in another process
     said = shell.run("%agent status").out
     assert f"{named} is decided, but has not gone on: %agent resume lets it go on" in said

@@ -29,7 +29,7 @@ class Told:
         self.begun.append(source)
         return not source.startswith("# refused")
 
-    def ran_between(self) -> None:
+    def note_widget_activity(self) -> None:
         self.between.append(self.begun[-1])
 
     def end(self, error: BaseException | None) -> None:

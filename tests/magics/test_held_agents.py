@@ -77,7 +77,7 @@ _ = analyst.fn(look_up)
 def begun(shell: Shell, task: str = "Count on from three.", options: str = "") -> TaskStart:
     typed = shell.run(f"%%agent analyst {options}\n{task}")
     assert typed.result.success, typed.err
-    event_store = shell.extension.notebook.tasks.place().event_store
+    event_store = shell.extension.notebook.tasks.open_context().event_store
     return next(start for run in reversed(event_store.runs()) if (start := event_store.first(run)).agent == "analyst")
 
 
@@ -139,5 +139,5 @@ def test_an_agent_without_an_approval_of_its_own_asks_about_risky_steps_in_a_cel
 def test_from_python_an_agent_without_an_approval_of_its_own_asks_nobody(shell: Shell) -> None:
     shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
     shell.run("analyst = ak.Agent('analyst', model=m, state=ak.here())\nrun = analyst.start('Count on from three.')")
-    event_store = shell.extension.notebook.tasks.place().event_store
+    event_store = shell.extension.notebook.tasks.open_context().event_store
     assert event_store.first(shell.ns["run"].id).approve == "auto"

@@ -38,8 +38,8 @@ def test_an_interrupt_right_behind_the_beginning_of_a_run_is_one_of_the_run(
     use(shell, "task.success(1)", "task.success(1)")
     append, drive = EventStore.append, Tasks._drive
 
-    def appended(event_store: EventStore, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
-        stored = append(event_store, *events, held=held)
+    def appended(event_store: EventStore, *events: Event, claim: bytes | None = None) -> tuple[Event, ...]:
+        stored = append(event_store, *events, claim=claim)
         if isinstance(events[0], TaskStart):
             signal.raise_signal(signal.SIGINT)
         return stored

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agent_kernel.magics.outputs import ROOM, Collector, Line, OutputPlace
+from agent_kernel.magics.outputs import ROOM, Collector, Line, OutputTarget
 from tests.magics.collected import kept, texts
 
 
@@ -129,7 +129,7 @@ class TestCollecting:
     def test_clearing_takes_away_what_was_shown_at_that_place(self) -> None:
         collector = Collector()
         collector.text("stdout", "gone")
-        collector.text("stdout", "stays", OutputPlace("widget"))
+        collector.text("stdout", "stays", OutputTarget("widget"))
         collector.clear(wait=False)
         collector.text("stdout", "new")
         assert texts(kept(collector)) == ["stays", "new"]

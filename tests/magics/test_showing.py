@@ -37,7 +37,7 @@ def displays(monkeypatch: pytest.MonkeyPatch) -> list[Display]:
     monkeypatch.setattr(Display, "each", shown, raising=False)
     monkeypatch.setattr(steps, "_new_handle", Display)
     monkeypatch.setattr(steps, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(Tasks, "_new_place", lambda tasks: Notebook(tasks._shell))
+    monkeypatch.setattr(Tasks, "_make_display", lambda tasks: Notebook(tasks._shell))
     return shown
 
 

@@ -109,7 +109,7 @@ def test_a_denial_is_noted_there_and_the_run_goes_on_where_its_steps_are(kernels
 
 def test_what_was_approved_from_a_command_line_runs_only_where_the_steps_before_it_are(kernels: Kernels) -> None:
     kernels.give(FIRST, RISKY, "task.success(n)")
-    event_store: EventStore = kernels.second.extension.notebook.tasks.place().event_store
+    event_store: EventStore = kernels.second.extension.notebook.tasks.open_context().event_store
     decide(log_of(event_store, kernels.run), "approve", by="somebody")
     assert ELSEWHERE in kernels.second.run("%agent resume").err
     assert kernels.listed[0]["status"] == "decided"

@@ -115,7 +115,7 @@ def test_a_run_that_went_on_after_a_restart_is_undone_as_a_whole(tmp_path: Path)
 def test_a_step_of_which_nothing_is_known_is_no_part_that_stays(tmp_path: Path) -> None:
     with Shell(store=str(tmp_path / "store")) as shell:
         use(shell, "n = 2", "n = 3", "task.success(n)")
-        notebook = shell.extension.notebook.tasks.place()
+        notebook = shell.extension.notebook.tasks.open_context()
         run = ak.Agent("analyst", model="scripted:_model", state=notebook).start("Count to three please.")
         for event in run:  # as where the process dies in the second step
             if isinstance(event, StepStart) and event.step == 2:

@@ -302,7 +302,7 @@ class TestStopped:
     def test_in_another_kernel_its_steps_go_on_counting_from_the_first_word(self, front: Front) -> None:
         self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
         tasks = front.extension.notebook.tasks
-        for known in (tasks.runs, tasks._shown, tasks._places):
+        for known in (tasks.runs, tasks._displays, tasks._contexts):
             known.clear()
         said = front.run("%agent resume")
         assert "step 3 ·" in said
@@ -312,7 +312,7 @@ class TestStopped:
         id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
         panel = front.panel()
         assert panel.ask("run", id=id)["stopped"]["cell"] == ""
-        front.extension.notebook.tasks._apart._requests.clear()
+        front.extension.notebook.tasks._cell_requests._requests.clear()
         assert panel.ask("run", id=id)["stopped"]["cell"] == f"%agent resume --run {id[-5:]}"
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 import agent_kernel as ak
 from agent_kernel.agents import event_log
-from agent_kernel.agents.agent import place_of, start_run
+from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.queries.listing import where_stopped
@@ -19,7 +19,7 @@ from tests.queries.histories import Notebook
 def give(nb: Notebook, task: str, *turns: str, name: str = "analyst", approve: str = "risky") -> ak.Run[object]:
     """Let an agent that plays these answers do a task, as far as it goes."""
     agent = ak.Agent(name, model=ak.ScriptedModel(turns, name=name), approve=approve)
-    run: ak.Run[object] = start_run(agent, task, place_of(nb.session), can_ask=True)
+    run: ak.Run[object] = start_run(agent, task, open_context(nb.session), can_ask=True)
     for _ in run:
         pass
     return run
@@ -86,7 +86,7 @@ def test_what_others_changed_between_the_steps_of_a_run_is_not_the_runs(nb: Note
     agent = ak.Agent(
         "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
     )
-    run: ak.Run[object] = start_run(agent, "Count", place_of(nb.session), can_ask=True)
+    run: ak.Run[object] = start_run(agent, "Count", open_context(nb.session), can_ask=True)
     for _ in run:
         pass
     nb.run("mine = 1")
@@ -179,7 +179,7 @@ def test_a_run_that_was_resumed_after_others_commits_says_in_each_of_its_rows_th
     agent = ak.Agent(
         "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
     )
-    run: ak.Run[object] = start_run(agent, "Count", place_of(nb.session), can_ask=True)
+    run: ak.Run[object] = start_run(agent, "Count", open_context(nb.session), can_ask=True)
     for _ in run:
         pass
     nb.run("mine = 1")
@@ -247,7 +247,7 @@ def test_a_decision_from_anywhere_changes_the_version_and_takes_the_row_away(nb:
 
 def test_a_run_that_nobody_drives_any_more_is_stopped_and_one_that_somebody_drives_is_not(nb: Notebook) -> None:
     agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "task.success()"]))
-    run = start_run(agent, "Count", place_of(nb.session))
+    run = start_run(agent, "Count", open_context(nb.session))
     loop = run.stream()
     while not any(event.kind == "Output" for event in run.events):
         next(loop)
@@ -367,7 +367,7 @@ def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_
 def stop(nb: Notebook, *turns: str, steps: int) -> ak.Run[object]:
     """A run whose loop is interrupted after so many steps, as its model is to answer."""
     agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="auto")
-    run: ak.Run[object] = start_run(agent, "Count the rows", place_of(nb.session), can_ask=True)
+    run: ak.Run[object] = start_run(agent, "Count the rows", open_context(nb.session), can_ask=True)
     loop = run.stream()
     while sum(event.kind == "Output" for event in run.events) < steps:
         next(loop)
@@ -402,7 +402,7 @@ class TestStopped:
         run = give(nb, "Count", "a = 1", "b = 2\nraise KeyboardInterrupt", "task.success()", approve="auto")
         assert run.status == "completed"  # the code's own error, and no interrupt
         agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "import signal\nsignal.raise_signal(2)"]))
-        run = start_run(agent, "Count", place_of(nb.session), approve="auto")
+        run = start_run(agent, "Count", open_context(nb.session), approve="auto")
         for _ in run:
             pass
         assert run.status == "interrupted"
@@ -412,7 +412,7 @@ class TestStopped:
     def test_one_whose_process_died_in_a_step_says_so_also_before_its_first_commit(self, nb: Notebook) -> None:
         older = nb.run("x = 1")
         agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "task.success()"]))
-        run = start_run(agent, "Count the rows", place_of(nb.session))
+        run = start_run(agent, "Count the rows", open_context(nb.session))
         loop = run.stream()
         while not any(event.kind == "StepStart" for event in run.events):
             next(loop)
@@ -435,7 +435,7 @@ class TestStopped:
         agent = ak.Agent(
             "analyst", model=ak.ScriptedModel(["a = 1", "b = 2", "task.success()"]), limits=ak.Limits(steps=1)
         )
-        run = start_run(agent, "Count", place_of(nb.session))
+        run = start_run(agent, "Count", open_context(nb.session))
         for _ in run:
             pass
         (found,) = stopped(nb)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import place_of, start_run
+from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.commands.agents import Question
@@ -28,7 +28,7 @@ def nb(safe_forks: None) -> Iterator[Notebook]:
 
 def give(nb: Notebook, *turns: str) -> ak.Run[object]:
     agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="risky")
-    run: ak.Run[object] = start_run(agent, "Keep the dear ones", place_of(nb.session), can_ask=True, preview=True)
+    run: ak.Run[object] = start_run(agent, "Keep the dear ones", open_context(nb.session), can_ask=True, preview=True)
     for _ in run:
         pass
     return run
@@ -95,7 +95,7 @@ def test_a_step_that_was_stopped_as_it_ran_says_what_it_was_about_to_do(nb: Note
     nb.run(f"import pathlib\nplace = pathlib.Path({str(tmp_path / 'dear')!r})")
     turns = ("[act() for act in [getattr(place, ''.join(['un', 'link']))]]", "task.success()")
     agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="risky")
-    run: ak.Run[object] = start_run(agent, "Tidy up", place_of(nb.session), can_ask=True)
+    run: ak.Run[object] = start_run(agent, "Tidy up", open_context(nb.session), can_ask=True)
     for _ in run:
         pass
     asks = nb.ask("run", id=run.id)["asks"]

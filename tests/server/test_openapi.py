@@ -14,7 +14,7 @@ import yaml
 
 import agent_kernel as ak
 from agent_kernel import server as package
-from agent_kernel.agents.agent import place_of, start_run
+from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.commands.places import store_beside
@@ -103,7 +103,7 @@ def give(store: Path, task: str, *turns: str) -> None:
     """Let an agent that plays these answers do a task in a store, as far as it goes."""
     with Repository.open(store) as repo, ak.Versioned(repo) as state:
         agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="play"), approve="risky")
-        run: ak.Run[object] = start_run(agent, task, place_of(state), can_ask=True)
+        run: ak.Run[object] = start_run(agent, task, open_context(state), can_ask=True)
         for _ in run:
             pass
 

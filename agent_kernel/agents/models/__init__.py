@@ -157,10 +157,10 @@ class FunctionModel:
         self.name = name
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
-        given = cast("object", self._function(request))  # foreign code: it may return anything
-        if not isinstance(given, str | Turn):
-            raise ModelError(self.name, f"its function returned {_kind(given)}, which is neither code nor a Turn")
-        turn = Turn(given) if isinstance(given, str) else given
+        returned = cast("object", self._function(request))  # foreign code: it may return anything
+        if not isinstance(returned, str | Turn):
+            raise ModelError(self.name, f"its function returned {_kind(returned)}, which is neither code nor a Turn")
+        turn = Turn(returned) if isinstance(returned, str) else returned
         async for piece in _play(turn, request):
             yield piece
 
@@ -198,16 +198,18 @@ def _one_more(many: int) -> str:
 async def _play(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]:
     """The turn as a provider would stream it: in a few pieces, with its time spread over them."""
     pieces = [("thinking", turn.thinking), ("text", turn.text), ("code", turn.code or "")]
-    told = [Delta(kind, part) for kind, text in pieces for part in _lines(text)]  # type: ignore[arg-type]
-    pause = turn.delay_s / max(1, len(told))
-    for delta in told:
+    deltas = [Delta(kind, part) for kind, text in pieces for part in _lines(text)]  # type: ignore[arg-type]
+    pause = turn.delay_s / max(1, len(deltas))
+    for delta in deltas:
         await asyncio.sleep(pause)
         yield delta
-    if not told:
+    if not deltas:
         await asyncio.sleep(turn.delay_s)
     if turn.error is not None:
         raise turn.error
-    used = turn.usage or Usage(1, len(request.text) // _CHARS_A_TOKEN, sum(len(d.text) for d in told) // _CHARS_A_TOKEN)
+    used = turn.usage or Usage(
+        1, len(request.text) // _CHARS_A_TOKEN, sum(len(d.text) for d in deltas) // _CHARS_A_TOKEN
+    )
     call = f"call-{request.turn}" if turn.code is not None else ""
     yield Answer(turn.thinking, turn.text, turn.code, call, used)
 

@@ -42,23 +42,23 @@ class Fenced(msgspec.Struct, frozen=True):
 
 class _Fence(msgspec.Struct, frozen=True):
     first: int  # its lines: from the one that opens it up to behind the one that closes it
-    behind: int
+    end: int
     language: str
     code: str
 
 
-def split(said: str) -> Fenced | None:
+def split(answer: str) -> Fenced | None:
     """The code in the fences of an answer, and the words around them; None if it has no code."""
-    lines = said.splitlines()
+    lines = answer.splitlines()
     found = _fences(lines)
-    meant = [one for one in found if one.language in _PYTHON] or [
+    blocks = [one for one in found if one.language in _PYTHON] or [
         one for one in found if not one.language and _does_something(one.code)
     ]
-    code = _BETWEEN.join(one.code for one in meant if one.code)
+    code = _BETWEEN.join(one.code for one in blocks if one.code)
     if not code:
         return None
-    taken = {at for one in meant for at in range(one.first, one.behind)}
-    words = "\n".join(line for at, line in enumerate(lines) if at not in taken)
+    code_lines = {at for one in blocks for at in range(one.first, one.end)}
+    words = "\n".join(line for at, line in enumerate(lines) if at not in code_lines)
     return Fenced(re.sub(r"\n{3,}", "\n\n", words).strip(), code)
 
 
@@ -107,8 +107,8 @@ def _fences(lines: list[str]) -> list[_Fence]:
 
 
 def _closes(line: str, fence: str) -> bool:
-    said = line.strip()
-    return len(said) >= len(fence) and not said.strip(fence[0])
+    text = line.strip()
+    return len(text) >= len(fence) and not text.strip(fence[0])
 
 
 def _does_something(code: str) -> bool:
@@ -164,17 +164,17 @@ class CodeReader:
         at = 0
         while at < len(text):
             if self._string is None:
-                self._outside(text[at])
+                self._read_structure(text[at])
                 at += 1
                 continue
-            at = self._inside(text, at, found)
+            at = self._read_string(text, at, found)
         return "".join(found)
 
     @property
     def _wanted(self) -> bool:
         return self._depth == 1 and self._is_value and self._named == self._key
 
-    def _outside(self, char: str) -> None:
+    def _read_structure(self, char: str) -> None:
         if char == '"':
             self._string = []
         elif char in "{[":
@@ -186,7 +186,7 @@ class CodeReader:
         elif char == "," and self._depth == 1:
             self._is_value = False
 
-    def _inside(self, text: str, at: int, found: list[str]) -> int:
+    def _read_string(self, text: str, at: int, found: list[str]) -> int:
         """Read on in a string, and return where it stopped."""
         if plain := _PLAIN.match(text, at):
             self._take(plain[0], found)

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _TURN_S: Final = 0.25  # in which a loop turns that nothing blocks
 _AGAIN_S: Final = 1.0
-_MOST_TOLD: Final = 600  # times that a model is told to end
+_MOST_CANCELS: Final = 600  # times that a model is told to end
 
 _lock = threading.Lock()
 
@@ -58,11 +58,11 @@ class _LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def _run(self) -> None:
-        is_left = False
-        while not is_left:
+        has_ended = False
+        while not has_ended:
             try:
                 self.loop.run_forever()
-                is_left = True
+                has_ended = True
             except BaseException as error:  # noqa: BLE001 - a task of foreign code that raises SystemExit ends that task
                 logger.debug("raised in the loop of models: %s", type(error).__name__)
         self.loop.close()
@@ -163,7 +163,7 @@ class Stream:
     def _end(self, last: BaseException | None) -> None:
         """Take this for the last piece, from whatever thread, and have the model told."""
         if self._put(last) and not self._reading.done():
-            _clock().start(self._tell_to_end())
+            _clock().start(self._request_end())
 
     def _put(self, piece: Delta | Answer | BaseException | None) -> bool:
         """Give the piece to whoever waits for it; returns whether it is taken."""
@@ -201,10 +201,10 @@ class Stream:
             if self._limit is not None:
                 self._limit.cancel()
 
-    async def _tell_to_end(self) -> None:
+    async def _request_end(self) -> None:
         """Cancel the request, on the clock; again, where the model catches that, and harder, where it blocks its loop."""
         self._reading.cancel()
-        for _ in range(_MOST_TOLD):
+        for _ in range(_MOST_CANCELS):
             has_turned = threading.Event()
             with suppress(RuntimeError):  # the loop has ended, and all that ran there
                 self._home.loop.call_soon_threadsafe(has_turned.set)
@@ -226,10 +226,10 @@ def _model_error(name: str, error: BaseException) -> ModelError:
     """An error that nobody foresaw, as the one that runs know; its own text, and where it came from."""
     kind = type(error).__name__
     try:
-        said = f"{kind}: {error}"
+        text = f"{kind}: {error}"
     except Exception:  # noqa: BLE001 - an error of the model's own class says of itself what it likes
-        said = kind
-    failed = ModelError(name, said)
+        text = kind
+    failed = ModelError(name, text)
     failed.__cause__ = error
     return failed
 

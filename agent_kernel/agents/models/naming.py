@@ -81,9 +81,9 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         raise NoModelError
     kind, colon, rest = name.partition(":")
     if kind == "outside":
-        from agent_kernel.agents.agent_undo import outside
+        from agent_kernel.agents.agent_undo import external_model
 
-        return outside(rest)
+        return external_model(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
     found = _find_in_variable(name, rest if kind == "scripted" else "" if colon else name, namespace or {})
     if found is not None:
@@ -144,10 +144,10 @@ def _load_provider_model(name: str, namespace: Mapping[str, object] | None, stor
         return make_model(name)
     except (ModelError, MissingExtraError) as error:
         if name in stored:
-            said = f"{name} is not in memory, and the branch has it: %agent checkout brings it back"
-            raise ModelError(name, said) from error
-        here = sorted(one for one, value in namespace.items() if not one.startswith("_") and _is_model(value))
-        models = f"models here are {', '.join(here[:_MOST])}" if here else "no variable here is a model"
+            reason = f"{name} is not in memory, and the branch has it: %agent checkout brings it back"
+            raise ModelError(name, reason) from error
+        known_models = sorted(one for one, value in namespace.items() if not one.startswith("_") and _is_model(value))
+        models = f"models here are {', '.join(known_models[:_MOST])}" if known_models else "no variable here is a model"
         rest = error.reason if isinstance(error, ModelError) else "others are named PROVIDER:NAME"
         raise ModelError(name, f"{models}; {rest}") from error
 

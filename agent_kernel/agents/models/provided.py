@@ -127,7 +127,7 @@ class Provided:
         from pydantic_ai.messages import PartStartEvent
         from pydantic_ai.models import ModelRequestParameters
 
-        asked = ModelRequestParameters(function_tools=[_tool()] if with_tools else [], allow_text_output=True)
+        parameters = ModelRequestParameters(function_tools=[_tool()] if with_tools else [], allow_text_output=True)
         messages = messages_of(request if with_tools else in_words(request))
         settings = self._settings(request.settings, with_tools=with_tools)
         pieces = _Pieces()
@@ -135,7 +135,7 @@ class Provided:
         async with self.model:
             if is_streamed:
                 async with model_request_stream(
-                    self.model, messages, model_settings=settings, model_request_parameters=asked
+                    self.model, messages, model_settings=settings, model_request_parameters=parameters
                 ) as stream:
                     async for event in stream:
                         for delta in pieces.of(event):
@@ -143,7 +143,7 @@ class Provided:
                     response = stream.get()
             else:
                 response = await model_request(
-                    self.model, messages, model_settings=settings, model_request_parameters=asked
+                    self.model, messages, model_settings=settings, model_request_parameters=parameters
                 )
                 for index, part in enumerate(response.parts):
                     for delta in pieces.of(PartStartEvent(index=index, part=part)):
@@ -163,8 +163,8 @@ class Provided:
         ours: dict[str, Any] = {"parallel_tool_calls": False, "max_retries": 0}
         rejected = cast("Mapping[str, Any]", self.model.profile).get("openai_unsupported_model_settings", ())
         ignored = {*self.model.unsupported_settings, *rejected, *(() if with_tools else ("parallel_tool_calls",))}
-        kept = {name: value for name, value in ours.items() if name not in ignored}
-        return ModelSettings(**{**kept, **wanted})  # type: ignore[typeddict-item]
+        accepted = {name: value for name, value in ours.items() if name not in ignored}
+        return ModelSettings(**{**accepted, **wanted})  # type: ignore[typeddict-item]
 
 
 def _tool() -> ToolDefinition:
@@ -204,8 +204,8 @@ def _parts(message: UserMessage | ToolResult, before: Sequence[ModelMessage]) ->
     answer = next((one for one in reversed(before) if isinstance(one, ModelResponse)), None)
     calls = [part.tool_call_id for part in answer.parts if isinstance(part, ToolCallPart)] if answer else []
     others = [call for call in calls if call != message.call] if message.call in calls else []
-    told = [(message.call, message.text), *((call, _TOGETHER) for call in others)]
-    return [ToolReturnPart(tool_name=_TOOL, content=text, tool_call_id=call) for call, text in told]
+    results = [(message.call, message.text), *((call, _TOGETHER) for call in others)]
+    return [ToolReturnPart(tool_name=_TOOL, content=text, tool_call_id=call) for call, text in results]
 
 
 def _as_it_came(response: str) -> ModelResponse | None:
@@ -522,8 +522,8 @@ def _provider(kind: str, address: str) -> Provider[Any]:
 def _key_of(kind: str, address: str) -> str:
     """The key that the environment holds for this very address."""
     variable = kind.partition("-")[0].upper()
-    meant = os.environ.get(f"{variable}_BASE_URL") or ("https://api.openai.com/v1" if variable == "OPENAI" else "")
-    same = _origin(meant) == _origin(address)
+    expected = os.environ.get(f"{variable}_BASE_URL") or ("https://api.openai.com/v1" if variable == "OPENAI" else "")
+    same = _origin(expected) == _origin(address)
     return (os.environ.get(f"{variable}_API_KEY") if same else "") or _NO_KEY
 
 
@@ -534,21 +534,21 @@ def _origin(address: str) -> tuple[str, str]:
 
 def _missing(name: str, error: ImportError) -> Exception:
     """The extra of ours that brings what is missing, or what pydantic-ai says."""
-    said = str(error)
-    group, package = _GROUP.search(said), _PACKAGE.search(said)
+    text = str(error)
+    group, package = _GROUP.search(text), _PACKAGE.search(text)
     if group is not None and group[1] in EXTRAS:
         return MissingExtraError(package[1] if package else group[1], group[1])
-    return ModelError(name, " ".join(said.split()))
+    return ModelError(name, " ".join(text.split()))
 
 
-def _without_keys(plain: str, said: str) -> str:
+def _without_keys(plain: str, text: str) -> str:
     """What pydantic-ai says of a name, less what it says of its own API."""
-    if said.startswith("Unknown model"):
+    if text.startswith("Unknown model"):
         return f"pydantic-ai knows no such model{_close(plain)}"
-    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
-    if "environment variable" in said and variables:
+    variables = list(dict.fromkeys(_VARIABLE.findall(text)))
+    if "environment variable" in text and variables:
         return f"set the environment variable {' or '.join(variables)}"
-    return " ".join(said.split())[:300]
+    return " ".join(text.split())[:300]
 
 
 def _close(plain: str) -> str:
@@ -591,10 +591,10 @@ _SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 def names_tools(error: ModelHTTPError) -> bool:
     """Whether a server refused the request because of its tools: it, or its model, knows none."""
-    said = _message(error.body) or str(error.body or error)
+    text = _message(error.body) or str(error.body or error)
     if error.status_code == 500:  # which llama.cpp answers
-        return bool(re.search(r"\btools\b.*\b(requires?|support)", said, re.IGNORECASE | re.DOTALL))
-    return error.status_code in _UNFIT and bool(re.search(r"\btools?(\b|_)", said, re.IGNORECASE))
+        return bool(re.search(r"\btools\b.*\b(requires?|support)", text, re.IGNORECASE | re.DOTALL))
+    return error.status_code in _UNFIT and bool(re.search(r"\btools?(\b|_)", text, re.IGNORECASE))
 
 
 def refuses_to_stream(error: Exception) -> bool:
@@ -606,8 +606,8 @@ def refuses_to_stream(error: Exception) -> bool:
     from pydantic_ai.exceptions import ModelHTTPError, UserError
 
     if isinstance(error, ModelHTTPError):
-        said = _message(error.body) or str(error.body or error)
-        return error.status_code in _UNFIT and bool(re.search(r"\bstream(ed|ing)?\b", said, re.IGNORECASE))
+        text = _message(error.body) or str(error.body or error)
+        return error.status_code in _UNFIT and bool(re.search(r"\bstream(ed|ing)?\b", text, re.IGNORECASE))
     if isinstance(error, NotImplementedError | AssertionError | UserError):
         return "stream" in str(error).lower()
     return False
@@ -637,31 +637,31 @@ def refusals(name: str) -> Generator[None]:
 def _of_status(name: str, error: ModelHTTPError) -> ModelError:
     from pydantic_ai import exceptions
 
-    said = f"HTTP {error.status_code}: {one_line(_message(error.body) or str(error))}"
+    text = f"HTTP {error.status_code}: {one_line(_message(error.body) or str(error))}"
     if error.status_code in (401, 403):
-        return ModelError(name, f"{said} (is its key the right one?)")
+        return ModelError(name, f"{text} (is its key the right one?)")
     if error.suggested_model_id:
-        return ModelError(name, f"{said}; did you mean {error.suggested_model_id}?")
+        return ModelError(name, f"{text}; did you mean {error.suggested_model_id}?")
     is_spent = isinstance(error, exceptions.ModelQuotaExceededError)
     if is_spent or error.status_code not in _TRANSIENT or error.provider_retry_hint is False:
-        return ModelError(name, said)
-    return _again(name, said, error.retry_after)
+        return ModelError(name, text)
+    return _again(name, text, error.retry_after)
 
 
 def _without_status(name: str, error: ModelAPIError) -> ModelError:
     from pydantic_ai import exceptions
 
-    said = one_line(_message(error.body) or _innermost(error))
+    text = one_line(_message(error.body) or _innermost(error))
     if isinstance(error, exceptions.ModelQuotaExceededError | exceptions.ModelRequestRejectedError):
-        return ModelError(name, said)
-    return _again(name, said, error.retry_after)
+        return ModelError(name, text)
+    return _again(name, text, error.retry_after)
 
 
-def _again(name: str, said: str, wait_s: float | None) -> ModelError:
+def _again(name: str, text: str, wait_s: float | None) -> ModelError:
     wait_s = _AGAIN_S if wait_s is None else wait_s
     if wait_s > _LONGEST_S:
-        return ModelError(name, f"{said} (it asks to wait {wait_s:,.0f} s)")
-    return ModelError(name, said, retry_after_s=wait_s)
+        return ModelError(name, f"{text} (it asks to wait {wait_s:,.0f} s)")
+    return ModelError(name, text, retry_after_s=wait_s)
 
 
 def _message(body: object) -> str:
@@ -676,12 +676,12 @@ def _message(body: object) -> str:
 
 def _innermost(error: BaseException) -> str:
     """What pydantic-ai says, and what the connection itself said."""
-    said = deepest = str(error)
+    text = deepest = str(error)
     cause = error.__cause__ or error.__context__
     while cause is not None:
         deepest = str(cause) or deepest
         cause = cause.__cause__ or cause.__context__
-    return said if deepest in said else f"{said.rstrip('.')}: {deepest}"
+    return text if deepest in text else f"{text.rstrip('.')}: {deepest}"
 
 
 def one_line(text: str) -> str:

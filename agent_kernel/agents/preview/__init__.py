@@ -26,12 +26,12 @@ import msgspec
 
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import ApprovalRequested
-from agent_kernel.agents.execution import Executed, TaskEnd
+from agent_kernel.agents.execution import CodeResult, TaskEnd
 from agent_kernel.agents.gate import finding
 from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import redact
 from agent_kernel.agents.preview import forked_process
-from agent_kernel.agents.preview.forked_process import Attempt, Seen, Status, see
+from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, Status, run_preview
 from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import Changed
 from agent_kernel.errors import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
 
-__all__ = ["Preview", "Seen", "drop_try", "preview", "preview_code", "refusal", "take_on", "try_step"]
+__all__ = ["Preview", "PreviewResult", "accept_step", "drop_preview", "preview", "preview_code", "refusal", "try_step"]
 
 
 _DEADLINE_S = 60.0
@@ -75,15 +75,15 @@ def preview(
         PreviewRefusedError: a fork is not safe now, and a fresh process would not have what it needs; it says why. Nothing ran.
     """
     from agent_kernel.agents.current import here
-    from agent_kernel.agents.starting import place_of
+    from agent_kernel.agents.starting import open_context
 
-    place = here() if state is None else place_of(state)
-    return preview_code(code, place, deadline_s=deadline_s, offers=offers)
+    context = here() if state is None else open_context(state)
+    return preview_code(code, context, deadline_s=deadline_s, offers=offers)
 
 
 def preview_code(
     code: str,
-    place: ExecutionContext,
+    context: ExecutionContext,
     *,
     author: Author | None = None,
     run: str = "",
@@ -100,47 +100,49 @@ def preview_code(
     Raises:
         PreviewRefusedError: it cannot be tried.
     """
-    session = place.session
+    session = context.session
     if session is not None:
         session.before_fork()
-    reason = refusal(code, place)  # only a commit tells what cannot be saved
+    reason = refusal(code, context)  # only a commit tells what cannot be saved
     if reason:
         from agent_kernel.agents.preview import fresh
 
-        raise PreviewRefusedError(reason, fresh.lacks(place, code))
+        raise PreviewRefusedError(reason, fresh.lacks(context, code))
     by = author or (session.author if session is not None else Author("agent", "agent"))
-    try_it = see
+    try_it = run_preview
     if forked_process.refusal():
-        from agent_kernel.agents.preview.fresh import see_fresh as try_it
+        from agent_kernel.agents.preview.fresh import run_fresh_preview as try_it
     attempt = Attempt(
         code=code, author=by, run=run, step=step, deadline_s=deadline_s, offers=dict(offers or {}), allowed=allowed
     )
-    return Preview(place, code, try_it(attempt, place), run=run)
+    return Preview(context, code, try_it(attempt, context), run=run)
 
 
-def refusal(code: str, place: ExecutionContext) -> str:
+def refusal(code: str, context: ExecutionContext) -> str:
     """Why the code can be tried neither on a fork nor in a fresh process; "" if nothing is known against one of them."""
     fork = forked_process.refusal()
     if not fork:
         return ""
     from agent_kernel.agents.preview import fresh
 
-    other = fresh.refusal(place, code)
+    other = fresh.refusal(context, code)
     return f"{fork}, and {other}" if other else ""
 
 
 class Preview:
     """Code that ran on a fork, and what it did there. It holds nothing but a branch, until it is accepted or rejected."""
 
-    def __init__(self, place: ExecutionContext, code: str, seen: Seen, branch: str = "", run: str = "") -> None:
+    def __init__(
+        self, context: ExecutionContext, code: str, result: PreviewResult, branch: str = "", run: str = ""
+    ) -> None:
         self.code = code
-        self.seen = seen
-        self._place = place
+        self.seen = result
+        self._context = context
         self._decided = ""
         self.branch = branch
-        session = place.session
+        session = context.session
         self._lease: Holder | None = None
-        if not branch and session is not None and seen.tip and not seen.again:
+        if not branch and session is not None and result.tip and not result.again:
             self._name(session, run)
 
     def _name(self, session: Session, run: str) -> None:
@@ -170,8 +172,8 @@ class Preview:
             return ""
         if self.seen.why or self.seen.error is None:
             return self.seen.why or self.status
-        name, said = self.seen.error
-        return ": ".join(filter(None, (name, said.partition("\n")[0][:200])))
+        name, message = self.seen.error
+        return ": ".join(filter(None, (name, message.partition("\n")[0][:200])))
 
     @property
     def text(self) -> str:
@@ -186,7 +188,7 @@ class Preview:
     @property
     def effects(self) -> tuple[tuple[str, str, int], ...]:
         """What it did outside the variables, which has happened: what, target, how often."""
-        return self.seen.effects
+        return self.seen.side_effects
 
     @property
     def told(self) -> str:
@@ -207,7 +209,7 @@ class Preview:
             raise PreviewNotAcceptedError(f"it was {self._decided} before")
         if self.status != "ok":
             raise PreviewNotAcceptedError(f"its code did not come to its end ({self.error})")
-        session = self._place.session
+        session = self._context.session
         with session.taking("the preview") if session is not None and not run else nullcontext():
             report = self._run_again(run) if self.seen.again else self.take(run)
         self._decided = "accepted"
@@ -215,7 +217,7 @@ class Preview:
 
     def take(self, run: str = "") -> Report:
         """Merge what it did; the branch goes. Raises: MergeConflictError, LoadError: nothing was changed."""
-        session = self._place.session
+        session = self._context.session
         if session is None or not self.branch:
             raise RefNotFoundError(self.branch or "preview", ())
         try:
@@ -227,17 +229,17 @@ class Preview:
         return report
 
     def _run_again(self, run: str) -> Report | None:
-        place = self._place
-        author = place.session.author if place.session is not None else Author("agent", "agent")
-        place.begin(self.code, author, run, 0)
-        done: Executed | None = None
+        context = self._context
+        author = context.session.author if context.session is not None else Author("agent", "agent")
+        context.begin(self.code, author, run, 0)
+        result: CodeResult | None = None
         try:
-            done = place.executor.run(self.code, timeout_s=None)
+            result = context.executor.run(self.code, timeout_s=None)
         finally:
-            place.end(done)
-        assert done is not None  # else an error goes on its way already
-        if done.error is not None:
-            raise done.error
+            context.end(result)
+        assert result is not None  # else an error goes on its way already
+        if result.error is not None:
+            raise result.error
         return None
 
     def reject(self) -> None:
@@ -246,7 +248,7 @@ class Preview:
         self._drop()
 
     def _drop(self) -> None:
-        session = self._place.session
+        session = self._context.session
         if self.branch and session is not None:
             if self._lease is not None:
                 session.repo.release_lease(self.branch, self._lease)
@@ -256,11 +258,11 @@ class Preview:
 
     # -- as a step of a run
 
-    def to_executed(self) -> Executed:
+    def to_code_result(self) -> CodeResult:
         """What running it came to, as of code that ran here."""
-        seen = self.seen
-        return Executed(
-            seen.text, seen.parts, seen.outputs, _rebuild_error(seen), _rebuild_task_end(seen), seen.seconds
+        result = self.seen
+        return CodeResult(
+            result.text, result.parts, result.outputs, _rebuild_error(result), _rebuild_task_end(result), result.seconds
         )
 
     def pack(self) -> bytes:
@@ -268,7 +270,7 @@ class Preview:
         return msgspec.msgpack.encode(self.seen)
 
     @classmethod
-    def restore(cls, place: ExecutionContext, code: str, held: bytes, branch: str) -> Preview:
+    def restore(cls, context: ExecutionContext, code: str, payload: bytes, branch: str) -> Preview:
         """A preview that was made before, perhaps in another process.
 
         Raises:
@@ -276,13 +278,13 @@ class Preview:
         """
         from agent_kernel.session import trust
 
-        if place.session is not None:
-            trust.require(place.session.repo)
-        seen = msgspec.msgpack.decode(held, type=Seen)
-        session = place.session
-        if not seen.again and (session is None or session.repo.branches().get(branch) is None):
-            seen = msgspec.structs.replace(seen, again="what it changed is not there any more: the code runs again")
-        return cls(place, code, seen, branch)
+        if context.session is not None:
+            trust.require(context.session.repo)
+        result = msgspec.msgpack.decode(payload, type=PreviewResult)
+        session = context.session
+        if not result.again and (session is None or session.repo.branches().get(branch) is None):
+            result = msgspec.structs.replace(result, again="what it changed is not there any more: the code runs again")
+        return cls(context, code, result, branch)
 
     # -- faces
 
@@ -292,8 +294,8 @@ class Preview:
         lines += [] if self.changed else ["  no variable changed"]
         lines += [f"  has happened already: {what} {target}" for what, target, _ in self.effects]
         lines += [f"  {self.seen.again}"] if self.seen.again and not self.error else []
-        shown = redact(self.text, 2_000).rstrip()
-        return "\n".join([*lines, *(["output:", shown] if shown else [])])
+        output = redact(self.text, 2_000).rstrip()
+        return "\n".join([*lines, *(["output:", output] if output else [])])
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -301,25 +303,25 @@ class Preview:
         return f'<pre class="agent-kernel-preview">{escape(str(self))}</pre>'
 
 
-def _rebuild_error(seen: Seen) -> BaseException | None:
+def _rebuild_error(result: PreviewResult) -> BaseException | None:
     """An error like the one that was raised there: its own class may be known there alone."""
-    match seen.status:
+    match result.status:
         case "ok":
             return None
         case "interrupted":
             return KeyboardInterrupt()
         case "timeout":
-            return StepTimeout(seen.seconds)
+            return StepTimeout(result.seconds)
         case _:
-            name, said = seen.error or ("Error", seen.why)
-            return cast("BaseException", type(name, (Exception,), {})(said))
+            name, message = result.error or ("Error", result.why)
+            return cast("BaseException", type(name, (Exception,), {})(message))
 
 
-def _rebuild_task_end(seen: Seen) -> TaskEnd | None:
-    if not seen.settled:
+def _rebuild_task_end(result: PreviewResult) -> TaskEnd | None:
+    if not result.task_end:
         return None
-    value: Any = seen.said if seen.value is None else pickle.loads(seen.value)
-    return TaskEnd(seen.settled, value)
+    value: Any = result.result_text if result.value is None else pickle.loads(result.value)
+    return TaskEnd(result.task_end, value)
 
 
 # -- a step of a run, tried on a fork before anybody is asked about it
@@ -329,21 +331,21 @@ _STEP_S = 60.0  # that a step has on the fork where no limit says anything
 _MOST_HELD = 4 << 20
 
 
-def step_refusal(asked: ApprovalRequested, place: ExecutionContext) -> str:
+def step_refusal_reason(request: ApprovalRequested, context: ExecutionContext) -> str:
     """Why the step cannot be tried; "" if nothing is known against it."""
-    if any(one.kind == "agent" for one in asked.findings):
+    if any(one.kind == "agent" for one in request.findings):
         return "no preview: it lets other agents work, whose runs would be lost with a fork"
-    return refusal(asked.code, place)
+    return refusal(request.code, context)
 
 
-def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> ApprovalRequested:
+def try_step(run_executor: RunExecutor, request: ApprovalRequested, step: int) -> ApprovalRequested:
     """What is asked, with what the step did on a fork; where there can be none, why."""
     log = run_executor.log
     seconds = run_executor.step_s()
     try:
-        seen = preview_code(
-            asked.code,
-            run_executor.place,
+        tried = preview_code(
+            request.code,
+            run_executor.context,
             author=Author(log.start.agent, "agent"),
             run=log.run,
             step=step,
@@ -352,50 +354,50 @@ def try_step(run_executor: RunExecutor, asked: ApprovalRequested, step: int) -> 
             allowed=None if run_executor.setup.approve == "auto" else run_executor.setup.allowed,
         )
     except PreviewRefusedError as refused:
-        return msgspec.structs.replace(asked, preview="refused", told=str(refused))
-    held = seen.pack() if seen.branch else b""
-    told = seen.seen.again or seen.seen.why
-    stopped = tuple((what, run_executor.place.redact(target, 300)) for what, target in seen.seen.stopped)
-    if len(held) > _MOST_HELD:
-        seen.reject()
-        held, told = b"", "what it gave back is too large to be kept: approving runs the code again"
+        return msgspec.structs.replace(request, preview="refused", told=str(refused))
+    payload = tried.pack() if tried.branch else b""
+    note = tried.seen.again or tried.seen.why
+    stopped = tuple((what, run_executor.context.redact(target, 300)) for what, target in tried.seen.stopped)
+    if len(payload) > _MOST_HELD:
+        tried.reject()
+        payload, note = b"", "what it gave back is too large to be kept: approving runs the code again"
     return msgspec.structs.replace(
-        asked,
-        preview=seen.status,
-        told=told,
-        changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
-        output=run_executor.place.redact_output(seen.text, run_executor.setup.limits.output_chars),
-        error="" if seen.error == told else run_executor.place.redact_output(seen.error, 500),
-        settled=seen.seen.settled,
-        result=run_executor.place.redact_output(seen.seen.said, 2_000),
-        effects=tuple((what, run_executor.place.redact(target, 300), count) for what, target, count in seen.effects),
+        request,
+        preview=tried.status,
+        told=note,
+        changed=tuple((one.how, one.name, one.summary) for one in tried.changed),
+        output=run_executor.context.redact_output(tried.text, run_executor.setup.limits.output_chars),
+        error="" if tried.error == note else run_executor.context.redact_output(tried.error, 500),
+        settled=tried.seen.task_end,
+        result=run_executor.context.redact_output(tried.seen.result_text, 2_000),
+        effects=tuple((what, run_executor.context.redact(target, 300), count) for what, target, count in tried.effects),
         stopped=stopped,
-        findings=(*asked.findings, *(finding(*one) for one in stopped)),
-        branch=seen.branch,
-        held=held,
+        findings=(*request.findings, *(finding(*one) for one in stopped)),
+        branch=tried.branch,
+        held=payload,
     )
 
 
-Taken = tuple[Executed, list[Change], list[Unsaved], dict[tuple[str, str], int]]
+AcceptedStep = tuple[CodeResult, list[Change], list[Unsaved], dict[tuple[str, str], int]]
 
 
-def take_on(place: ExecutionContext, asked: ApprovalRequested, run: str) -> Taken | None:
+def accept_step(context: ExecutionContext, request: ApprovalRequested, run: str) -> AcceptedStep | None:
     """Merge what a step did on a fork, and say what it came to; None: what is here now does not go with it."""
-    seen = Preview.restore(place, asked.code, asked.held, asked.branch)
+    tried = Preview.restore(context, request.code, request.held, request.branch)
     try:
-        if seen.seen.again:
+        if tried.seen.again:
             return None
-        report = seen.take(run)
+        report = tried.take(run)
     except (MergeConflictError, LoadError, RefNotFoundError):
         return None
     finally:
-        seen.reject()
-    effects = {(what, target): count for what, target, count in seen.effects}
-    return seen.to_executed(), list(report.changed), list(seen.seen.unsaved), effects
+        tried.reject()
+    side_effects = {(what, target): count for what, target, count in tried.effects}
+    return tried.to_code_result(), list(report.changed), list(tried.seen.unsaved), side_effects
 
 
-def drop_try(place: ExecutionContext, asked: ApprovalRequested) -> None:
+def drop_preview(context: ExecutionContext, request: ApprovalRequested) -> None:
     """Let go of what a step did on a fork."""
-    if asked.branch and place.session is not None:
+    if request.branch and context.session is not None:
         with suppress(RefNotFoundError):
-            place.session.repo.delete_branch(asked.branch, force=True)
+            context.session.repo.delete_branch(request.branch, force=True)

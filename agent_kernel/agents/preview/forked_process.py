@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import msgspec
 
-from agent_kernel.agents.effects import record_effects
 from agent_kernel.agents.events import Part, pack
-from agent_kernel.agents.execution import Executed, Executor, PlainExecutor, TaskEnd, offer_objects
+from agent_kernel.agents.execution import CodeResult, Executor, PlainExecutor, TaskEnd, offer_objects
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes
+from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import library_state
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.storage import Store
 
-__all__ = ["Attempt", "Ended", "Seen", "Status", "in_process", "refusal", "run_in_fork", "see"]
+__all__ = ["Attempt", "Ended", "PreviewResult", "Status", "in_process", "refusal", "run_in_fork", "run_preview"]
 
 
 # -- whether this process can be forked, and a fork that is watched until it has ended
@@ -251,7 +251,7 @@ def _forget_parent(printing: int) -> None:
 
 
 def _watch_child(pid: int, reading: int, hearing: int, began: float, deadline_s: float) -> Ended:
-    heard: dict[int, bytearray] = {reading: bytearray(), hearing: bytearray()}
+    received: dict[int, bytearray] = {reading: bytearray(), hearing: bytearray()}
     open_ones = {reading, hearing}
     for one in open_ones:
         os.set_blocking(one, False)
@@ -261,7 +261,7 @@ def _watch_child(pid: int, reading: int, hearing: int, began: float, deadline_s:
         if not open_ones:
             time.sleep(0.005)
         for one in select.select(list(open_ones), [], [], 0.02)[0] if open_ones else ():
-            _drain(one, heard, open_ones, reading)
+            _drain(one, received, open_ones, reading)
         found, code = os.waitpid(pid, os.WNOHANG)
         if found:
             status = os.waitstatus_to_exitcode(code)
@@ -270,10 +270,10 @@ def _watch_child(pid: int, reading: int, hearing: int, began: float, deadline_s:
             _kill(pid)
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     for one in tuple(open_ones):  # what it sent last; what its own children still print is not waited for
-        _drain(one, heard, open_ones, reading)
-    printed = heard[hearing].decode("utf-8", "replace")
+        _drain(one, received, open_ones, reading)
+    printed = received[hearing].decode("utf-8", "replace")
     seconds = time.monotonic() - began
-    answer = bytes(heard[reading])
+    answer = bytes(received[reading])
     if is_late:
         return Ended(b"", printed, "killed", f"it did not end within {deadline_s:g} s, and was killed", seconds)
     if status < 0:
@@ -285,15 +285,15 @@ def _watch_child(pid: int, reading: int, hearing: int, began: float, deadline_s:
     return Ended(answer, printed, seconds=seconds)
 
 
-def _drain(one: int, heard: dict[int, bytearray], open_ones: set[int], reading: int) -> None:
+def _drain(one: int, received: dict[int, bytearray], open_ones: set[int], reading: int) -> None:
     with suppress(BlockingIOError):
         while True:
             piece = os.read(one, 1 << 16)
             if not piece:
                 open_ones.discard(one)
                 return
-            if one == reading or len(heard[one]) < _MOST_OUTPUT:
-                heard[one] += piece
+            if one == reading or len(received[one]) < _MOST_OUTPUT:
+                received[one] += piece
 
 
 def _name(number: int) -> str:
@@ -346,12 +346,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     allowed: Collection[str] | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class PreviewResult(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"task_end": "settled", "result_text": "said", "side_effects": "effects"},
+):
     """What a fork did, as it says so itself; `tip` is the commit that it led to, in hex digits.
 
     Attributes:
         again: why accepting it would run the code again; "": it does not.
-        settled, value, said: how the code ended its run, with what, pickled, or in words.
+        task_end, value, result_text: how the code ended its run, with what, pickled, or in words.
         stopped: what it would have done outside, before which it was ended: what, target.
         items: objects that the fork stored where only it can see them.
     """
@@ -361,12 +366,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     outputs: Outputs | None = None
     error: tuple[str, str] | None = None
-    settled: Literal["", "success", "fail", "clarify"] = ""
+    task_end: Literal["", "success", "fail", "clarify"] = ""
     value: bytes | None = None
-    said: str = ""
+    result_text: str = ""
     changed: tuple[Changed, ...] = ()
     unsaved: tuple[Unsaved, ...] = ()
-    effects: tuple[tuple[str, str, int], ...] = ()
+    side_effects: tuple[tuple[str, str, int], ...] = ()
     stopped: tuple[tuple[str, str], ...] = ()
     tip: str = ""
     again: str = ""
@@ -375,18 +380,18 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     items: dict[bytes, bytes] = {}
 
 
-def see(attempt: Attempt, place: ExecutionContext) -> Seen:
+def run_preview(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
     drawn = library_state.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
         library_state.try_state(drawn)()  # Python seeds its generator anew in a fork
-        send(pack(_in_child(attempt, place)))
+        send(pack(_in_child(attempt, context)))
 
     ended = run_in_fork(work, attempt.deadline_s)
-    printed = _redact_environment(place, ended.printed)
+    printed = _redact_environment(context, ended.printed)
     if not ended.answer:
-        return Seen(
+        return PreviewResult(
             status="killed" if ended.died == "killed" else "crashed",
             text=printed,
             parts=(Part("text/plain", printed),) if printed else (),
@@ -394,112 +399,114 @@ def see(attempt: Attempt, place: ExecutionContext) -> Seen:
             again=f"{ended.why}: approving runs it here",
             seconds=ended.seconds,
         )
-    seen = msgspec.msgpack.decode(ended.answer, type=Seen)
+    result = msgspec.msgpack.decode(ended.answer, type=PreviewResult)
     if printed:  # past Python: C code, other programs
-        parts = (*seen.parts, Part("text/plain", printed))
-        seen = msgspec.structs.replace(seen, text=seen.text + printed, parts=parts)
-    return _store_items(place, seen)
+        parts = (*result.parts, Part("text/plain", printed))
+        result = msgspec.structs.replace(result, text=result.text + printed, parts=parts)
+    return _store_items(context, result)
 
 
-def _redact_environment(place: ExecutionContext, text: str) -> str:
-    place.redactor.learn_environment()
-    return place.redactor.without_environment(text)
+def _redact_environment(context: ExecutionContext, text: str) -> str:
+    context.redactor.learn_environment()
+    return context.redactor.without_environment(text)
 
 
-def _store_items(place: ExecutionContext, seen: Seen) -> Seen:
+def _store_items(context: ExecutionContext, result: PreviewResult) -> PreviewResult:
     """Store what only the child could see."""
-    if seen.items and place.session is not None:
-        place.session.repo.store.put_many(seen.items)
-    return msgspec.structs.replace(seen, items={})
+    if result.items and context.session is not None:
+        context.session.repo.store.put_many(result.items)
+    return msgspec.structs.replace(result, items={})
 
 
 # -- in the child
 
 
-def _in_child(attempt: Attempt, place: ExecutionContext) -> Seen:
-    session = place.session
-    stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
-    place.executor = _executor(place)
+def _in_child(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
+    session = context.session
+    stored = _keys(session.repo.store) if session is not None and _is_in_memory(context) else None
+    context.executor = _executor(context)
     if session is not None:
         session.in_fork()
-    seen = in_process(attempt, place)
+    result = in_process(attempt, context)
     items = _new(session.repo.store, stored) if session is not None and stored is not None else {}
-    return msgspec.structs.replace(seen, items=items)
+    return msgspec.structs.replace(result, items=items)
 
 
-def in_process(attempt: Attempt, place: ExecutionContext) -> Seen:
+def in_process(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
     """Run code as a step in this process, which is there for nothing else, and say what it did."""
-    start = place.head
+    start = context.head
     gate = None
     if attempt.allowed is not None:
         codes = collect_codes(attempt.offers.values())
-        url = place.session.repo.store.url if place.session is not None else ""
+        url = context.session.repo.store.url if context.session is not None else ""
         gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes), url)
-    place.begin(attempt.code, attempt.author, attempt.run, attempt.step)
-    done: Executed | None = None
-    with record_effects(place.quiet_paths(), gate) as effects:
+    context.begin(attempt.code, attempt.author, attempt.run, attempt.step)
+    executed: CodeResult | None = None
+    with record_side_effects(context.quiet_paths(), gate) as recorder:
         try:
-            with offer_objects(attempt.offers, place.namespace):
-                done = place.redact_environment(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
+            with offer_objects(attempt.offers, context.namespace):
+                executed = context.redact_environment(context.executor.run(attempt.code, timeout_s=attempt.deadline_s))
         finally:
             with gate.committing() if gate is not None else nullcontext():
-                changes, unsaved, _ = place.end(done)
-    assert done is not None  # else an error goes on its way already
-    seen = Seen(
-        status=done.status,
-        text=done.text,
-        parts=done.parts,
-        outputs=done.outputs,
-        error=_error(done.error),
-        changed=_describe_changes(place, start, changes),
+                changes, unsaved, _ = context.end(executed)
+    assert executed is not None  # else an error goes on its way already
+    result = PreviewResult(
+        status=executed.status,
+        text=executed.text,
+        parts=executed.parts,
+        outputs=executed.outputs,
+        error=_error(executed.error),
+        changed=_describe_changes(context, start, changes),
         unsaved=tuple(unsaved),
-        effects=tuple((what, target, count) for (what, target), count in effects.found.items()),
-        tip=place.head,
-        seconds=done.seconds,
+        side_effects=tuple((what, target, count) for (what, target), count in recorder.found.items()),
+        tip=context.head,
+        seconds=executed.seconds,
     )
     if gate is not None and gate.stopped:
-        return msgspec.structs.replace(seen, status="stopped", stopped=tuple(gate.stopped), again=STOPPED, changed=())
-    return _with_end(seen, done.settled, place)
+        return msgspec.structs.replace(result, status="stopped", stopped=tuple(gate.stopped), again=STOPPED, changed=())
+    return _with_end(result, executed.task_end, context)
 
 
-def _executor(place: ExecutionContext) -> Executor:
+def _executor(context: ExecutionContext) -> Executor:
     """What runs code here without touching a connection to a front end."""
-    own: Callable[[], Executor] | None = getattr(place.executor, "in_fork", None)
-    return own() if own is not None else PlainExecutor(place.namespace)
+    own: Callable[[], Executor] | None = getattr(context.executor, "in_fork", None)
+    return own() if own is not None else PlainExecutor(context.namespace)
 
 
 def _error(error: BaseException | None) -> tuple[str, str] | None:
     if error is None:
         return None
-    said = [argument for argument in error.args[:1] if type(argument) is str]
-    return type(error).__name__, said[0][:2_000] if said else ""
+    messages = [argument for argument in error.args[:1] if type(argument) is str]
+    return type(error).__name__, messages[0][:2_000] if messages else ""
 
 
-def _describe_changes(place: ExecutionContext, start: str, changes: list[Change]) -> tuple[Changed, ...]:
-    session = place.session
+def _describe_changes(context: ExecutionContext, start: str, changes: list[Change]) -> tuple[Changed, ...]:
+    session = context.session
     if session is None or session.head is None:
-        return tuple(Changed(one.how, one.name, "" if one.how == "-" else place.summary(one.name)) for one in changes)
+        return tuple(Changed(one.how, one.name, "" if one.how == "-" else context.summary(one.name)) for one in changes)
     return describe_changes(session.repo, session.repo.resolve(start) if start else None, session.head)
 
 
-def _with_end(seen: Seen, settled: TaskEnd | None, place: ExecutionContext) -> Seen:
+def _with_end(result: PreviewResult, task_end: TaskEnd | None, context: ExecutionContext) -> PreviewResult:
     """With how the code ended its run, and why its changes could not be taken on as they are, if so."""
-    lost = sorted({one.name for one in seen.unsaved} & {one.name for one in seen.changed})
-    again = f"{', '.join(lost)} cannot be saved: approving runs the code again" if lost else ""
-    if place.session is None:
+    unsaved = sorted({one.name for one in result.unsaved} & {one.name for one in result.changed})
+    again = f"{', '.join(unsaved)} cannot be saved: approving runs the code again" if unsaved else ""
+    if context.session is None:
         again = "this state has no history to merge into: approving runs the code again"
-    if settled is None:
-        return msgspec.structs.replace(seen, again=again)
-    if settled.how != "success":
-        return msgspec.structs.replace(seen, again=again, settled=settled.how, said=str(settled.value)[:4_000])
-    value = _by_name_or_value(settled.value)
+    if task_end is None:
+        return msgspec.structs.replace(result, again=again)
+    if task_end.how != "success":
+        return msgspec.structs.replace(
+            result, again=again, task_end=task_end.how, result_text=str(task_end.value)[:4_000]
+        )
+    value = _by_name_or_value(task_end.value)
     if value is None:
         again = again or "its result cannot be pickled: approving runs the code again"
-    said = place_line(settled.value)
-    return msgspec.structs.replace(seen, again=again, settled="success", value=value, said=said)
+    text = preview_line(task_end.value)
+    return msgspec.structs.replace(result, again=again, task_end="success", value=value, result_text=text)
 
 
-def place_line(value: object) -> str:
+def preview_line(value: object) -> str:
     """One line about a value that no name is bound to."""
     from agent_kernel.values import previews
 
@@ -513,8 +520,8 @@ def _by_name_or_value(value: object) -> bytes | None:
     return pickle_value(value)
 
 
-def _is_in_memory(place: ExecutionContext) -> bool:
-    return place.session is not None and place.session.repo.store.url.startswith("memory:")
+def _is_in_memory(context: ExecutionContext) -> bool:
+    return context.session is not None and context.session.repo.store.url.startswith("memory:")
 
 
 def _keys(store: Store) -> set[bytes]:

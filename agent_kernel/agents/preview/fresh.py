@@ -26,9 +26,9 @@ import msgspec
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import pack
 from agent_kernel.agents.preview import forked_process
-from agent_kernel.agents.preview.forked_process import Attempt, Seen, in_process
+from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, in_process
 from agent_kernel.agents.temporary_branches import PREVIEWS
-from agent_kernel.agents.workers import BEGUN, describe_death, swept, take_output, wait_for_end
+from agent_kernel.agents.workers import BEGUN, describe_death, kill_process, take_output, wait_for_end
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 from agent_kernel.session import trust
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.session import Session
 
-__all__ = ["Trial", "refusal", "see_fresh"]
+__all__ = ["Trial", "refusal", "run_fresh_preview"]
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _LOADING_S = 60.0  # for the variables, before the code begins
@@ -77,20 +77,20 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = ""
 
 
-def refusal(place: ExecutionContext, code: str) -> str:
+def refusal(context: ExecutionContext, code: str) -> str:
     """Why a fresh process cannot try this code; "" if nothing is known against it."""
-    session = place.session
+    session = context.session
     if session is None:
         return "this state has no history that another process could load"
     if session.repo.store.url.startswith("memory:"):
         return "a store in memory is seen by this process alone"
-    used = lacks(place, code)
+    used = lacks(context, code)
     return f"{', '.join(used)} cannot be saved, so that another process does not have it" if used else ""
 
 
-def lacks(place: ExecutionContext, code: str) -> tuple[str, ...]:
+def lacks(context: ExecutionContext, code: str) -> tuple[str, ...]:
     """The variables that the code uses and a fresh process does not have."""
-    session = place.session
+    session = context.session
     return () if session is None else tuple(sorted(_find_unsaved(session) & set(_NAME.findall(code))))
 
 
@@ -98,14 +98,14 @@ def _find_unsaved(session: Session) -> set[str]:
     return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
 
 
-def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
+def run_fresh_preview(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
     """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
-    session = place.session
+    session = context.session
     assert session is not None
     if session.head is None:  # a branch begins at a commit
         session.commit("before a preview", full=True)
     assert session.head is not None
-    name, given = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
+    name, offers = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
     trial = Trial(
         url=session.repo.store.url,
         branch=f"{PREVIEWS}{name}{f'-{short_run(attempt.run)}' if attempt.run else ''}",
@@ -116,24 +116,24 @@ def see_fresh(attempt: Attempt, place: ExecutionContext) -> Seen:
         run=attempt.run,
         step=attempt.step,
         deadline_s=attempt.deadline_s,
-        offers=given,
-        executor=str(getattr(place.executor, "in_worker", "")),
+        offers=offers,
+        executor=str(getattr(context.executor, "in_worker", "")),
         allowed=None if attempt.allowed is None else tuple(attempt.allowed),
         secret=trust.secret_to_pass_on(session.repo),
     )
     repo = session.repo
     repo.create_branch(trial.branch, session.head)
     try:
-        seen = _supervise(trial)
+        result = _supervise(trial)
     finally:
         repo.drop_head(trial.session)
         with suppress(RefNotFoundError):
             repo.delete_branch(trial.branch, force=True)
     unsaved = sorted(_find_unsaved(session))
-    if seen.status == "failed" and unsaved and not seen.again:
+    if result.status == "failed" and unsaved and not result.again:
         why = f"it ran in another process, which does not have {', '.join(unsaved)}: approving runs it here"
-        return msgspec.structs.replace(seen, again=why)
-    return seen
+        return msgspec.structs.replace(result, again=why)
+    return result
 
 
 def _pickle_offers(offers: dict[str, object], code: str) -> bytes:
@@ -151,29 +151,33 @@ def _pickle_offers(offers: dict[str, object], code: str) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
-def _supervise(trial: Trial) -> Seen:
+def _supervise(trial: Trial) -> PreviewResult:
     began = time.monotonic()
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
-        pickle.dump(sys.path, given)
-        given.write(pack(trial))
-        given.seek(0)
+    with (
+        tempfile.TemporaryFile() as input_file,
+        tempfile.TemporaryFile() as answer,
+        tempfile.TemporaryFile() as error_file,
+    ):
+        pickle.dump(sys.path, input_file)
+        input_file.write(pack(trial))
+        input_file.seek(0)
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
-            stdin=given,
+            stdin=input_file,
             stdout=answer,
-            stderr=said,
+            stderr=error_file,
             start_new_session=True,
         )
         try:
             late = wait_for_end(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
         finally:
-            swept(process)
+            kill_process(process)
         answer.seek(len(BEGUN))
         try:
-            return msgspec.msgpack.decode(answer.read(), type=Seen)
+            return msgspec.msgpack.decode(answer.read(), type=PreviewResult)
         except msgspec.DecodeError:
-            why = late or describe_death(process.returncode, said)
-    return Seen(
+            why = late or describe_death(process.returncode, error_file)
+    return PreviewResult(
         status="killed" if late else "crashed",
         why=why,
         again=f"{why}: approving runs it here",
@@ -184,10 +188,10 @@ def _supervise(trial: Trial) -> Seen:
 # -- in the process
 
 
-def main(given: BinaryIO) -> None:
+def main(input_file: BinaryIO) -> None:
     """What the process does: read what to try, try it, write what came of it, and end."""
     answer = take_output()
-    trial = msgspec.msgpack.decode(given.read(), type=Trial)
+    trial = msgspec.msgpack.decode(input_file.read(), type=Trial)
     answer.write(BEGUN)
     answer.flush()
     # Functions and classes of the notebook say that they are from here.
@@ -198,7 +202,7 @@ def main(given: BinaryIO) -> None:
     os._exit(0)  # threads and exit functions that the code left must not keep it
 
 
-def _run_trial(trial: Trial, module: ModuleType) -> Seen:
+def _run_trial(trial: Trial, module: ModuleType) -> PreviewResult:
     import cloudpickle
 
     from agent_kernel.agents.execution_context import ExecutionContext
@@ -215,21 +219,21 @@ def _run_trial(trial: Trial, module: ModuleType) -> Seen:
             session = Joined(namespace, repo, branch=trial.branch, session_id=trial.session, skip=skip)
             try:
                 session.checkout(partial=True)
-                given = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
+                offers = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
                 attempt = Attempt(
                     code=trial.code,
                     author=Author(trial.author, "agent" if trial.kind == "agent" else "person"),
                     run=trial.run,
                     step=trial.step,
                     deadline_s=trial.deadline_s,
-                    offers={name: cloudpickle.loads(value) for name, value in given.items()},
+                    offers={name: cloudpickle.loads(value) for name, value in offers.items()},
                     allowed=trial.allowed,
                 )
                 return in_process(attempt, ExecutionContext(namespace, session, executor=executor))
             finally:
                 session.close()
     except AgentKernelError as error:
-        return Seen(status="crashed", why=str(error), again=f"{error}: approving runs it here")
+        return PreviewResult(status="crashed", why=str(error), again=f"{error}: approving runs it here")
 
 
 def _executor(name: str, module: ModuleType) -> Executor | None:

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Judging",
     "RaceTable",
-    "Shown",
+    "RaceView",
     "best",
     "candidates_of",
     "data_of",
-    "deletes",
+    "describe_discard",
+    "describe_tie",
+    "describe_unsaved",
     "failure",
     "html_of",
-    "lacks",
     "mark_unjudged",
     "race_table",
     "text_of",
-    "tie",
 ]
 
 
@@ -62,7 +62,7 @@ class Judging:
     def __init__(self, judge: str | Callable[[Candidate], object] | None, seconds: float) -> None:
         self._judge = judge
         self._most_s = seconds
-        self._left_s = seconds
+        self._remaining_s = seconds
 
     def score(self, candidate: Candidate, repo: Repository) -> Candidate:
         """The candidate with its score. One that cannot be judged has none, and says why.
@@ -74,15 +74,15 @@ class Judging:
         if judge is None:
             return candidate
         try:
-            if self._left_s <= 0:
+            if self._remaining_s <= 0:
                 raise StepTimeout(self._most_s)
-            score = _score(judge, candidate, repo, self._left_s)
+            score = _score(judge, candidate, repo, self._remaining_s)
         except StepTimeout:
             return mark_unjudged(candidate, f"it ran longer than {self._most_s:g} s")
         except _JudgeFailed as failed:
             return mark_unjudged(candidate, str(failed))
         finally:
-            self._left_s -= time.monotonic() - began
+            self._remaining_s -= time.monotonic() - began
         return msgspec.structs.replace(candidate, score=score)
 
 
@@ -121,12 +121,12 @@ def mark_unjudged(candidate: Candidate, why: str) -> Candidate:
 def _evaluate(judge: str, candidate: Candidate, repo: Repository) -> object:
     """The expression's value. Only the variables that it names are loaded, and the live ones are not looked at."""
     variables = repo.at(candidate.tip)
-    asked = ChainMap[str, object](
+    names = ChainMap[str, object](
         {"__builtins__": builtins},
         {} if "result" in variables else _Result(candidate),
         variables,  # type: ignore[arg-type]
     )
-    return eval(compile(judge, "<judge>", "eval"), {"__builtins__": builtins}, asked)
+    return eval(compile(judge, "<judge>", "eval"), {"__builtins__": builtins}, names)
 
 
 class _Result(dict[str, object]):
@@ -147,10 +147,10 @@ class _Result(dict[str, object]):
 
 def best(candidates: Sequence[Candidate], *, is_judged: bool) -> Candidate | None:
     """The one with the highest score, of equal ones the cheapest; without a judge, the only one with a result."""
-    done = [one for one in candidates if one.is_done]
+    completed = [one for one in candidates if one.is_done]
     if not is_judged:
-        return done[0] if len(done) == 1 else None
-    scored = [one for one in done if one.score is not None]
+        return completed[0] if len(completed) == 1 else None
+    scored = [one for one in completed if one.score is not None]
     return max(scored, key=lambda one: (one.score or 0.0, -(one.usage.cost or 0.0), -one.seconds), default=None)
 
 
@@ -165,7 +165,7 @@ def failure(candidates: Sequence[Candidate]) -> str:
     return f"the judge could not judge{of} ({why})" + (": pick one yourself" if all_failed else "")
 
 
-def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
+def describe_tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
     """What made the best one the best, where others have the same score; "" where none has."""
     if best is None or best.score is None:
         return ""
@@ -208,7 +208,7 @@ class _Cell(msgspec.Struct):
         return ["".join(text for text, _ in line) for line in self.lines]
 
 
-def text_of(race: Shown) -> str:
+def text_of(race: RaceView) -> str:
     """The race as text."""
     candidates = race.candidates
     columns = [[_title(one, race), *_flat(one, race)] for one in candidates]
@@ -220,15 +220,15 @@ def text_of(race: Shown) -> str:
     for at, label in enumerate(labels):
         row = [column[at] for column in cells]
         for line in range(max((len(cell) for cell in row), default=1)):
-            said = label[0] if line == 0 else ""
+            title = label[0] if line == 0 else ""
             parts = [
                 (cell[line] if line < len(cell) else "").ljust(width) for cell, width in zip(row, widths, strict=True)
             ]
-            lines.append("  ".join([said.ljust(first), *parts]).rstrip())
+            lines.append("  ".join([title.ljust(first), *parts]).rstrip())
     return "\n".join([*lines, *_whole_reasons(race, _WIDE), *_footer(race)])
 
 
-def html_of(race: Shown) -> str:
+def html_of(race: RaceView) -> str:
     """The race as a table: inline styles that read on a light and on a dark page, everything escaped."""
     best = race.best
     candidates = race.candidates
@@ -246,11 +246,11 @@ def html_of(race: Shown) -> str:
     notes = "".join(
         f'<p style="margin:4px 0;{_MUTED}">{escape(line)}</p>' for line in [*_whole_reasons(race), *_footer(race)]
     )
-    said = f'<p style="margin:4px 0">{escape(_caption(race))}</p>'
-    return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
+    caption = f'<p style="margin:4px 0">{escape(_caption(race))}</p>'
+    return f'<div class="agent-kernel-race" style="font-size:13px">{caption}{table}{notes}</div>'
 
 
-def data_of(race: Shown, repo: Repository) -> dict[str, object]:
+def data_of(race: RaceView, repo: Repository) -> dict[str, object]:
     """The race for a panel: plain data, every text plain text, lines of parts with a manner."""
     best = race.best
     return {
@@ -262,7 +262,7 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
         "over": race.is_over,
         "picked": race.picked,
         "discarded": race.is_discarded,
-        "deletes": deletes(race, repo),
+        "deletes": describe_discard(race, repo),
         "notes": [
             *(f"{line[:1].upper()}{line[1:]}" for line in _whole_reasons(race)),
             *(_shorten(f"{note[:1].upper()}{note[1:]}".rstrip(".") + ".", 400) for note in _notes(race)),
@@ -288,14 +288,14 @@ def data_of(race: Shown, repo: Repository) -> dict[str, object]:
     }
 
 
-def deletes(race: Shown, repo: Repository) -> str:
+def describe_discard(race: RaceView, repo: Repository) -> str:
     """What is gone for good with the branches of the candidates: `Deletes 3 branches with 7 commits that …`."""
     branches = repo.branches()
-    left = [one for one in race.candidates if one.branch in branches]
-    many = sum(_own_commits(repo, one.start, branches[one.branch]) for one in left if one.number != race.picked)
+    remaining = [one for one in race.candidates if one.branch in branches]
+    many = sum(_own_commits(repo, one.start, branches[one.branch]) for one in remaining if one.number != race.picked)
     commits = f" with {_count(many, 'commit')} that {'is' if many == 1 else 'are'} nowhere else" if many else ""
-    branch = "branch" if len(left) == 1 else "branches"
-    return f"Deletes {len(left)} {branch}{commits}. Undo does not bring that back." if left else ""
+    branch = "branch" if len(remaining) == 1 else "branches"
+    return f"Deletes {len(remaining)} {branch}{commits}. Undo does not bring that back." if remaining else ""
 
 
 def _own_commits(repo: Repository, start: str, tip: ObjectId) -> int:
@@ -309,28 +309,28 @@ def _own_commits(repo: Repository, start: str, tip: ObjectId) -> int:
     return many
 
 
-def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
-    done = [one for one in race.candidates if one.is_done]
-    scores = [one.score for one in done if one.score is not None]
-    costs = [one.usage.cost for one in done if one.usage.cost is not None]
-    least_cost, least_s = min(costs, default=None), min((one.seconds for one in done), default=None)
+def _rows(race: RaceView) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
+    completed = [one for one in race.candidates if one.is_done]
+    scores = [one.score for one in completed if one.score is not None]
+    costs = [one.usage.cost for one in completed if one.usage.cost is not None]
+    least_cost, least_s = min(costs, default=None), min((one.seconds for one in completed), default=None)
     # What reads the same is no quicker.
-    quickest = _time(least_s) if least_s is not None and len({_time(one.seconds) for one in done}) > 1 else ""
+    quickest = _time(least_s) if least_s is not None and len({_time(one.seconds) for one in completed}) > 1 else ""
     rows: list[tuple[str, Callable[[Candidate], _Cell]]] = [
         ("Returned", _describe_result),
         ("Variables", _variables),
         ("Code", lambda one: _one(f"{_count(one.steps, 'step')}, {_count(one.lines, 'line')}")),
-        ("Outside", _outside),
+        ("Outside", _list_side_effects),
         ("Tokens", lambda one: _one(f"{one.usage.tokens:,}")),
         ("Cost", lambda one: _one(_dollars(one.usage.cost), strong=one.is_done and one.usage.cost == least_cost)),
         ("Time", lambda one: _one(_time(one.seconds), strong=one.is_done and _time(one.seconds) == quickest)),
     ]
     if scores:
-        told: tuple[str, Callable[[Candidate], _Cell]] = (
+        score_row: tuple[str, Callable[[Candidate], _Cell]] = (
             "Score",
             lambda one: _one("" if one.score is None else f"{one.score:.6g}", strong=one.score == max(scores)),
         )
-        rows.insert(1, told)
+        rows.insert(1, score_row)
     return rows
 
 
@@ -362,7 +362,7 @@ def _variables(one: Candidate) -> _Cell:
     return _Cell(lines or [[("nothing", "muted")]])
 
 
-def _outside(one: Candidate) -> _Cell:
+def _list_side_effects(one: Candidate) -> _Cell:
     lines = [[(f"{what} ", ""), (_shorten(target, 80), "code")] for what, target in one.effects[:_MOST_EFFECTS]]
     if len(one.effects) > _MOST_EFFECTS:
         lines.append([(f"and {len(one.effects) - _MOST_EFFECTS} more", "muted")])
@@ -373,29 +373,33 @@ def _one(text: str, *, strong: bool = False) -> _Cell:
     return _Cell([[(text, "strong" if strong else "")]])
 
 
-def _caption(race: Shown) -> str:
+def _caption(race: RaceView) -> str:
     start = race.candidates[0].start[:8] if race.candidates else ""
     return f"Race {short_run(race.id)}: {_shorten(race.task, 120)} · from {start} · {_counts(race)}"
 
 
-def _counts(race: Shown) -> str:
+def _counts(race: RaceView) -> str:
     """`2 done, 1 failed · $0.19`."""
-    done = sum(one.is_done for one in race.candidates)
+    completed = sum(one.is_done for one in race.candidates)
     failed = sum(one.status not in ("completed", "running") for one in race.candidates)
-    going = sum(one.status == "running" for one in race.candidates)
-    counts = [f"{done} done", *([f"{failed} failed"] if failed else []), *([f"{going} running"] if going else [])]
+    running = sum(one.status == "running" for one in race.candidates)
+    counts = [
+        f"{completed} done",
+        *([f"{failed} failed"] if failed else []),
+        *([f"{running} running"] if running else []),
+    ]
     cost = _dollars(race.usage.cost)
     return ", ".join(counts) + (f" · {cost}" if cost else "")
 
 
-def _notes(race: Shown) -> list[str]:
+def _notes(race: RaceView) -> list[str]:
     """What to know beside the table."""
-    tied = tie(race.candidates, race.best) if race.is_over else ""
+    tied = describe_tie(race.candidates, race.best) if race.is_over else ""
     failed = failure(race.candidates)
     return [*race.notes, *filter(None, (tied, failed))]
 
 
-def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
+def _whole_reasons(race: RaceView, most: int = _MOST_REASON) -> list[str]:
     """Why candidates ended as they did, where the table cuts it: `candidates 1 and 2: the reason`."""
     numbers: dict[str, list[str]] = {}
     for one in race.candidates:
@@ -404,7 +408,7 @@ def _whole_reasons(race: Shown, most: int = _MOST_REASON) -> list[str]:
     return [f"candidate{'s' * (len(of) > 1)} {_join_names(of)}: {reason}" for reason, of in numbers.items()]
 
 
-def _footer(race: Shown) -> list[str]:
+def _footer(race: RaceView) -> list[str]:
     lines = _notes(race)
     best = race.best
     if race.picked is not None:
@@ -421,18 +425,18 @@ def _footer(race: Shown) -> list[str]:
     return lines
 
 
-def _title(one: Candidate, race: Shown) -> str:
+def _title(one: Candidate, race: RaceView) -> str:
     best = race.best
     badge = "  ✓ best" if best is not None and best.number == one.number else ""
     return f"{one.number} · {_name(one, race)}{badge}"
 
 
-def _name(one: Candidate, race: Shown) -> str:
+def _name(one: Candidate, race: RaceView) -> str:
     several = len({other.agent for other in race.candidates}) > 1
     return _shorten(f"{one.agent} · {one.model}" if several else one.model, 60)
 
 
-def _flat(one: Candidate, race: Shown) -> list[str]:
+def _flat(one: Candidate, race: RaceView) -> list[str]:
     return ["\n".join(cell(one).texts) for _, cell in _rows(race)]
 
 
@@ -440,7 +444,7 @@ def _cut_lines(text: str) -> list[str]:
     return [line if len(line) <= _WIDE else line[: _WIDE - 1] + "…" for line in text.split("\n")]
 
 
-def _th(one: Candidate, race: Shown, *, is_best: bool) -> str:
+def _th(one: Candidate, race: RaceView, *, is_best: bool) -> str:
     title = escape(_title(one, race).removesuffix("  ✓ best"))
     badge = '<span style="margin-left:10px;padding:0 6px;border:1px solid #2e7d32;color:#2e7d32">✓ best</span>'
     tint = ";background:rgba(25,118,210,.13)" if is_best else ""
@@ -456,13 +460,13 @@ def _html(cell: _Cell) -> str:
 
 
 def _span(text: str, manner: str) -> str:
-    said = escape(text)
+    content = escape(text)
     if manner in _SIGNS:
-        return f'<span style="{_CODE};color:{_SIGNS[manner]}">{said}</span>'
+        return f'<span style="{_CODE};color:{_SIGNS[manner]}">{content}</span>'
     style = {"strong": "font-weight:700", "muted": _MUTED, "bad": "color:#b3261e;font-weight:700", "code": _CODE}.get(
         manner
     )
-    return f'<span style="{style}">{said}</span>' if style and said else said
+    return f'<span style="{style}">{content}</span>' if style and content else content
 
 
 def _shorten(text: str, most: int = 200) -> str:
@@ -500,7 +504,7 @@ def _count(many: int, what: str) -> str:
 _DIED = "its process ended before it did"
 
 
-class Shown(Protocol):
+class RaceView(Protocol):
     """What of a race is looked at side by side."""
 
     @property
@@ -559,7 +563,7 @@ def race_table(repo: Repository, event_store: EventStore, run: str, head: Object
     return RaceTable(
         start.run,
         start.task,
-        tuple(lacks(start.left_out)),
+        tuple(describe_unsaved(start.left_out)),
         tuple(candidates_of(repo, event_store, events)),
         run_status(event_store, events) != "running",
         found.find_pick(repo, head) or None,
@@ -567,7 +571,7 @@ def race_table(repo: Repository, event_store: EventStore, run: str, head: Object
     )
 
 
-def lacks(names: Sequence[str]) -> list[str]:
+def describe_unsaved(names: Sequence[str]) -> list[str]:
     """What is said of variables that the candidates are without."""
     if not names:
         return []
@@ -610,7 +614,7 @@ def _candidate(
         score=last.score,
     )
     found = refresh_candidate(found, repo, event_store)
-    if found.status == "running" and is_over and event_store.driver(found.run) is None:
+    if found.status == "running" and is_over and event_store.find_driver(found.run) is None:
         found = msgspec.structs.replace(found, status="interrupted", reason=_DIED)
     return found if found.branch in repo.branches() else _without_branch(repo, found)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents.agent_undo import is_held
+from agent_kernel.agents.agent_undo import contains_commit
 from agent_kernel.agents.events import Event, SubRun, TaskStart
 from agent_kernel.agents.temporary_branches import candidate
 from agent_kernel.errors import RunNotFoundError
@@ -33,8 +33,10 @@ class RaceOutcome(msgspec.Struct, frozen=True):
 
     def find_pick(self, repo: Repository, head: ObjectId | None) -> int:
         """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
-        held = (one for one, at in self.picks if at and is_held(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM)))
-        return next(held, 0)
+        picks = (
+            one for one, at in self.picks if at and contains_commit(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM))
+        )
+        return next(picks, 0)
 
     def describe(self, picked: int) -> str:
         """`picked 2 of 3`; "" where nothing is decided."""
@@ -51,10 +53,10 @@ def is_race(start: Event) -> bool:
 
 def race_outcome(events: Sequence[Event]) -> RaceOutcome:
     """What the events of a race tell."""
-    told = [event for event in events if isinstance(event, SubRun)]
-    runs = {number: one.child for one in told if (number := candidate(one.branch)[1])}
-    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(told) if one.status == "picked"]
-    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in told))
+    notes = [event for event in events if isinstance(event, SubRun)]
+    runs = {number: one.child for one in notes if (number := candidate(one.branch)[1])}
+    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(notes) if one.status == "picked"]
+    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in notes))
 
 
 def candidate_of(event_store: EventStore, start: Event) -> int:

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 import msgspec
 
 from agent_kernel.agents import approval
-from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.approval import log_of, refuse_driven
+from agent_kernel.agents.agent import Agent, open_context
+from agent_kernel.agents.approval import log_of, refuse_if_driven
 from agent_kernel.agents.current import here_again
 from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
@@ -42,7 +42,7 @@ from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.races import comparison
-from agent_kernel.agents.races.comparison import candidates_of, lacks
+from agent_kernel.agents.races.comparison import candidates_of, describe_unsaved
 from agent_kernel.agents.races.outcome import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.workers import (
     GRACE_S,
@@ -52,12 +52,12 @@ from agent_kernel.agents.workers import (
     Processes,
     Task,
     give_up,
-    is_here,
-    keep_here,
-    lent,
+    lend_repository,
     refresh_candidate,
+    run_job,
+    runs_in_thread,
+    share_model,
     stop_key,
-    work,
 )
 from agent_kernel.errors import (
     BranchInUseError,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.operations import Report
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["AnyExecutor", "Entry", "Field", "Judge", "Race", "Terms", "entrants", "race", "submit"]
+__all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "list_entries", "race", "submit"]
 
 
 # -- the candidates of a race on their way: branched off, handed to workers, and looked after until all of them have ended
@@ -154,12 +154,12 @@ class Entry(msgspec.Struct, frozen=True):
     stays: bool = False
 
 
-def entrants(
+def list_entries(
     tasks: Sequence[str],
     agents: Sequence[Agent],
     models: Sequence[object],
     n: int | None,
-    place: ExecutionContext,
+    context: ExecutionContext,
     returns: object,
     inputs: Mapping[str, object] | None,
 ) -> list[Entry]:
@@ -173,18 +173,18 @@ def entrants(
     if many < 1 or not pairs:
         raise RaceError("a race needs a task, and n of at least 1")
     found = [
-        _entry(task, agent, model, place, _encode_type(returns, place), dict(inputs or {}))
+        _entry(task, agent, model, context, _encode_type(returns, context), dict(inputs or {}))
         for task, agent, model in pairs
     ]
     return list(itertools.chain.from_iterable(itertools.repeat(one, many) for one in found))
 
 
 def _entry(
-    task: str, agent: Agent, model: object, place: ExecutionContext, returns: object, inputs: dict[str, object]
+    task: str, agent: Agent, model: object, context: ExecutionContext, returns: object, inputs: dict[str, object]
 ) -> Entry:
     import cloudpickle
 
-    known = model_named(model, place.namespace)
+    known = model_named(model, context.namespace)
     sent = copy.copy(agent)
     # A provider's model is made anew from its name where it is used, unless it is an object: its name may be another
     # server's, and its key must be in no file. What is no provider's goes along as it is.
@@ -192,7 +192,7 @@ def _entry(
     named = known.name if isinstance(known, Provided) and known.is_named else known
     vars(sent).update(state=None, on_event=None, model=named)
     packed = copy.copy(sent)
-    vars(packed).update(model=keep_here(known) if stays else named)
+    vars(packed).update(model=share_model(known) if stays else named)
     try:
         payload = bytes(cloudpickle.dumps(Task(packed, task, returns, inputs)))
     except Exception as error:
@@ -202,9 +202,9 @@ def _entry(
     return Entry(task, sent, known.name, payload, stays)
 
 
-def _encode_type(returns: object, place: ExecutionContext) -> object:
+def _encode_type(returns: object, context: ExecutionContext) -> object:
     """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
-    if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
+    if isinstance(returns, type) and context.namespace.get(returns.__name__) is returns:
         return NotebookType(returns.__name__)
     return returns
 
@@ -226,7 +226,7 @@ class Terms(msgspec.Struct, frozen=True):
     keep: tuple[str, ...]
 
 
-class Field:
+class CandidatePool:
     """All candidates of a race, by their numbers."""
 
     def __init__(self, log: Log, repo: Repository, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
@@ -253,7 +253,7 @@ class Field:
             most = min(len(entries), os.cpu_count() or 1)
             processes, threads = Processes(most), ThreadPoolExecutor(most, "agent-kernel candidates")
             self._own = [processes, threads]
-        self._open.enter_context(lent(self._log.run, self._repo))
+        self._open.enter_context(lend_repository(self._log.run, self._repo))
         jobs = [self._prepare_job(number, entry, start, terms) for number, entry in enumerate(entries, 1)]
         for entry, job in zip(entries, jobs, strict=True):
             taker = threads if entry.stays else processes
@@ -289,7 +289,7 @@ class Field:
 
     def _submit(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
         try:
-            return submit(executor, work, job)
+            return submit(executor, run_job, job)
         except BaseException:  # it takes no work, so there is no race
             self.cancel("its executor took no work")
             self.close()
@@ -311,9 +311,9 @@ class Field:
             try:
                 ended = self._next()
             except KeyboardInterrupt:
-                left = {*self._running.values(), *(one.number for one in self._unjudged)}
+                numbers = {*self._running.values(), *(one.number for one in self._unjudged)}
                 self.cancel("it was interrupted")
-                ended = [one for one in self.candidates if one.number in left]
+                ended = [one for one in self.candidates if one.number in numbers]
             yield from ended
         self.close()
 
@@ -324,9 +324,9 @@ class Field:
             with uninterrupted():
                 del self._unjudged[0]
                 return [self._record(found)]
-        done, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
+        finished, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
         with uninterrupted():  # an interrupt in between would lose one
-            ended = [*(self._collect(self._running.pop(future), future) for future in done), *self._overdue()]
+            ended = [*(self._collect(self._running.pop(future), future) for future in finished), *self._overdue()]
             self._unjudged = [one for one in ended if one.is_done and self.judge is not None]
             for one in self._unjudged:
                 self._candidates[one.number] = one
@@ -336,7 +336,7 @@ class Field:
         """Those that should have been ended long ago: of a thread, for one, nobody can be sure."""
         now, late = time.monotonic(), list[Candidate]()
         for future, number in list(self._running.items()):
-            grace_s = _THREAD_S if is_here(self._candidates[number].run) else 3 * GRACE_S
+            grace_s = _THREAD_S if runs_in_thread(self._candidates[number].run) else 3 * GRACE_S
             if future.running() and now > self._since.setdefault(number, now) + self._deadline_s + grace_s:
                 del self._running[future]
                 reason = f"it did not end within {self._deadline_s:g} s; what runs it goes on, and is not waited for"
@@ -359,7 +359,7 @@ class Field:
 
     def _refresh(self, found: Candidate) -> Candidate:
         """A candidate with what the store knows of it."""
-        self._bury(found)
+        self._end_lost_run(found)
         return refresh_candidate(found, self._repo, self._log.event_store)
 
     def _record(self, found: Candidate) -> Candidate:
@@ -368,19 +368,19 @@ class Field:
         self._note(found)
         return found
 
-    def _bury(self, found: Candidate) -> None:
+    def _end_lost_run(self, found: Candidate) -> None:
         """Of a worker that died, or does not end, end its run, and forget where it was. What it still does goes nowhere."""
         give_up(found.run)
         with suppress(RunNotFoundError, RunBusyError):
             log = approval.log_of(self._log.event_store, found.run)
             if log.state == "running":
-                log.event_store.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
+                log.event_store.revoke(log.run)  # it may be a thread that nobody could end: what it adds is refused
                 stopped = found.status == "interrupted"
                 log.note(Cancelled(during="worker", reason=found.reason) if stopped else Fail(reason=found.reason))
         self._repo.drop_head(ASIDE + found.run)
 
     def _note(self, one: Candidate) -> None:
-        told = SubRun(
+        note = SubRun(
             child=one.run,
             child_agent=one.agent,
             task=one.task,
@@ -390,7 +390,7 @@ class Field:
             reason=one.reason,
             score=one.score,
         )
-        self._log.note(told, before=one.start, after=one.tip)
+        self._log.note(note, before=one.start, after=one.tip)
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End all workers. What they have committed stays on their branches."""
@@ -406,14 +406,14 @@ class Field:
                 self._record_cancelled(future)
         for own in self._own:
             own.shutdown(wait=False, cancel_futures=True)
-        all_here = all(is_here(self._candidates[number].run) for number in self._running.values())
-        grace_s = _THREAD_S if all_here else 3 * GRACE_S  # of a thread nobody has more than it ends by itself
+        are_threads = all(runs_in_thread(self._candidates[number].run) for number in self._running.values())
+        grace_s = _THREAD_S if are_threads else 3 * GRACE_S  # of a thread nobody has more than it ends by itself
         end = time.monotonic() + 3 * GRACE_S
-        done, late = wait(self._running, timeout=grace_s)
-        for future in done:
+        finished, late = wait(self._running, timeout=grace_s)
+        for future in finished:
             self._record_cancelled(future)
         for number in begun:
-            self._record_stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
+            self._record_stopped(number, reason if self._wait_until_free(number, end) else f"{reason}; it did not end")
         for future in late:
             self._record_stopped(self._running.pop(future), f"{reason}; it did not end")
         self._log.note(Cancelled(during="race", reason=reason))
@@ -433,7 +433,7 @@ class Field:
         """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
         return next(self._log.event_store.of(self._candidates[number].run), None) is not None
 
-    def _has_left(self, number: int, end: float) -> bool:
+    def _wait_until_free(self, number: int, end: float) -> bool:
         """Wait until no worker has its branch any more, at the latest until then."""
         while (holder := self._repo.lease_of(self._candidates[number].branch)) is not None and holder.is_alive(
             self._repo.store
@@ -445,10 +445,10 @@ class Field:
 
     def close(self) -> None:
         """All have ended: say so once, and keep nothing open."""
-        if self._log.state == "running" and self._log.is_held:
-            done = [one for one in self.candidates if one.is_done]
-            said = f"{len(done)} of {len(self._candidates)} candidates came to a result"
-            self._log.note(Success(result=said) if done else Fail(reason="no candidate came to a result"))
+        if self._log.state == "running" and self._log.is_claimed:
+            completed = [one for one in self.candidates if one.is_done]
+            text = f"{len(completed)} of {len(self._candidates)} candidates came to a result"
+            self._log.note(Success(result=text) if completed else Fail(reason="no candidate came to a result"))
         for own in self._own:
             own.shutdown(wait=False)
         if self._repo.setting(stop_key(self._log.run)) is not None:
@@ -523,9 +523,11 @@ def race(
         NoModelError, ModelError, MissingExtraError: no model can take it.
     """
     agents = [agent] if isinstance(agent, Agent) else list(agent or [Agent()])
-    given = state if state is not None else agents[0].state
-    place = place_of(notebook if given is None and isinstance(notebook := here_again(), ExecutionContext) else given)
-    session = place.session
+    base_state = state if state is not None else agents[0].state
+    context = open_context(
+        notebook if base_state is None and isinstance(notebook := here_again(), ExecutionContext) else base_state
+    )
+    session = context.session
     if session is None:
         raise RaceError(
             "a race branches from a state with a history: give state=ak.here() for this notebook, or an ak.Versioned"
@@ -534,80 +536,82 @@ def race(
         raise RaceError(
             "a store in memory is seen by this process alone: give executor=ThreadPoolExecutor(), or keep it in a folder"
         )
-    found = entrants([tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, place, returns, inputs)
+    found = list_entries(
+        [tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, context, returns, inputs
+    )
     for entry in found:
-        check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
+        check_price(model_named(entry.agent.model, context.namespace), (limits or entry.agent.limits).cost)
     names = " and ".join(dict.fromkeys(one.agent.name for one in found))
     listeners = [on_event] if on_event is not None else []
     log = Log(
-        place.event_store, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run
+        context.event_store, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run
     )
-    held = Race(place, log, judge)
+    begun = Race(context, log, judge)
     try:
-        held.begin(found, executor, Terms(approve, limits, deadline_s, memory_bytes, tuple(keep)))
+        begun.begin(found, executor, Terms(approve, limits, deadline_s, memory_bytes, tuple(keep)))
     except BaseException:
-        held.leave()
+        begun.leave()
         raise
-    return held
+    return begun
 
 
 class Race:
     """A race: iterate over it to have its candidates as they end, or `wait`; then `pick` one."""
 
-    def __init__(self, place: ExecutionContext, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
+    def __init__(self, context: ExecutionContext, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
         self.id = log.run
         self.notes: list[str] = []
-        self._place = place
-        self._session: Session = place.session  # type: ignore[assignment]  # a race has one
+        self._context = context
+        self._session: Session = context.session  # type: ignore[assignment]  # a race has one
         self._repo = self._session.repo
         self._log = log
-        self._field = Field(self._log, self._repo, judge, ended)
+        self._pool = CandidatePool(self._log, self._repo, judge, ended)
 
     @classmethod
-    def again(cls, place: ExecutionContext, id: str) -> Race:
+    def again(cls, context: ExecutionContext, id: str) -> Race:
         """A race that another process held, as its store tells it: to be looked at, picked from, or discarded.
 
         Raises:
             RunNotFoundError: there is no race of this id. RaceError: there is no history that one could be picked into.
         """
-        if place.session is None:
+        if context.session is None:
             raise RaceError("a candidate is picked into a state with a history")
-        repo, log = place.session.repo, log_of(place.event_store, id)
+        repo, log = context.session.repo, log_of(context.event_store, id)
         if not is_race(log.start):
             raise RunNotFoundError(id)
-        found = cls(place, log, None, candidates_of(repo, place.event_store, log.events))
-        found.notes += lacks(log.start.left_out)
+        found = cls(context, log, None, candidates_of(repo, context.event_store, log.events))
+        found.notes += describe_unsaved(log.start.left_out)
         return found
 
     def begin(self, entries: Sequence[Entry], executor: AnyExecutor | None, terms: Terms) -> None:
         """Commit what is not committed yet, make the branches, and let the workers go."""
-        start, lost = self._commit_all()
-        self.notes += lacks(lost)
+        start, unsaved = self._commit_all()
+        self.notes += describe_unsaved(unsaved)
         task = "; ".join(dict.fromkeys(one.task for one in entries))
         models = ", ".join(dict.fromkeys(one.model for one in entries))
-        begins = TaskStart(task=task, model=models, approve=terms.approve, left_out=tuple(lost))
+        begins = TaskStart(task=task, model=models, approve=terms.approve, left_out=tuple(unsaved))
         self._log.note(begins, before=start)
-        self._log.hold()  # until it is over: so that one whose process died is told from one that goes on
-        self._field.begin(entries, start, executor, terms)
+        self._log.claim()  # until it is over: so that one whose process died is told from one that goes on
+        self._pool.begin(entries, start, executor, terms)
 
     def leave(self) -> None:
         """It did not come to begin: drive it no more."""
-        self._field.leave()
-        self._log.let_go()
+        self._pool.leave()
+        self._log.release()
 
     def _commit_all(self) -> tuple[str, list[str]]:
         """Commit all that is there; the commit from which the candidates begin, and what cannot be saved."""
         report = self._session.commit(full=True)
         if self._session.head is None:
             report = self._session.commit("before a race", full=True)
-        lost = sorted({one.name for one in (*report.unsaved, *self._session.status().lost)})
-        return self._place.head, lost
+        unsaved = sorted({one.name for one in (*report.unsaved, *self._session.status().lost)})
+        return self._context.head, unsaved
 
     # -- going on
 
     def __iter__(self) -> Iterator[Candidate]:
         """The candidates as they end, those that have ended first. An interrupt ends the race, and keeps what they did."""
-        return iter(self._field)
+        return iter(self._pool)
 
     def wait(self) -> Race:
         """Let all candidates come to their end, and return the race.
@@ -618,19 +622,19 @@ class Race:
         for _ in self:
             pass
         if not any(one.is_done for one in self.candidates):
-            told = "; ".join(f"{one.number}: {one.reason or one.status}" for one in self.candidates)
-            raise RaceError(f"no candidate of race {short_run(self.id)} came to a result ({told})")
+            reasons = "; ".join(f"{one.number}: {one.reason or one.status}" for one in self.candidates)
+            raise RaceError(f"no candidate of race {short_run(self.id)} came to a result ({reasons})")
         return self
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End all workers. What they have committed stays on their branches."""
-        self._field.cancel(reason)
+        self._pool.cancel(reason)
 
     # -- what came of it
 
     @property
     def judge(self) -> Judge:
-        return self._field.judge
+        return self._pool.judge
 
     @property
     def task(self) -> str:
@@ -639,12 +643,12 @@ class Race:
     @property
     def candidates(self) -> list[Candidate]:
         """All of them in order, also those that are still on their way."""
-        return self._field.candidates
+        return self._pool.candidates
 
     @property
     def is_over(self) -> bool:
         """Whether all have ended."""
-        return self._field.is_over
+        return self._pool.is_over
 
     @property
     def is_interrupted(self) -> bool:
@@ -672,11 +676,11 @@ class Race:
         self._log.catch_up()
         return race_outcome(self._log.events)
 
-    def _note(self, told: SubRun, *, before: str, after: str) -> None:
+    def _note(self, note: SubRun, *, before: str, after: str) -> None:
         """Note what was done with a candidate, behind what others have noted meanwhile."""
         while True:
             try:
-                self._log.note(told, before=before, after=after)
+                self._log.note(note, before=before, after=after)
                 return
             except RunBusyError:
                 if not self._log.catch_up():
@@ -684,9 +688,9 @@ class Race:
 
     def candidate(self, number: int) -> Candidate:
         """Raises RaceError if no candidate has this number."""
-        if number not in self._field:
-            raise RaceError(f"race {short_run(self.id)} has candidates 1 to {len(self._field)}, and no {number}")
-        return self._field[number]
+        if number not in self._pool:
+            raise RaceError(f"race {short_run(self.id)} has candidates 1 to {len(self._pool)}, and no {number}")
+        return self._pool[number]
 
     def pick(self, number: int | None = None, *, theirs: Sequence[str] = (), ours: Sequence[str] = ()) -> Report:
         """Merge a candidate's branch into the current one; the others stay as branches until `discard`.
@@ -701,12 +705,12 @@ class Race:
             RaceError: it came to no result, there is no best one, or another one is picked already. MergeConflictError: nothing was changed.
             RunBusyError: the race is still on in another process, which alone can note what becomes of it.
         """
-        refuse_driven(self._log)
+        refuse_if_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
             failed = comparison.failure(self.candidates)
-            said = f"{failed}; " if failed else ""
-            raise RaceError(f"{said}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
+            prefix = f"{failed}; " if failed else ""
+            raise RaceError(f"{prefix}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
         if not chosen.is_done:
             why = f" ({chosen.reason})" if chosen.reason else ""
             raise RaceError(f"candidate {chosen.number} cannot be picked: it is {chosen.status}{why}")
@@ -731,8 +735,8 @@ class Race:
                 conflict.rev = ""  # merged by itself, the candidate would not count as picked
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise
-        told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
-        self._note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
+        pick_note = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
+        self._note(pick_note, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
         # That the branch was moved forward is how it is done, and says nothing to whoever picks.
         notes = tuple(note for note in report.notes if not note.startswith("fast-forward"))
         return msgspec.structs.replace(report, notes=notes)
@@ -748,7 +752,7 @@ class Race:
         Raises:
             RaceError, RunBusyError: it is still on, here or in another process.
         """
-        refuse_driven(self._log)
+        refuse_if_driven(self._log)
         for one in self.candidates:
             if one.status == "running":
                 raise RaceError("the race is still on: cancel() ends it")
@@ -758,14 +762,14 @@ class Race:
                 continue
             except BranchInUseError as busy:
                 raise RaceError(f"candidate {one.number} goes on in a thread that did not end ({busy})") from busy
-            told = SubRun(child=one.run, child_agent=one.agent, branch=one.branch, status="discarded")
-            self._note(told, before=one.start, after=one.tip)
+            note = SubRun(child=one.run, child_agent=one.agent, branch=one.branch, status="discarded")
+            self._note(note, before=one.start, after=one.tip)
 
     # -- faces
 
     def __repr__(self) -> str:
-        done = sum(one.is_done for one in self.candidates)
-        return f"<Race {short_run(self.id)}: {len(self._field)} candidates, {done} done>"
+        completed = sum(one.is_done for one in self.candidates)
+        return f"<Race {short_run(self.id)}: {len(self._pool)} candidates, {completed} done>"
 
     def __str__(self) -> str:
         from agent_kernel.agents.races.comparison import text_of

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
-from agent_kernel.agents.effects import is_own, is_read_only
+from agent_kernel.agents.side_effects import is_own, is_read_only
 from agent_kernel.values.previews.reading import (
     bases_of,
     class_dict,
@@ -321,7 +321,7 @@ class Meanings:
 
     def __init__(self, tree: ast.Module, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
-        self._meant: dict[str, str] = {}  # names, and the dotted names that they stand for
+        self._dotted_names: dict[str, str] = {}  # names, and the dotted names that they stand for
         self._texts: dict[str, list[str]] = {}  # names, and what the texts begin with that they are bound to
         self._modes: dict[str, list[str]] = {}  # the same, where the whole text is known
         self._paths: set[str] = set()
@@ -331,7 +331,7 @@ class Meanings:
         self._pickles: Counter[str] = Counter()  # of what was pickled here
         stores = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         self._stores = Counter(stores)
-        self.bound = frozenset(self._stores)
+        self.assigned = frozenset(self._stores)
         for node in ast.walk(tree):
             self._learn(node)
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -341,12 +341,12 @@ class Meanings:
         match node:
             case ast.Import(names=imported):
                 for alias in imported:
-                    self._meant[alias.asname or alias.name.partition(".")[0]] = (
+                    self._dotted_names[alias.asname or alias.name.partition(".")[0]] = (
                         alias.name if alias.asname else alias.name.partition(".")[0]
                     )
             case ast.ImportFrom(module=str() as module, names=imported, level=0):
                 for alias in imported:
-                    self._meant[alias.asname or alias.name] = f"{module}.{alias.name}"
+                    self._dotted_names[alias.asname or alias.name] = f"{module}.{alias.name}"
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -367,11 +367,11 @@ class Meanings:
         if isinstance(value, ast.Attribute | ast.Name):
             dotted = self.find_dotted_name(value)
             if reaches(dotted) or dotted in BUILTINS or dotted in _WHOLE:
-                self._meant[name] = dotted
+                self._dotted_names[name] = dotted
         elif imported := self._find_import_call(value):
-            self._meant[name] = imported
+            self._dotted_names[name] = imported
         elif isinstance(value, ast.Call) and self._makes_a_talker(self.find_dotted_name(value.func)):
-            self._meant[name] = self.find_dotted_name(value.func)
+            self._dotted_names[name] = self.find_dotted_name(value.func)
         elif text := self.text(value):
             self._texts.setdefault(name, []).append(text)
         self._modes.setdefault(name, []).extend(self.whole_texts(value) or ())
@@ -424,13 +424,13 @@ class Meanings:
         name = _name_of(node)
         if not name:
             return self._find_import_call(node) or "…"
-        if name in self._meant:
-            return self._meant[name]
+        if name in self._dotted_names:
+            return self._dotted_names[name]
         if name in self._namespace:
             meaning = meaning_of(self._namespace[name])
-            if name not in self.bound or reaches(meaning):
+            if name not in self.assigned or reaches(meaning):
                 return meaning or f"{name}{_OWN}"
-        return _USUAL.get(name, name) if name not in self.bound else name
+        return _USUAL.get(name, name) if name not in self.assigned else name
 
     def opens(self, module: str) -> bool:
         """Whether a module has an `open` that stands in place of Python's where all of it is imported."""
@@ -463,8 +463,8 @@ class Meanings:
                 return self.texts(inner)
             case ast.Name(id=name) if name in self._texts:
                 return tuple(self._texts[name])
-            case ast.Name(id=name) if name not in self.bound and type(held := self._namespace.get(name)) is str:
-                return (held,)
+            case ast.Name(id=name) if name not in self.assigned and type(known := self._namespace.get(name)) is str:
+                return (known,)
             case _:
                 return ()
 
@@ -481,8 +481,8 @@ class Meanings:
                 return None if first is None or second is None else tuple(a + b for a in first for b in second)
             case ast.Name(id=name) if self._modes.get(name) and len(self._modes[name]) >= self._stores[name]:
                 return tuple(self._modes[name])
-            case ast.Name(id=name) if name not in self.bound and type(held := self._namespace.get(name)) is str:
-                return (held,)
+            case ast.Name(id=name) if name not in self.assigned and type(known := self._namespace.get(name)) is str:
+                return (known,)
             case _:
                 return None
 
@@ -502,7 +502,7 @@ class Meanings:
             return self.is_buffer(node.value)
         if isinstance(node, ast.Call):
             return self.find_dotted_name(node.func) in _BUFFERS
-        if isinstance(node, ast.Name) and node.id in self.bound:
+        if isinstance(node, ast.Name) and node.id in self.assigned:
             return self._is_only(node.id, self._buffers)
         if isinstance(node, ast.Name) and self._head(node) in _BUFFERS:
             return True
@@ -515,7 +515,7 @@ class Meanings:
     def is_temporary(self, node: ast.expr) -> bool:
         """Whether it is a temporary file or folder, or the path of something in one."""
         match node:
-            case ast.Name(id=name) if name in self.bound:
+            case ast.Name(id=name) if name in self.assigned:
                 return self._is_only(name, self._temporary)
             case ast.Name(id=name):
                 return is_own_place(self._namespace.get(name))
@@ -542,7 +542,7 @@ class Meanings:
     def is_database_in_memory(self, node: ast.expr) -> bool:
         """Whether it is a connection that writes to no file but a temporary one, or a cursor of it."""
         match node:
-            case ast.Name(id=name) if name in self.bound:
+            case ast.Name(id=name) if name in self.assigned:
                 return self._is_only(name, self._databases)
             case ast.Name(id=name) if name in self._namespace:
                 return is_in_memory(self._namespace[name])
@@ -550,12 +550,12 @@ class Meanings:
                 return self.is_database_in_memory(base)
             case ast.Call(func=called, args=args, keywords=words):
                 name = self.find_dotted_name(called)
-                given = args[0] if args else next((one.value for one in words if one.arg == "database"), None)
-                if name not in ("sqlite3.connect", "duckdb.connect") or (given is None and words):
+                arguments = args[0] if args else next((one.value for one in words if one.arg == "database"), None)
+                if name not in ("sqlite3.connect", "duckdb.connect") or (arguments is None and words):
                     return False
-                if given is None:
+                if arguments is None:
                     return name[0] == "d"
-                is_kept = self.whole_texts(given) != (":memory:",) and not self.is_temporary(given)
+                is_kept = self.whole_texts(arguments) != (":memory:",) and not self.is_temporary(arguments)
                 return not is_kept or self.opens_to_read(node, name)
             case _:
                 return self.find_dotted_name(node) == "duckdb"  # the module's own one
@@ -570,12 +570,12 @@ class Meanings:
         word = words.get("uri" if name == "sqlite3.connect" else "read_only")
         if not (isinstance(word, ast.Constant) and word.value is True):
             return False
-        given = self.whole_texts(node.args[0]) if node.args else None
-        return name == "duckdb.connect" or bool(given and all(map(is_read_only, given)))
+        arguments = self.whole_texts(node.args[0]) if node.args else None
+        return name == "duckdb.connect" or bool(arguments and all(map(is_read_only, arguments)))
 
     def is_own_pickle(self, node: ast.expr) -> bool:
         """Whether it was pickled by this code: what is loaded from it is what there was."""
-        if isinstance(node, ast.Name) and node.id in self.bound:
+        if isinstance(node, ast.Name) and node.id in self.assigned:
             return self._is_only(node.id, self._pickles)
         return isinstance(node, ast.Call) and self.find_dotted_name(node.func) in _PICKLED
 
@@ -584,8 +584,8 @@ class Meanings:
         while isinstance(node, ast.Attribute):
             node = node.value
         name = _name_of(node)
-        held = self._namespace.get(name) if name not in self.bound else None
-        return name in self._meant or derives_from(type(held), ModuleType)
+        known = self._namespace.get(name) if name not in self.assigned else None
+        return name in self._dotted_names or derives_from(type(known), ModuleType)
 
 
 def _stays_below(node: ast.expr, *, joins: bool = True) -> bool:
@@ -827,7 +827,7 @@ def _functions_of(value: Any, attribute: str = "") -> Iterator[FunctionType]:
         before = 0
         while len(names) > before:  # methods call others
             before = len(names)
-            functions = (each for name, held in members if name in names for each in _bare(held))
+            functions = (each for name, found in members if name in names for each in _bare(found))
             names = names.union(*(each.__code__.co_names for each in functions))
         for name, member in members:
             yield from _bare(member) if name in names else ()
@@ -845,15 +845,15 @@ def _bare(member: Any) -> Iterator[FunctionType]:
 
 def _find_used_values(function: FunctionType) -> Iterator[tuple[object, bool]]:
     """What a function names and holds, and whether it may write to it."""
-    there: Mapping[str, object] = function.__globals__
+    module_names: Mapping[str, object] = function.__globals__
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-    held = {name: _content(cell) for name, cell in cells}
-    for given in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield given, True
+    captured = {name: _content(cell) for name, cell in cells}
+    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield default, True
     for code in _codes(function.__code__):
         for name, is_written in _uses(code):
-            if name in held or name in there:
-                yield held[name] if name in held else there[name], is_written
+            if name in captured or name in module_names:
+                yield captured[name] if name in captured else module_names[name], is_written
 
 
 def _content(cell: Any) -> object:
@@ -883,17 +883,17 @@ def _uses(code: CodeType) -> Iterator[tuple[str, bool]]:
         if following.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
             yield step.argval, not asks
         else:
-            given = steps[at + 2].argval if at + 2 < len(steps) else None
-            yield step.argval, not _reads(following.argval, given)
+            argument = steps[at + 2].argval if at + 2 < len(steps) else None
+            yield step.argval, not _reads(following.argval, argument)
 
 
-def _reads(method: str, given: object) -> bool:
-    """Whether a method of what is open only reads. `given`: what it is given first, where that is written there."""
+def _reads(method: str, argument: object) -> bool:
+    """Whether a method of what is open only reads. `argument`: what it is given first, where that is written there."""
     if method not in STATEMENTS:
         return method in READ_OF_OPEN
-    if type(given) is not str:
+    if type(argument) is not str:
         return False
-    return bool(SQL_READS.match(given)) and not (SQL_WRITES.search(given) or SQL_LEAVES.search(given))
+    return bool(SQL_READS.match(argument)) and not (SQL_WRITES.search(argument) or SQL_LEAVES.search(argument))
 
 
 # -- modules
@@ -904,13 +904,13 @@ def find_in_modules(dotted: str) -> object | None:
     parts = dotted.split(".")
     if parts[0] not in sys.modules or parts[0] == "__main__" or is_library(parts[0]):
         return None
-    held: object = sys.modules[parts[0]]
+    found: object = sys.modules[parts[0]]
     for name in parts[1:]:
-        entries = module_dict(held) if derives_from(type(held), ModuleType) else instance_dict(held)
+        entries = module_dict(found) if derives_from(type(found), ModuleType) else instance_dict(found)
         if name not in entries:
-            return held
-        held = entries[name]
-    return None if derives_from(type(held), ModuleType) else held
+            return found
+        found = entries[name]
+    return None if derives_from(type(found), ModuleType) else found
 
 
 def kind_of_register(attribute: str) -> str:
@@ -919,5 +919,5 @@ def kind_of_register(attribute: str) -> str:
     if attribute not in _REGISTERS or logging is None:
         return ""
     handlers = [found for one in list(logging._handlerList) if (found := one()) is not None]
-    open_ones = (kind_of_open(held) for one in handlers for held in instance_dict(one).values())
+    open_ones = (kind_of_open(target) for one in handlers for target in instance_dict(one).values())
     return next(filter(None, open_ones), "")

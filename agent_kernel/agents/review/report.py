@@ -113,28 +113,28 @@ def without_magics(code: str) -> tuple[str, list[Finding]]:
         name = first[2:].split(maxsplit=1)[0] if first[2:].strip() else ""
         if name not in _RUNS_CODE:
             return "", [Finding("magic", f"{first[:_LONGEST]}: the whole step is a cell magic", 1, risky=True)]
-        body, inside = without_magics(rest)
-        return "\n" + body, [Finding("magic", f"%%{name}", 1, risky=False), *inside]
-    kept: list[str] = []
+        body, inner = without_magics(rest)
+        return "\n" + body, [Finding("magic", f"%%{name}", 1, risky=False), *inner]
+    lines: list[str] = []
     found: list[Finding] = []
     for number, line in enumerate(code.splitlines(), 1):
-        kept.append(_line(line, number, found))
-    return "\n".join(kept), found
+        lines.append(_line(line, number, found))
+    return "\n".join(lines), found
 
 
 def _line(line: str, number: int, found: list[Finding]) -> str:
     bare = line.strip()
     indent = line[: len(line) - len(line.lstrip())]
     assigned = _ASSIGNED.match(line)
-    said = bare if bare.startswith(("!", "%")) else assigned[2] if assigned else ""
-    target = assigned[1] if assigned and said is not bare else indent
-    if said.startswith("!"):
-        found.append(Finding("shell", said[:_LONGEST], number, risky=True))
+    command = bare if bare.startswith(("!", "%")) else assigned[2] if assigned else ""
+    target = assigned[1] if assigned and command is not bare else indent
+    if command.startswith("!"):
+        found.append(Finding("shell", command[:_LONGEST], number, risky=True))
         return f"{target}None"
-    if said.startswith("%") and said.lstrip("%")[:1].isalpha():
-        name, _, rest = said.lstrip("%").partition(" ")
+    if command.startswith("%") and command.lstrip("%")[:1].isalpha():
+        name, _, rest = command.lstrip("%").partition(" ")
         risky = name not in _RUNS_CODE and name not in _LOOKS
-        found.append(Finding("magic", said[:_LONGEST], number, risky=risky))
+        found.append(Finding("magic", command[:_LONGEST], number, risky=risky))
         runs = _OPTIONS.sub("", rest, count=1) if name in _RUNS_CODE else ""
         return f"{target}{runs or 'None'}"
     if _CALLING.match(line):
@@ -187,11 +187,11 @@ def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
 
 def _find_changed_variable(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
     """The variable that this is a part of, if any. A module does not count: `os.remove` changes no variable."""
-    held = node
-    while isinstance(held, ast.Attribute | ast.Subscript):
-        held = held.value
-    if isinstance(held, ast.Name) and held.id in names and held.id not in sys.modules:
-        yield Finding("changes", held.id, line)
+    value = node
+    while isinstance(value, ast.Attribute | ast.Subscript):
+        value = value.value
+    if isinstance(value, ast.Name) and value.id in names and value.id not in sys.modules:
+        yield Finding("changes", value.id, line)
 
 
 def _is_in_place(call: ast.Call) -> bool:
@@ -249,9 +249,9 @@ def review(
         is_gated: a gate sees what happens, so that it tells where files of a step lie that makes temporary places.
     """
     found: dict[tuple[str, str], Finding] = {}
-    there: Mapping[str, object] = {} if namespace is None else namespace
+    variables: Mapping[str, object] = {} if namespace is None else namespace
     tree = _parse(code)
-    bare = automagic(code, {*names, *there})
+    bare = automagic(code, {*names, *variables})
     if bare is not None:
         found[bare.kind, bare.what] = bare
     if isinstance(tree, str):
@@ -261,7 +261,7 @@ def review(
         tree = _parse(lines)
     if isinstance(tree, str):
         return (*found.values(), Finding("unreadable", f"{tree}: it will not run as Python", 0, risky=False))
-    reader = _Reader(tree, frozenset(names), frozenset(allowed), there, is_gated=is_gated)
+    reader = _Reader(tree, frozenset(names), frozenset(allowed), variables, is_gated=is_gated)
     for finding in (*reader.findings(), *bindings(tree, frozenset(names))):
         found.setdefault((finding.kind, finding.what), finding)
     return tuple(found.values())
@@ -298,13 +298,13 @@ class _Reader:
         self._names = names
         self._allowed = allowed
         self._namespace = namespace
-        self._meant = Meanings(tree, namespace)
-        self._leaves_to_gate = is_gated and self._meant.makes_temporary
+        self._meanings = Meanings(tree, namespace)
+        self._leaves_to_gate = is_gated and self._meanings.makes_temporary
 
     def findings(self) -> Iterator[Finding]:
         called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
         based = set(self._find_inspected_names())
-        shown = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
+        reported = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
         read = set(self._read_from())
         names_alone = set(self._names_alone())
         mapped = self._mapped_names()
@@ -314,7 +314,7 @@ class _Reader:
             if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
                 if id(node) not in called:
                     yield from self._find_passed_function(node, line, is_based=id(node) in based)
-                if id(node) not in based | shown:
+                if id(node) not in based | reported:
                     yield from self._module_handed_on(node, line)
                 if isinstance(node, ast.Name) and id(node) not in read:
                     yield from self._open(node.id, line, attributes.get(id(node), ""))
@@ -350,33 +350,35 @@ class _Reader:
             case ast.Attribute(attr=attribute) if _is_dunder(attribute) or attribute in HIDDEN_WAYS:
                 yield Finding("dunder", attribute, line, risky=True)
             case ast.Attribute(ctx=ast.Store() | ast.Del(), value=value):
-                if self._meant.find_dotted_name(value).partition(".")[0] in _PATCHED:
+                if self._meanings.find_dotted_name(value).partition(".")[0] in _PATCHED:
                     yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.Name(id=name) if name in _DANGEROUS_KEYS:
                 yield Finding("dunder", name, line, risky=True)
             case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
                 yield Finding("dunder", key, line, risky=True)
-            case ast.Attribute(value=value, attr="_data") if self._meant.find_dotted_name(value) in _ENVIRONS:
+            case ast.Attribute(value=value, attr="_data") if self._meanings.find_dotted_name(value) in _ENVIRONS:
                 yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.Subscript(ctx=ast.Load()) if (entry := entry_of(node)) is not None:
                 yield from self._entry(node, entry[0], line)
             case ast.Attribute(value=value, attr=attribute) if (
                 attribute not in ("get", "keys", "__contains__")
-                and self._meant.find_dotted_name(value) == "sys.modules"
+                and self._meanings.find_dotted_name(value) == "sys.modules"
             ):
                 yield Finding("dynamic", shorten_code(node), line, risky=True)
             case ast.Subscript(value=held, slice=key, ctx=ast.Load()) if is_globals(held):
-                for name in self._meant.whole_texts(key) or ():
+                for name in self._meanings.whole_texts(key) or ():
                     yield from self._open(name, line)
             case ast.Call(func=ast.Attribute(value=held, attr="get"), args=[ast.Constant(value=str() as name), *_]) if (
                 is_globals(held)
             ):
                 yield from self._open(name, line)
-            case ast.Subscript(value=value, slice=key) if self._meant.find_dotted_name(value) == "sys.modules":
-                module = self._meant.text(key)
+            case ast.Subscript(value=value, slice=key) if self._meanings.find_dotted_name(value) == "sys.modules":
+                module = self._meanings.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
                     yield Finding("dynamic", shorten_code(node), line, risky=True)
-            case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._meant.find_dotted_name(node.value) == "os.environ":
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) if (
+                self._meanings.find_dotted_name(node.value) == "os.environ"
+            ):
                 yield Finding("process state", shorten_code(node), line, risky=True)
             case ast.FunctionDef(name=name) if name in SHOWN_AS:
                 yield Finding("browser", f"def {name}", line, risky=True)
@@ -387,13 +389,13 @@ class _Reader:
             case _:
                 pass
 
-    def _entry(self, node: ast.expr, held: ast.expr, line: int) -> Iterator[Finding]:
+    def _entry(self, node: ast.expr, value: ast.expr, line: int) -> Iterator[Finding]:
         """What a module has under a name: `vars(os)["remove"]`."""
-        name = self._meant.find_dotted_name(node)
-        kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if self._meant.is_imported(held) else None)
+        name = self._meanings.find_dotted_name(node)
+        kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if self._meanings.is_imported(value) else None)
         if name in OPENERS or name == "open":
             kind = "files"
-        if name.endswith("…") and self._meant.is_imported(held):
+        if name.endswith("…") and self._meanings.is_imported(value):
             kind = "dynamic"
         if kind and not self._is_allowed(name):
             yield Finding(kind, shorten_code(node), line, risky=True)
@@ -436,7 +438,7 @@ class _Reader:
         Args:
             attribute: of the variable, that alone is used.
         """
-        if name in self._meant.bound or name not in self._namespace or self._is_allowed(name):
+        if name in self._meanings.assigned or name not in self._namespace or self._is_allowed(name):
             return
         if kind := kind_of_open(self._namespace[name]):
             yield Finding(kind, f"{name}, which is open", line, risky=True)
@@ -447,10 +449,10 @@ class _Reader:
         """The same of what a module of the user's holds, and of what a register of Python's leads to."""
         if isinstance(node, ast.Attribute) and (kind := kind_of_register(node.attr)):
             yield Finding(kind, shorten_code(node), line, risky=True)
-        if not self._meant.is_imported(node):
+        if not self._meanings.is_imported(node):
             return
-        held = find_in_modules(self._meant.find_dotted_name(node))
-        if held is not None and (kind := kind_of_open(held) or kind_reached(held)):
+        value = find_in_modules(self._meanings.find_dotted_name(node))
+        if value is not None and (kind := kind_of_open(value) or kind_reached(value)):
             yield Finding(kind, f"{shorten_code(node)}, which writes to an open file or connection", line, risky=True)
 
     def _names_alone(self) -> Iterator[int]:
@@ -484,8 +486,8 @@ class _Reader:
 
     def _module_handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """A module that reaches outside and goes where it is not followed: `attrgetter(name)(os)`."""
-        name = self._meant.find_dotted_name(node)
-        is_module = name in WHOLE_MODULES or (name in MODULES and self._meant.is_imported(node))
+        name = self._meanings.find_dotted_name(node)
+        is_module = name in WHOLE_MODULES or (name in MODULES and self._meanings.is_imported(node))
         if is_module and not self._is_allowed(name):
             yield Finding("dynamic", f"{name}, handed on", line, risky=True)
 
@@ -495,14 +497,18 @@ class _Reader:
         Args:
             is_based: it is but looked into, or stands under another name.
         """
-        name = self._meant.find_dotted_name(node)
-        own = self._meant.bound | self._names
+        name = self._meanings.find_dotted_name(node)
+        own = self._meanings.assigned | self._names
         kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if name not in own else None)
         if name == "open" and name not in own:
             kind = "files"  # nobody knows how it will be called
         if isinstance(node, ast.Attribute) and node.attr not in COLUMN_WORDS and not kind:
             kind = kind_of_method(node.attr)
-        if not (kind or is_based or self._is_harmless(name)) and _is_function(name) and self._meant.is_imported(node):
+        if (
+            not (kind or is_based or self._is_harmless(name))
+            and _is_function(name)
+            and self._meanings.is_imported(node)
+        ):
             kind = module_kind(name)
         if kind and not self._is_allowed(name):
             yield Finding(kind, name if name in FUNCTIONS or name in BUILTINS else shorten_code(node), line, risky=True)
@@ -528,37 +534,37 @@ class _Reader:
             if (
                 name == "*"
                 and module not in HARMLESS
-                and (reaches(module) or reaches(f"{module}.*") or self._meant.opens(module))
+                and (reaches(module) or reaches(f"{module}.*") or self._meanings.opens(module))
                 and not self._is_allowed(module)
             ):
                 yield Finding("dynamic", f"from {module} import *", line, risky=True)
 
     def _open_in_star(self, module: str, line: int) -> Iterator[Finding]:
-        for name, held in list(module_dict(sys.modules[module]).items()):
-            if not name.startswith("_") and (kind := kind_of_open(held) or kind_reached(held)):
+        for name, value in list(module_dict(sys.modules[module]).items()):
+            if not name.startswith("_") and (kind := kind_of_open(value) or kind_reached(value)):
                 yield Finding(kind, f"{module}.{name}, which writes to an open file or connection", line, risky=True)
 
     # -- calls
 
     def _call(self, node: ast.Call, line: int) -> Iterator[Finding]:
-        name = self._meant.find_dotted_name(node.func)
+        name = self._meanings.find_dotted_name(node.func)
         if self._is_allowed(name) or self._is_harmless(name):
             return
         head, _, last = name.rpartition(".")
         if name in ("vars", "getattr") and self._leads_below_environ(node):
             yield Finding("process state", shorten_code(node), line, risky=True)
             return
-        kind = kind_of_call(node, name, self._meant)
+        kind = kind_of_call(node, name, self._meanings)
         if kind:
-            is_left = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
-            yield Finding(kind, shorten_code(node), line, risky=not is_left)
+            is_left_to_gate = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
+            yield Finding(kind, shorten_code(node), line, risky=not is_left_to_gate)
         elif last == "open" and not name.startswith("…") and node.args:
             yield Finding("files", shorten_code(node), line, risky=False)
         elif name == "getattr" and (kind := self._kind_of_attribute(node)):
             yield Finding(kind, shorten_code(node), line, risky=True)
         elif name == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
             yield Finding(
-                "dynamic", shorten_code(node), line, risky=reaches(self._meant.find_dotted_name(node.args[0]))
+                "dynamic", shorten_code(node), line, risky=reaches(self._meanings.find_dotted_name(node.args[0]))
             )
         elif name in ("setattr", "delattr") and self._kind_of_attribute(node) == "dunder":
             yield Finding("dunder", shorten_code(node), line, risky=True)
@@ -571,15 +577,15 @@ class _Reader:
 
     def _leads_below_environ(self, node: ast.Call) -> bool:
         """Whether a call gives the dict below the environment, whose changes nothing tells of."""
-        if not node.args or self._meant.find_dotted_name(node.args[0]) not in _ENVIRONS:
+        if not node.args or self._meanings.find_dotted_name(node.args[0]) not in _ENVIRONS:
             return False
-        texts = self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None
+        texts = self._meanings.whole_texts(node.args[1]) if len(node.args) > 1 else None
         return texts is None or "_data" in texts
 
     def _kind_of_attribute(self, node: ast.Call) -> str:
         """What a method reaches that is asked for by its name, as a text that is known."""
-        named = (self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None) or ()
-        base = self._meant.find_dotted_name(node.args[0]) if node.args else ""
+        named = (self._meanings.whole_texts(node.args[1]) if len(node.args) > 1 else None) or ()
+        base = self._meanings.find_dotted_name(node.args[0]) if node.args else ""
         kinds = (
             "dunder"
             if _is_dunder(one) or one in HIDDEN_WAYS
@@ -590,16 +596,16 @@ class _Reader:
 
     def _review_timed_code(self, node: ast.Call, line: int) -> Iterator[Finding]:
         """Code that is timed, and given as a text."""
-        given = (*node.args, *(word.value for word in node.keywords))
-        for text in (text for one in given for text in self._meant.texts(one)):
+        arguments = (*node.args, *(word.value for word in node.keywords))
+        for text in (text for one in arguments for text in self._meanings.texts(one)):
             if is_risky(review(text, names=self._names, allowed=self._allowed, namespace=self._namespace)):
                 yield Finding("dynamic", shorten_code(node), line, risky=True)
 
     def _read(self, node: ast.Call, last: str, line: int) -> Iterator[Finding]:
-        given = (*node.args, *(word.value for word in node.keywords))
-        addresses = [text for one in given for text in self._meant.texts(one)]
+        arguments = (*node.args, *(word.value for word in node.keywords))
+        addresses = [text for one in arguments for text in self._meanings.texts(one)]
         remote = any("://" in text and not text.startswith("file:") for text in addresses) or last.startswith("fetch_")
-        risky = remote or (last == "read_pickle" and not goes_to_memory(node, self._meant))
+        risky = remote or (last == "read_pickle" and not goes_to_memory(node, self._meanings))
         kind = "network" if remote else "database" if last.startswith("read_sql") else "files"
         yield Finding(kind, shorten_code(node), line, risky=risky)
 

@@ -9,9 +9,9 @@ kilobytes (`model`). Modules load when a name of theirs is first used.
 
 from __future__ import annotations
 
-from agent_kernel import import_lazily
-
 from typing import TYPE_CHECKING
+
+from agent_kernel import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.values.previews.lines import LEAST as LEAST

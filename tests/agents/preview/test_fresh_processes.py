@@ -17,7 +17,7 @@ from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.events import ApprovalRequested, Output
 from agent_kernel.agents.preview import preview
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.starting import place_of, start_run
+from agent_kernel.agents.starting import open_context, start_run
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned, trust
 from tests.agents.preview.seen import told
@@ -149,7 +149,7 @@ def test_from_another_thread_there_is_one_too(state: Versioned) -> None:
 
 def test_a_step_of_a_run_is_tried_so_and_asked_about(state: Versioned) -> None:
     agent = Agent("analyst", model=scripted("rows.sort()\nprint('sorted')", "task.success(rows[0])"), state=state)
-    run: Run[object] = start_run(agent, "go", place_of(state), preview=True)
+    run: Run[object] = start_run(agent, "go", open_context(state), preview=True)
     for _ in run.stream():
         pass
     asked = run.events[-1]

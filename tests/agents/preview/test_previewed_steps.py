@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.events import ApprovalRequested, Effect, Output, StateChange
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.starting import place_of, reopen_run, start_run
+from agent_kernel.agents.starting import open_context, reopen_run, start_run
 from agent_kernel.session import Versioned
 from tests.agents.races import scripted
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 def begun(state: Versioned, *turns: str, **options: object) -> Run[object]:
     agent = Agent("analyst", model=scripted(*turns), state=state, **options)  # type: ignore[arg-type]
-    return start_run(agent, "go", place_of(state), preview=True)
+    return start_run(agent, "go", open_context(state), preview=True)
 
 
 def asked(run: Run[object]) -> ApprovalRequested:
@@ -79,7 +79,7 @@ def test_a_run_that_is_given_up_leaves_no_branch(state: Versioned) -> None:
 
 def test_somebody_else_may_approve_it_later(state: Versioned) -> None:
     run = driven(begun(state, "rows.sort()\ntask.success(len(rows))"))
-    again = reopen_run(place_of(state), run.id, model=scripted("task.fail('asked again')"))
+    again = reopen_run(open_context(state), run.id, model=scripted("task.fail('asked again')"))
     assert driven(again.approve()).outcome.value == 3
     assert state["rows"] == [1, 2, 3]
 
@@ -140,6 +140,6 @@ def test_where_effects_are_asked_about_none_happens_before(state: Versioned, tmp
 
 def test_where_nobody_can_be_asked_a_previewed_step_is_denied(state: Versioned) -> None:
     agent = Agent("analyst", model=scripted("rows.clear()", "task.success()"), state=state)
-    run = driven(start_run(agent, "go", place_of(state), preview=True, can_ask=False))
+    run = driven(start_run(agent, "go", open_context(state), preview=True, can_ask=False))
     assert state["rows"] == [3, 1, 2]
     assert "nobody is there to ask" in next(e.sent for e in run.events if isinstance(e, Output))

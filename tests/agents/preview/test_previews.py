@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.current import stands_here
+from agent_kernel.agents.current import register_notebook
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.preview import Preview, forked_process, preview
-from agent_kernel.agents.starting import place_of
+from agent_kernel.agents.starting import open_context
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -298,15 +298,15 @@ def test_a_name_that_a_preview_never_had_is_no_conflict_and_the_error_says_what_
 def test_without_a_state_it_acts_on_the_notebook_that_is_bound(state: Versioned) -> None:
     with pytest.raises(ak.NotBoundError):
         preview("n = 4")
-    place = place_of(state)
+    context = open_context(state)
 
     def interface() -> ExecutionContext:
-        return place
+        return context
 
-    stands_here(interface)
+    register_notebook(interface)
     try:
         seen = preview("n = 4")
     finally:
-        stands_here(interface, stands=False)
+        register_notebook(interface, is_open=False)
     assert told(seen) == [("+", "n")]
     seen.reject()

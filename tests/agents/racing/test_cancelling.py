@@ -14,7 +14,7 @@ import pytest
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.models import FunctionModel, Turn
 from agent_kernel.agents.races.race import race
-from agent_kernel.agents.workers import is_here
+from agent_kernel.agents.workers import runs_in_thread
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned
 from tests.agents.races import children, opened, scripted, until
@@ -92,7 +92,7 @@ def test_what_a_thread_does_that_nobody_waits_for_goes_into_no_store(state: Vers
         branches = dict(state.repo.branches())
         events = len(list(EventStore(state.repo.store).of(one.run)))
         gate.set()
-        until(lambda: not is_here(one.run))
+        until(lambda: not runs_in_thread(one.run))
         assert state.repo.branches() == branches
         assert len(list(EventStore(state.repo.store).of(one.run))) == events
         assert "late" not in state.repo.at(one.branch)

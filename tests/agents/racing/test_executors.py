@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents.agent import Agent, place_of
+from agent_kernel.agents.agent import Agent, open_context
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.races.race import entrants, race
+from agent_kernel.agents.races.race import list_entries, race
 from agent_kernel.agents.workers import model_of, stop_key
 from agent_kernel.errors import ModelError
 from agent_kernel.session import Versioned
@@ -105,9 +105,9 @@ def test_a_model_object_is_in_no_payload_and_another_process_refuses_to_ask_its_
     provider = providers.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-own-key")
     model = openai.OpenAIChatModel("gpt-x", provider=provider)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")  # the name alone could be asked
-    (entry,) = entrants(["go"], [Agent("x", model=model)], [], 1, place_of(state), None, None)
+    (entry,) = list_entries(["go"], [Agent("x", model=model)], [], 1, open_context(state), None, None)
     assert b"sk-own-key" not in entry.payload
-    monkeypatch.setattr("agent_kernel.agents.workers._staying", {})  # as it is in another process
+    monkeypatch.setattr("agent_kernel.agents.workers._shared_models", {})  # as it is in another process
     task = pickle.loads(entry.payload)
     with pytest.raises(ModelError, match="this model is an object, and it cannot be sent to another process"):
         model_of(task.agent)

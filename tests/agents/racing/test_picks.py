@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import place_of
+from agent_kernel.agents.agent import open_context
 from agent_kernel.agents.models import Answer, Delta, Request
 from agent_kernel.agents.models.naming import register
 from agent_kernel.agents.races.comparison import data_of
@@ -163,18 +163,18 @@ def test_a_race_of_another_process_is_picked_from_as_its_store_tells_it(state: V
     state["lock"] = threading.Lock()
     judge = "1 if best == 1 else 1 / 0"
     held = race("lowest", models=[GOOD, BETTER, BAD], state=state, executor=pool, judge=judge).wait()
-    again = Race.again(place_of(state), held.id)
+    again = Race.again(open_context(state), held.id)
     assert data_of(again, state.repo) == data_of(held, state.repo)
     assert str(again) == str(held)
     assert again.notes == ["The candidates do not have lock, because it cannot be saved."]
     again.pick(2)
     assert (again.picked, state["rows"]) == (2, [1, 2, 3])
     again.discard()
-    told = Race.again(place_of(state), held.id)
+    told = Race.again(open_context(state), held.id)
     assert (told.picked, told.is_discarded, list(state.repo.branches())) == (2, True, ["main"])
     assert [(change.how, change.name) for change in told.candidate(1).changed] == [("+", "best")]
     with pytest.raises(RunNotFoundError):
-        Race.again(place_of(state), held.candidate(1).run)
+        Race.again(open_context(state), held.candidate(1).run)
 
 
 def _beside(state: Versioned) -> Versioned:
@@ -186,11 +186,11 @@ def _beside(state: Versioned) -> Versioned:
 def test_a_race_follows_what_another_notebook_does_with_it(state: Versioned, pool: Executor) -> None:
     held = race("lowest", models=[GOOD, BETTER], state=state, executor=pool).wait()
     with _beside(state) as other:
-        Race.again(place_of(other), held.id).pick(1)
+        Race.again(open_context(other), held.id).pick(1)
         assert [held.picked, other["best"]] == [None, 1]
         held.pick(2)
         assert [held.picked, state["rows"]] == [2, [1, 2, 3]]
-        Race.again(place_of(other), held.id).discard()
+        Race.again(open_context(other), held.id).discard()
         assert held.is_discarded
 
 
@@ -214,7 +214,7 @@ def test_nothing_comes_of_a_race_that_is_still_on_in_another_notebook(state: Ver
     try:
         assert next(iter(held)).number == 1
         with _beside(state) as other:
-            again = Race.again(place_of(other), held.id)
+            again = Race.again(open_context(other), held.id)
             for act in (lambda: again.pick(1), again.discard):
                 with pytest.raises(ak.RunBusyError):
                     act()

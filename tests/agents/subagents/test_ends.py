@@ -10,7 +10,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Cancelled, Error, Event, Output, SubRun
-from agent_kernel.agents.temporary_branches import among
+from agent_kernel.agents.temporary_branches import describe_temporary
 from tests.agents.subagents.family import pair, scripted, subruns
 
 
@@ -38,11 +38,11 @@ def test_an_interrupt_of_the_parent_stops_the_sub_agent(state: ak.Versioned) -> 
     # Its branch stands apart from those of people, also from one that is called as those of sub-agents are.
     state.repo.create_branch("child-00000", state.repo.resolve("main"))
     told = {stopped.branch: f"sub-agent child of run {run.id[-5:]}"}
-    assert among(state.repo, EventStore(state.repo.store)) == told
+    assert describe_temporary(state.repo, EventStore(state.repo.store)) == told
     with ak.Versioned(state.repo, branch=stopped.branch) as mine:
         mine["seen"] = True
         mine.commit("go on with it")
-    assert among(state.repo, EventStore(state.repo.store)) == {}
+    assert describe_temporary(state.repo, EventStore(state.repo.store)) == {}
     assert run.resume().result() == "again"
 
 

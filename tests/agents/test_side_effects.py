@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.effects import _hook, is_left_by_a_step, is_on_a_steps_thread, record_effects
 from agent_kernel.agents.events import Effect
+from agent_kernel.agents.side_effects import _hook, is_left_over_from_step, is_on_step_thread, record_side_effects
 from agent_kernel.session.versioned import Versioned
 
 
@@ -60,7 +60,7 @@ def _forked() -> int:
 
 def test_a_fork_that_was_stored_without_a_word_of_what_reads_as_a_sentence() -> None:
     assert [
-        one.said for one in (Effect(what="forks"), Effect(what="sends mail"), Effect(what="writes", target="x"))
+        one.text for one in (Effect(what="forks"), Effect(what="sends mail"), Effect(what="writes", target="x"))
     ] == [
         "forks this process",
         "sends mail",
@@ -69,7 +69,7 @@ def test_a_fork_that_was_stored_without_a_word_of_what_reads_as_a_sentence() -> 
 
 
 def found(act: Callable[[], object], quiet: tuple[str, ...] = ()) -> dict[tuple[str, str], int]:
-    with record_effects(quiet) as effects:
+    with record_side_effects(quiet) as effects:
         act()
     return effects.found
 
@@ -201,7 +201,7 @@ def test_a_thread_that_a_person_starts_beside_a_step_is_not_the_step_s() -> None
     begun, ended = threading.Event(), threading.Event()
 
     def goes_on() -> None:
-        with record_effects():
+        with record_side_effects():
             begun.set()
             ended.wait(30)
 
@@ -209,7 +209,7 @@ def test_a_thread_that_a_person_starts_beside_a_step_is_not_the_step_s() -> None
     other = threading.Thread(target=goes_on)
     other.start()
     begun.wait(30)
-    mine = threading.Thread(target=lambda: found.append(is_on_a_steps_thread() or is_left_by_a_step()))
+    mine = threading.Thread(target=lambda: found.append(is_on_step_thread() or is_left_over_from_step()))
     mine.start()
     mine.join(30)
     ended.set()
@@ -227,7 +227,7 @@ def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_too_many_different_ones_are_counted_and_dropped(tmp_path: Path) -> None:
-    with record_effects() as effects:
+    with record_side_effects() as effects:
         for number in range(150):
             (tmp_path / str(number)).touch()
     assert (len(effects.found), effects.dropped) == (100, 50)
@@ -243,8 +243,8 @@ def test_without_a_step_the_hook_costs_next_to_nothing() -> None:
         "    return time.process_time() - began\n"
         "once()\n"
         "before = min(once() for _ in range(7))\n"
-        "from agent_kernel.agents.effects import record_effects\n"
-        "with record_effects(): pass\n"
+        "from agent_kernel.agents.side_effects import record_side_effects\n"
+        "with record_side_effects(): pass\n"
         "print(min(once() for _ in range(7)) / before)\n"
     )
     ratios: list[float] = []
@@ -269,6 +269,6 @@ def test_while_a_step_goes_on_most_events_cost_no_more_than_without() -> None:
 
 def test_what_libraries_set_for_themselves_as_they_are_imported_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_MAIN_FREE", "1")
-    with record_effects() as effects:
+    with record_side_effects() as effects:
         os.environ["OPENBLAS_MAIN_FREE"] = "1"
     assert not effects.found

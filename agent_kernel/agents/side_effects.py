@@ -40,32 +40,32 @@ __all__ = [
     "TEMPORARY",
     "TO",
     "WRITES",
-    "Recorder",
-    "gate_here",
+    "EffectRecorder",
+    "current_gate",
+    "follow_threads",
     "had_gate",
     "has_guarded",
-    "is_left_by_a_step",
-    "is_on_a_steps_thread",
+    "is_left_over_from_step",
+    "is_on_step_thread",
     "is_own",
     "is_read_only",
     "is_steps_code",
     "lineage",
     "may_act_later",
-    "names_step",
-    "names_temporary",
-    "owns",
+    "pause_recording",
     "real_path",
-    "record_effects",
-    "tell_of_compiled",
+    "record_side_effects",
+    "register_outside_file",
+    "register_own_file",
+    "register_step_file",
+    "report_compiled_writes",
     "temporary_name",
-    "threads_followed",
-    "unheard",
 ]
 
 
 # -- have methods of known libraries whose compiled code writes say so before they do: Python has no audit event for them
 #
-# Each is replaced in its class by one that tells the hook of `effects` what it was given and calls it. A library that is not
+# Each is replaced in its class by one that tells the hook of `side_effects` what it was given and calls it. A library that is not
 # loaded yet is met as its import ends. What other compiled code does by itself is seen by nobody.
 #
 # Only methods, and only of classes that let themselves be changed. A function or class that a module holds stays the object that
@@ -89,11 +89,11 @@ def _describe_path_write(at: int, *names: str) -> _Says:
     """A file is written where this argument is a path. What has a `write` is open already."""
 
     def says(args: _Args, words: _Words) -> Iterator[tuple[str, str]]:
-        place: Any = _find_argument(args, words, at, *names)
-        if place is None or hasattr(place, "write"):
+        target: Any = _find_argument(args, words, at, *names)
+        if target is None or hasattr(target, "write"):
             return
-        is_path = isinstance(place, str | bytes | os.PathLike)
-        yield WRITES, os.fsdecode(cast("Any", place)) if is_path else type(place).__name__
+        is_path = isinstance(target, str | bytes | os.PathLike)
+        yield WRITES, os.fsdecode(cast("Any", target)) if is_path else type(target).__name__
 
     return says
 
@@ -144,23 +144,23 @@ _WRITERS: Final[dict[str, dict[str, _Says]]] = {
 }
 
 
-def tell_of_compiled(hear: _Hear, is_listening: Callable[[], object]) -> None:
+def report_compiled_writes(hear: _Hear, is_listening: Callable[[], object]) -> None:
     """Have them tell from now on, those that are loaded and those that will be."""
 
     def wrap_writers(name: str) -> None:
-        for place, says in _WRITERS[name].items():
-            module, _, dotted = place.partition(":")
+        for path, says in _WRITERS[name].items():
+            module, _, dotted = path.partition(":")
             *parts, last = dotted.split(".")
             holder: Any = sys.modules.get(module)
             for part in parts:
                 holder = getattr(holder, part, None)
             act = getattr(holder, last, None)
-            if act is not None and act not in told:
-                telling = _telling_method(act, says, hear, is_listening)
-                told.append(telling)
-                setattr(holder, last, telling)
+            if act is not None and act not in wrapped:
+                wrapper = _report_method(act, says, hear, is_listening)
+                wrapped.append(wrapper)
+                setattr(holder, last, wrapper)
 
-    told: list[object] = []
+    wrapped: list[object] = []
     for name in _WRITERS:
         if name in sys.modules and not getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False):
             wrap_writers(name)
@@ -188,7 +188,7 @@ class _Finder:
         return spec
 
 
-def _telling_method(act: Any, says: _Says, hear: _Hear, is_listening: Callable[[], object]) -> Any:
+def _report_method(act: Any, says: _Says, hear: _Hear, is_listening: Callable[[], object]) -> Any:
     @functools.wraps(act)
     def report_and_call(*args: Any, **words: Any) -> Any:
         if is_listening():
@@ -211,7 +211,7 @@ _NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
 # What our own stores, Python itself and libraries write by the way while code runs.
 _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
-_LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_", "POLARS_")
+_LIBRARY_VARIABLES: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_", "POLARS_")
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _COUNTING_CORES: Final = ("lscpu --parse", "sysctl -n hw.")  # joblib asks so before it starts processes, or none
 _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self", *_COUNTING_CORES)
@@ -226,7 +226,7 @@ _THREAD_STARTS: Final = ("_thread.start_new_thread", "_thread.start_joinable_thr
 _THREADS: Final[dict[int, threading.Thread]] = vars(threading)["_active"]
 
 
-class Recorder:
+class EffectRecorder:
     """The effects of one step: what kind, on what, how often."""
 
     def __init__(self, quiet: tuple[str, ...] = (), gate: Gate | None = None) -> None:
@@ -257,16 +257,16 @@ class _Token:
 _token: ContextVar[_Token | None] = ContextVar("agent_kernel_effects", default=None)
 
 
-class _Ear:
+class _AuditHook:
     """The one hook of this process, and who listens by it."""
 
     def __init__(self) -> None:
         self.wanted: list[object] = []  # for whom it listens; empty most of the time
-        self.recording: list[Recorder] = []  # the innermost step last
-        self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
+        self.recording: list[EffectRecorder] = []  # the innermost step last
+        self.started: WeakKeyDictionary[threading.Thread, tuple[EffectRecorder, ...]] = WeakKeyDictionary()
         self.parents: WeakKeyDictionary[threading.Thread, threading.Thread] = WeakKeyDictionary()
-        self.lingering: list[Recorder] = []  # steps that have ended and whose threads live
-        self.gated: WeakKeyDictionary[_Token, Recorder] = WeakKeyDictionary()
+        self.lingering: list[EffectRecorder] = []  # steps that have ended and whose threads live
+        self.gated: WeakKeyDictionary[_Token, EffectRecorder] = WeakKeyDictionary()
         self.lock = threading.Lock()
         self.busy = threading.local()
         self.is_installed = False
@@ -277,21 +277,21 @@ class _Ear:
             if not self.is_installed:
                 sys.addaudithook(_hook(self.wanted, self.hear))
                 if sys.version_info < (3, 12):
-                    _tell_of_threads(self.wanted, self.hear)
+                    _report_threads(self.wanted, self.hear)
                 self.is_installed = True
 
     def guard(self) -> None:
         """Have also told what Python has no audit event for."""
         with self.lock:
             if not self.is_guarding:
-                _tell_of_the_unaudited()
+                _report_unaudited()
                 _follow_pools()
                 _follow_finalizers()
-                tell_of_compiled(self.hear, self.is_listening)
+                report_compiled_writes(self.hear, self.is_listening)
                 self.is_guarding = True
         _keep_in_threads()
         _follow_thread_pools()
-        _tell_of_handles()
+        _report_handles()
 
     def is_listening(self) -> bool:
         return bool(self.wanted)
@@ -304,53 +304,53 @@ class _Ear:
         """
         if event == "import":
             _keep_in_threads()
-            _tell_of_handles()
-        told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
-        if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
+            _report_handles()
+        describe = _RECORDED.get(event) or _ONLY_STOPPED.get(event)
+        if (describe is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
         stopped: BaseException | None = None
         try:
             if event in _THREAD_STARTS:
                 stopped = self._thread_starts(args)
-            elif told is not None:
-                stopped = self._heard(event, args, *told(args))
+            elif describe is not None:
+                stopped = self._handle(event, args, *describe(args))
         except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
-            stopped = self._not_understood(event)
+            stopped = self._stop_unreadable(event)
         finally:
             self.busy.now = False
         if stopped is not None:
             raise stopped
 
-    def _not_understood(self, event: str) -> BaseException | None:
+    def _stop_unreadable(self, event: str) -> BaseException | None:
         """What happens cannot be read: behind a gate it does not happen."""
         gate = self.gate()
         return None if gate is None else gate.stop("does what cannot be read", event)
 
-    def _heard(self, event: str, args: Args, what: str, target: str) -> BaseException | None:
+    def _handle(self, event: str, args: Args, what: str, target: str) -> BaseException | None:
         """Note it, unless it must not happen: then give what is to be raised."""
-        gate = self.gate() if what or event in _OWN_PLACES else None
-        if gate is not None and event in _OWN_PLACES:
-            gate.own(args[0], _caller())
+        gate = self.gate() if what or event in _OWN_PATHS else None
+        if gate is not None and event in _OWN_PATHS:
+            gate.note_temporary(args[0], _caller())
             return None
         if gate is not None and what:
             paths = _paths(event, args)
-            stopped = gate.check(what, _same_each_time(event, target, paths), paths, _caller())
+            stopped = gate.check(what, _stable_target(event, target, paths), paths, _caller())
             if stopped is not None:
                 return stopped
-        if what and event in _HEARD and not _is_quiet(target):
-            for one in self._theirs():
+        if what and event in _RECORDED and not _is_quiet(target):
+            for one in self._current_recorders():
                 one.note(what, target)
         return None
 
     def gate(self) -> Gate | None:
         """What must let pass what happens on this thread: the gate of the innermost step that it belongs to."""
-        here = threading.get_ident()
-        mine = next((one for one in reversed(self.recording) if one.thread == here), None)
+        thread_id = threading.get_ident()
+        mine = next((one for one in reversed(self.recording) if one.thread == thread_id), None)
         token = _token.get()
         if mine is None and token is not None:  # a task, a callback, the work of a pool
             mine = self.gated.get(token)
-        thread = _THREADS.get(here)
+        thread = _THREADS.get(thread_id)
         if mine is None and thread is not None:
             mine = next(iter(self.started.get(thread, ())[-1:]), None)
         if mine is None:  # of another thread only what the step defined itself
@@ -358,17 +358,17 @@ class _Ear:
             mine = only if only is not None and only.gate is not None and only.gate.is_acting(_caller()) else None
         return mine.gate if mine is not None else None
 
-    def _theirs(self) -> tuple[Recorder, ...]:
+    def _current_recorders(self) -> tuple[EffectRecorder, ...]:
         """The steps that what happens on this thread belongs to."""
-        surely = self._surely_theirs(threading.get_ident())
+        surely = self._find_recorders(threading.get_ident())
         if surely is not None:
             return surely
         return tuple(self.recording) if len({one.thread for one in self.recording}) == 1 else ()
 
-    def _surely_theirs(self, here: int) -> tuple[Recorder, ...] | None:
+    def _find_recorders(self, thread_id: int) -> tuple[EffectRecorder, ...] | None:
         """The same, of a thread that runs a step or was started by one; None of others."""
-        mine = tuple(one for one in self.recording if one.thread == here)
-        thread = _THREADS.get(here)
+        mine = tuple(one for one in self.recording if one.thread == thread_id)
+        thread = _THREADS.get(thread_id)
         if mine or thread is None or thread not in self.started:
             return mine or None
         return tuple(one for one in self.started[thread] if one in self.recording)
@@ -381,18 +381,23 @@ class _Ear:
         parent = _THREADS.get(threading.get_ident())
         if parent is not None:
             self.parents[thread] = parent
-        if its := self._who_starts(parent):
+        if its := self._find_starters(parent):
             self.started[thread] = its
         return None
 
-    def _who_starts(self, parent: threading.Thread | None) -> tuple[Recorder, ...]:
+    def _find_starters(self, parent: threading.Thread | None) -> tuple[EffectRecorder, ...]:
         """The steps that a thread belongs to which this thread starts. A person's threads belong to none."""
         token = _token.get()
-        left = [*(self.started.get(parent, ()) if parent is not None else ()), self.gated.get(token) if token else None]
-        its = self._surely_theirs(threading.get_ident()) or tuple(one for one in left if one is not None and one.gate)
-        return its or (self._theirs() if _is_called_by_a_step() else ())
+        candidates = [
+            *(self.started.get(parent, ()) if parent is not None else ()),
+            self.gated.get(token) if token else None,
+        ]
+        its = self._find_recorders(threading.get_ident()) or tuple(
+            one for one in candidates if one is not None and one.gate
+        )
+        return its or (self._current_recorders() if _is_called_by_a_step() else ())
 
-    def token_of(self, recorder: Recorder) -> _Token:
+    def token_of(self, recorder: EffectRecorder) -> _Token:
         """What stands for a step in contexts. As long as one of them is kept, what happens is heard."""
         token, entry = _Token(), object()
         self.gated[token] = recorder
@@ -400,7 +405,7 @@ class _Ear:
         weakref.finalize(token, self.wanted.remove, entry).atexit = False
         return token
 
-    def stop_recording(self, recorder: Recorder) -> None:
+    def stop_recording(self, recorder: EffectRecorder) -> None:
         """A step has ended. As long as threads of it live that have a gate, what they do is heard."""
         self.recording.remove(recorder)
         if recorder.gate is not None:
@@ -414,16 +419,17 @@ class _Ear:
 
 
 def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
-    told = frozenset({*_HEARD, *_ONLY_STOPPED, *_THREAD_STARTS, "import"})  # of hundreds; each `id()` is an event too
+    # Of hundreds; each `id()` is an event too.
+    reported = frozenset({*_RECORDED, *_ONLY_STOPPED, *_THREAD_STARTS, "import"})
 
     def hook(event: str, args: Args) -> None:
-        if wanted and event in told:
+        if wanted and event in reported:
             hear(event, args)
 
     return hook
 
 
-def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) -> None:
+def _report_threads(wanted: list[object], hear: Callable[[str, Args], None]) -> None:
     """Python 3.11 has no audit event for a thread that starts: what starts one says so instead, under each of its names."""
     begin = _thread.start_new_thread
 
@@ -443,7 +449,7 @@ def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) ->
             setattr(module, name, report_and_begin)
 
 
-def _tell_of_the_unaudited() -> None:
+def _report_unaudited() -> None:
     """Functions that act outside and that no audit event tells of: they say so themselves, as threads do."""
     for module, name in _UNAUDITED:
         with suppress(ImportError):
@@ -451,25 +457,25 @@ def _tell_of_the_unaudited() -> None:
         act = getattr(sys.modules.get(module), name, None)
         if not callable(act):
             continue
-        telling = _telling(f"{module}.{name}", act)
+        wrapper = _report_calls(f"{module}.{name}", act)
         if act in os.supports_dir_fd:
-            os.supports_dir_fd.add(telling)
-        for place in (module, *_BELOW.get(module, ())):
-            if place in sys.modules:
-                setattr(sys.modules[place], name, telling)
+            os.supports_dir_fd.add(wrapper)
+        for holder in (module, *_BELOW.get(module, ())):
+            if holder in sys.modules:
+                setattr(sys.modules[holder], name, wrapper)
 
 
-def _tell_of_handles() -> None:
+def _report_handles() -> None:
     """Have what was opened before say what goes through it, as far as Python's own code is on the way: logs, sockets."""
     for module, kind, name in _METHODS:
         holder: Any = getattr(sys.modules.get(module), kind, None)
-        if holder is not None and getattr(holder, name) not in _telling_methods:
-            telling = _telling(f"{module}.{kind}.{name}", getattr(holder, name))
-            setattr(holder, name, telling)
-            _telling_methods.add(telling)
+        if holder is not None and getattr(holder, name) not in _reporting_methods:
+            wrapper = _report_calls(f"{module}.{kind}.{name}", getattr(holder, name))
+            setattr(holder, name, wrapper)
+            _reporting_methods.add(wrapper)
 
 
-_telling_methods: Final[set[Callable[..., Any]]] = set()
+_reporting_methods: Final[set[Callable[..., Any]]] = set()
 
 
 def _follow_pools() -> None:
@@ -504,17 +510,17 @@ def _follow_thread_pools() -> None:
         return
     _followed.add(kind)
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        setattr(kind, name, _giving(getattr(kind, name)))
+        setattr(kind, name, _wrap_submit(getattr(kind, name)))
 
 
 _followed: Final[set[type]] = set()
 
 
-def _giving(give: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_submit(give: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(give)
     def give_with_token(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         token = _token.get()
-        return give(self, func if token is None else _InAPool(func, token), *args, **kwargs)
+        return give(self, func if token is None else _PoolCallback(func, token), *args, **kwargs)
 
     del give_with_token.__wrapped__  # nobody is to give past this
     return give_with_token
@@ -526,14 +532,14 @@ def _follow_finalizers() -> None:
 
     @functools.wraps(init)
     def init_with_token(self: Any, obj: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
-        token, mine = _token.get(), gate_here()
-        is_steps_own = token is not None and mine is not None and mine.is_here(_caller())
-        init(self, obj, _Later(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
+        token, mine = _token.get(), current_gate()
+        is_steps_own = token is not None and mine is not None and mine.is_step_code(_caller())
+        init(self, obj, _StepCallback(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
 
     weakref.finalize.__init__ = init_with_token  # type: ignore[method-assign]  # on purpose
 
 
-class _Later:
+class _StepCallback:
     """A function that a step left to be called. Its effects are those of the step."""
 
     def __init__(self, func: Callable[..., Any], token: _Token) -> None:
@@ -548,7 +554,7 @@ class _Later:
             _token.reset(before)
 
 
-class _InAPool(_Later):
+class _PoolCallback(_StepCallback):
     """The same for a pool of `multiprocessing`. Its threads hand back only an `Exception`; any other one ends the thread, and the caller waits."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -573,21 +579,21 @@ def _keep_in_threads() -> None:
 def _on_threads(configure: Callable[..., Any], on_threads: Any, fall_back: Any) -> Callable[..., Any]:
     @functools.wraps(configure)
     def configure_on_threads(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if gate_here() is not None:
+        if current_gate() is not None:
             raise fall_back(on_threads(nesting_level=self.nesting_level))
         return configure(self, *args, **kwargs)
 
     return configure_on_threads
 
 
-def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
+def _report_calls(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
     # Read once: to read the signature of a builtin takes longer than most of what is called here.
     signature = functools.cache(functools.partial(inspect.signature, act))
 
     @functools.wraps(act)
     def report_and_call(*args: Any, **kwargs: Any) -> Any:
-        if _ear.wanted:
-            _ear.hear(event, _in_order(signature, args, kwargs) if kwargs else args)
+        if _audit.wanted:
+            _audit.hear(event, _in_order(signature, args, kwargs) if kwargs else args)
         return act(*args, **kwargs)
 
     del report_and_call.__wrapped__  # nobody is to call it past this
@@ -597,67 +603,67 @@ def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
 def _in_order(signature: Callable[[], inspect.Signature], args: Args, kwargs: dict[str, Any]) -> Args:
     """The arguments in the order of the parameters, as audit events have them."""
     try:
-        given = signature().bind(*args, **kwargs)
-        if len(given.args) == len(given.arguments):
-            return given.args
-        given.apply_defaults()  # those that are given by name alone come last
-        return tuple(given.arguments.values())
+        arguments = signature().bind(*args, **kwargs)
+        if len(arguments.args) == len(arguments.arguments):
+            return arguments.args
+        arguments.apply_defaults()  # those that are given by name alone come last
+        return tuple(arguments.arguments.values())
     except (TypeError, ValueError):  # it has no signature, or refuses them
         return (*args, *kwargs.values())
 
 
-_ear = _Ear()
+_audit = _AuditHook()
 
 
-def gate_here() -> Gate | None:
+def current_gate() -> Gate | None:
     """What stops the step that this thread works for, if anything does."""
-    return _ear.gate() if _ear.wanted else None
+    return _audit.gate() if _audit.wanted else None
 
 
 @contextmanager
-def record_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[Recorder]:
+def record_side_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[EffectRecorder]:
     """Record what happens from here on, on this thread and on those that it starts, until the end.
 
     Args:
         quiet: paths below which files are somebody else's doing (the store's own folder).
         gate: stops what must not happen.
     """
-    _ear.install()
+    _audit.install()
     if gate is not None:
-        _ear.guard()
-    mine = Recorder(quiet, gate)
-    _ear.recording.append(mine)
-    _ear.wanted.append(mine)
-    token = _ear.token_of(mine) if gate is not None else None
+        _audit.guard()
+    mine = EffectRecorder(quiet, gate)
+    _audit.recording.append(mine)
+    _audit.wanted.append(mine)
+    token = _audit.token_of(mine) if gate is not None else None
     before = _token.set(token)
     del token
     try:
         yield mine
     finally:
         _token.reset(before)
-        _ear.stop_recording(mine)
+        _audit.stop_recording(mine)
 
 
 @contextmanager
-def unheard() -> Generator[None]:
+def pause_recording() -> Generator[None]:
     """What this thread does in the block is nobody's."""
-    before, _ear.busy.now = getattr(_ear.busy, "now", False), True
+    before, _audit.busy.now = getattr(_audit.busy, "now", False), True
     try:
         yield
     finally:
-        _ear.busy.now = before
+        _audit.busy.now = before
 
 
 @contextmanager
-def threads_followed() -> Generator[None]:
+def follow_threads() -> Generator[None]:
     """Notice which thread starts which, until the end."""
-    _ear.install()
+    _audit.install()
     mine = object()
-    _ear.wanted.append(mine)
+    _audit.wanted.append(mine)
     try:
         yield
     finally:
-        _ear.wanted.remove(mine)
+        _audit.wanted.remove(mine)
 
 
 def lineage(thread: int) -> Iterator[threading.Thread]:
@@ -665,43 +671,43 @@ def lineage(thread: int) -> Iterator[threading.Thread]:
     found = _THREADS.get(thread)
     while found is not None:
         yield found
-        found = _ear.parents.get(found)
+        found = _audit.parents.get(found)
 
 
-def is_on_a_steps_thread() -> bool:
+def is_on_step_thread() -> bool:
     """Whether a step that is being recorded runs on this thread, or its code started it."""
-    here = threading.get_ident()
-    if any(one.thread == here for one in _ear.recording):
+    thread_id = threading.get_ident()
+    if any(one.thread == thread_id for one in _audit.recording):
         return True
-    thread = _THREADS.get(here)
-    started = _ear.started.get(thread, ()) if thread is not None else ()
-    return any(one in _ear.recording for one in started)
+    thread = _THREADS.get(thread_id)
+    started = _audit.started.get(thread, ()) if thread is not None else ()
+    return any(one in _audit.recording for one in started)
 
 
 def may_act_later() -> bool:
     """Whether something lives that a step left behind and that acts without it: a thread, a task, a callback."""
-    return any(thread.is_alive() for thread in tuple(_ear.started)) or len(_ear.gated) > len(_ear.recording)
+    return any(thread.is_alive() for thread in tuple(_audit.started)) or len(_audit.gated) > len(_audit.recording)
 
 
 _files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
-_files_behind_gates: Final[set[str]] = set()  # of those that had a gate
+_gated_files: Final[set[str]] = set()  # of those that had a gate
 
 
-def names_step(file: str, *, has_gate: bool = False) -> None:
+def register_step_file(file: str, *, has_gate: bool = False) -> None:
     """The code of a step is called so."""
     _files_of_steps.add(file)
     if has_gate:
-        _files_behind_gates.add(file)
+        _gated_files.add(file)
 
 
 def had_gate(code: CodeType) -> bool:
     """Whether code is called as that of a step that had a gate is."""
-    return code.co_filename in _files_behind_gates or (_ear.is_guarding and code.co_filename.startswith(STEP))
+    return code.co_filename in _gated_files or (_audit.is_guarding and code.co_filename.startswith(STEP))
 
 
 def has_guarded() -> bool:
     """Whether a step of this process had a gate so far."""
-    return _ear.is_guarding
+    return _audit.is_guarding
 
 
 def is_steps_code(code: CodeType) -> bool:
@@ -709,14 +715,14 @@ def is_steps_code(code: CodeType) -> bool:
     return code.co_filename in _files_of_steps or code.co_filename.startswith(STEP)
 
 
-def is_left_by_a_step() -> bool:
+def is_left_over_from_step() -> bool:
     """Whether code acts here that a step left behind: on its threads, in its contexts, or by functions that it defined.
 
     What a notebook calls a step by its text, it calls a cell of the same text, too: their top levels look the same.
     """
     thread = _THREADS.get(threading.get_ident())
     is_started = (
-        thread is not None and not thread.name.startswith("agent-kernel") and _ear.started.get(thread, ()) != ()
+        thread is not None and not thread.name.startswith("agent-kernel") and _audit.started.get(thread, ()) != ()
     )
     return is_started or _is_called_by_a_step() or _token.get() is not None
 
@@ -800,7 +806,7 @@ def _first(what: str) -> Callable[[Args], Description]:
     return lambda args: (what, _text(args[0]) if args else "")
 
 
-def _place(what: str) -> Callable[[Args], Description]:
+def _file_event(what: str) -> Callable[[Args], Description]:
     """The same of a file or folder, which may be given by the number that it is open under."""
     return lambda args: (what, _file(args[0]) if args else "")
 
@@ -819,8 +825,8 @@ def _address(what: str) -> Callable[[Args], Description]:
 
 
 def _describe_process_start(args: Args) -> Description:
-    given: list[object] = list(args)
-    command = given[1] if len(given) > 1 and given[1] else given[0]
+    parts: list[object] = list(args)
+    command = parts[1] if len(parts) > 1 and parts[1] else parts[0]
     return "runs", _command(cast("list[object]", command) if isinstance(command, list) else [command])
 
 
@@ -855,9 +861,9 @@ def _describe_terminal_fork(args: Args) -> Description:
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "spawn" and str(frame.f_globals.get("__name__")).partition(".")[0] == "ptyprocess":
-            given: object = frame.f_locals.get("argv")
-            if isinstance(given, list | tuple):
-                return "runs", _command([*cast("Sequence[object]", given)])
+            argv: object = frame.f_locals.get("argv")
+            if isinstance(argv, list | tuple):
+                return "runs", _command([*cast("Sequence[object]", argv)])
         frame = frame.f_back
     return "forks", "this process"
 
@@ -935,20 +941,20 @@ def _describe_name_lookup(args: Args) -> Description:
     return ("", "") if is_address else ("looks up", host)
 
 
-def _part_of(address: object, place: int) -> object:
+def _part_of(address: object, index: int) -> object:
     """The host (0) or the port (1) of an address; a text stands for both."""
     if not isinstance(address, tuple):
         return address
     parts = cast("Sequence[object]", address)
-    return parts[place] if len(parts) > place else ""
+    return parts[index] if len(parts) > index else ""
 
 
 def _describe_address_lookup(args: Args) -> Description:
     """The address of a computer is sent to whoever knows its name."""
-    given: Any = _exact(args[0]) if args else ""
-    host = _text(_part_of(given, 0))
-    is_here = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
-    return ("", "") if is_here else ("looks up", host)
+    address: Any = _exact(args[0]) if args else ""
+    host = _text(_part_of(address, 0))
+    is_local = host in ("", "localhost", "::", "::1", "0.0.0.0") or host.startswith("127.")
+    return ("", "") if is_local else ("looks up", host)
 
 
 def _listening(args: Args) -> Description:
@@ -990,25 +996,25 @@ def _environment(what: str) -> Callable[[Args], Description]:
 
     def describe(args: Args) -> Description:
         name = _text(args[0])
-        return ("", "") if name.startswith(_LIBRARIES_OWN) else (what, name)
+        return ("", "") if name.startswith(_LIBRARY_VARIABLES) else (what, name)
 
     return describe
 
 
-_HEARD: Final[dict[str, Callable[[Args], Description]]] = {
+_RECORDED: Final[dict[str, Callable[[Args], Description]]] = {
     "open": _describe_open,
     "os.remove": _first("deletes"),
     "os.rmdir": _first("deletes"),
     "os.rename": _pair("renames"),
     "os.mkdir": _first("makes"),
-    "os.truncate": _place("writes"),
-    "os.chmod": _place("changes mode of"),
-    "os.chown": _place("changes owner of"),
+    "os.truncate": _file_event("writes"),
+    "os.chmod": _file_event("changes mode of"),
+    "os.chown": _file_event("changes owner of"),
     "os.link": _pair("links"),
     "os.symlink": _pair("links"),
     "os.putenv": _environment("sets environment of"),
     "os.unsetenv": _environment("unsets environment of"),
-    "os.chdir": _place("changes folder to"),
+    "os.chdir": _file_event("changes folder to"),
     "os.kill": _first("signals"),
     "os.system": _first("runs"),
     "os.exec": _first("runs"),
@@ -1052,10 +1058,10 @@ _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setsche
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Description]]] = {
     "tempfile.mkstemp": _first("makes"),
     "tempfile.mkdtemp": _first("makes"),
-    "os.utime": _place("changes times of"),
-    "os.setxattr": _place("changes attributes of"),
-    "os.removexattr": _place("changes attributes of"),
-    "os.chflags": _place("changes mode of"),
+    "os.utime": _file_event("changes times of"),
+    "os.setxattr": _file_event("changes attributes of"),
+    "os.removexattr": _file_event("changes attributes of"),
+    "os.chflags": _file_event("changes mode of"),
     "os.killpg": _first("signals"),
     "os.startfile": _first("runs"),
     "pty.spawn": _first("runs"),
@@ -1150,7 +1156,7 @@ _BY_NUMBER: Final = ("/proc/self/fd/", "/dev/fd/", f"/proc/{os.getpid()}/fd/")
 _GONE: Final = " (deleted)"  # behind the path of an open file that has no name any more
 _LAST_STREAM: Final = 2  # numbers of standard input and output, and of errors
 _BELOW: Final[dict[str, tuple[str, ...]]] = {"os": ("posix",), "signal": ("_signal",)}  # where the same function stands
-_OWN_PLACES: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
+_OWN_PATHS: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 # Where the paths stand in what an event tells, each with the open folder that it may be relative to.
 _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "open": ((0, None),),
@@ -1187,14 +1193,14 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
         return (real_path(path),) if isinstance(path, str) and path else ()
     found: list[str] = []
     for at, folder in _PATHS.get(event, ()):
-        given: Any = _exact(args[at]) if at < len(args) else ""
-        beside: Any = args[folder] if folder is not None and folder < len(args) else None
-        if isinstance(given, str | bytes | int):
-            found.append(real_path(given, beside if isinstance(beside, int) and beside >= 0 else None))
+        value: Any = _exact(args[at]) if at < len(args) else ""
+        base: Any = args[folder] if folder is not None and folder < len(args) else None
+        if isinstance(value, str | bytes | int):
+            found.append(real_path(value, base if isinstance(base, int) and base >= 0 else None))
     return tuple(found)
 
 
-def _same_each_time(event: str, target: str, paths: Sequence[str]) -> str:
+def _stable_target(event: str, target: str, paths: Sequence[str]) -> str:
     """What an effect is on, in words that are the same when the step runs again: temporary files have another name then."""
     names = target.split(TO) if event in ("os.rename", "os.link") else [target]
     if len(names) != len(paths):
@@ -1202,18 +1208,18 @@ def _same_each_time(event: str, target: str, paths: Sequence[str]) -> str:
     return TO.join(temporary_name(path) or name for path, name in zip(paths, names, strict=True))
 
 
-_own: Final[set[str]] = set()  # temporary files and folders that steps of this process made
-_elsewhere: Final[set[str]] = set()  # those outside the folder for them, which are no more a step's own than others
+_own_files: Final[set[str]] = set()  # temporary files and folders that steps of this process made
+_outside_files: Final[set[str]] = set()  # those outside the folder for them, which are no more a step's own than others
 
 
-def owns(path: str) -> None:
+def register_own_file(path: str) -> None:
     """A step made a temporary file or folder."""
-    _own.add(path)
+    _own_files.add(path)
 
 
-def names_temporary(path: str) -> None:
+def register_outside_file(path: str) -> None:
     """A step is about to make a temporary file or folder where other files are."""
-    _elsewhere.add(path)
+    _outside_files.add(path)
 
 
 def temporary_name(path: str) -> str:
@@ -1226,14 +1232,14 @@ def temporary_name(path: str) -> str:
     folder, _, name = path.rpartition(os.sep)
     if path.endswith(_GONE) and name.startswith("#") and name[1:].removesuffix(_GONE).isdigit():
         return f"{TEMPORARY} in {folder}"  # it has no name yet: `O_TMPFILE`
-    if path in _own:
+    if path in _own_files:
         return TEMPORARY
-    if path in _elsewhere:
+    if path in _outside_files:
         return f"{TEMPORARY} in {folder}"
-    for own in _own:
+    for own in _own_files:
         if path.startswith(own + os.sep):
             return f"{path[len(own) + 1 :]} in a temporary folder"
-    for own in _elsewhere:
+    for own in _outside_files:
         if path.startswith(own + os.sep):
             return f"{path[len(own) + 1 :]} in a temporary folder in {own.rpartition(os.sep)[0]}"
     return ""
@@ -1241,8 +1247,8 @@ def temporary_name(path: str) -> str:
 
 def is_own(path: str) -> bool:
     """Whether this is a temporary file or folder of a step, or lies in one."""
-    place = real_path(path) if _own and path else ""
-    return any(place == own or place.startswith(own + os.sep) for own in _own)
+    target = real_path(path) if _own_files and path else ""
+    return any(target == own or target.startswith(own + os.sep) for own in _own_files)
 
 
 def real_path(path: str | bytes | os.PathLike[str] | int, folder: int | None = None) -> str:
@@ -1254,8 +1260,8 @@ def real_path(path: str | bytes | os.PathLike[str] | int, folder: int | None = N
     try:
         if isinstance(path, int):
             return os.readlink(f"/proc/self/fd/{path}")  # noqa: PTH115 - no object for a text
-        beside = "" if folder is None else os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
-        return os.path.realpath(os.path.join(beside, os.fsdecode(path)))  # noqa: PTH118
+        base = "" if folder is None else os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
+        return os.path.realpath(os.path.join(base, os.fsdecode(path)))  # noqa: PTH118
     except (OSError, TypeError, ValueError):
         return ""
 
