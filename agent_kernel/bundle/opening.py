@@ -413,10 +413,10 @@ def open_bundle(
     Raises:
         BundleError: it is not as its maker wrote it. StoreUnavailableError: the notebook, or its store, is there already.
     """
-    from agent_kernel.commands.places import store_beside
+    from agent_kernel.commands.places import store_path_of
 
     notebook = folder / f"{name or path.name.removesuffix('.agentnb')}.ipynb"
-    place = store_beside(notebook.absolute())
+    place = store_path_of(notebook.absolute())
     for there in (notebook, place):
         if os.path.lexists(there):
             raise _there_already(there)

@@ -28,7 +28,7 @@ from agent_kernel.bundle.opening import opened
 from agent_kernel.bundle.shown import Facts, ShownBundle, Variable, inspect_bundle, read_facts
 from agent_kernel.commands import describe
 from agent_kernel.commands.history import Step, assign
-from agent_kernel.commands.show import ShownOutputs, outputs_of
+from agent_kernel.commands.show import MaskedOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Face, Head, ObjectId, Output, hex_of, short
@@ -346,7 +346,7 @@ class _Page:
         html = "".join(found)
         return f'<div class="out">{html}</div>' if html else ""
 
-    def _output(self, output: Output, shown: ShownOutputs) -> str:
+    def _output(self, output: Output, shown: MaskedOutputs) -> str:
         match output.kind:
             case "gap":
                 return f'<p class="note">{size_text(output.size)} left out.</p>'
@@ -357,7 +357,7 @@ class _Page:
             case _:
                 return self._displayed(output, shown)
 
-    def _displayed(self, output: Output, shown: ShownOutputs) -> str:
+    def _displayed(self, output: Output, shown: MaskedOutputs) -> str:
         faces = {face.mime.casefold(): face for face in output.faces if face.is_kept}
         plain = shown.content(faces["text/plain"]) if "text/plain" in faces else ""
         for mime in _PICTURES:
@@ -373,7 +373,7 @@ class _Page:
         kinds = _some([clean(face.mime) for face in output.faces], 4)
         return f'<p class="note">{escape(kinds)}: not shown here.</p>' if kinds else ""
 
-    def _picture(self, face: Face, mime: str, plain: str, shown: ShownOutputs) -> str:
+    def _picture(self, face: Face, mime: str, plain: str, shown: MaskedOutputs) -> str:
         if face.form != "bytes" or face.size > min(_PICTURE, self._pictures_left):
             return ""
         content = shown.read(face)

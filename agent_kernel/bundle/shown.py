@@ -149,7 +149,7 @@ def _variables(repo: Repository, head: ObjectId) -> tuple[Variable, ...]:
         missing = describe.not_saved(repo, name, entries[name])
         kind, preview = ("", "not described") if summary is None else (summaries.noun(summary), _preview(summary))
         size = 0 if missing is not None and missing.is_whole else sizes[name]
-        said = f"{preview} ({missing.said})".lstrip() if missing is not None else preview
+        said = f"{preview} ({missing.sentence})".lstrip() if missing is not None else preview
         found.append(Variable(name, kind, size, said))
     return tuple(found)
 

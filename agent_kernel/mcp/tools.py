@@ -284,9 +284,11 @@ def _live_line(place: ExecutionContext, name: str) -> str:
 def _describe_stored(repo: Repository, name: str, entry: Entry | None) -> str:
     missing = describe.not_saved(repo, name, entry)
     if missing is None or not missing.is_whole:
-        return describe.entry_said(repo, name, entry)
+        return describe.entry_line_with_unsaved(repo, name, entry)
     summary = describe.summary_of(repo, entry) if entry is not None else None
-    return f"{summary.type} ({missing.said})" if summary is not None else missing.said  # its size is a placeholder's
+    return (
+        f"{summary.type} ({missing.sentence})" if summary is not None else missing.sentence
+    )  # its size is a placeholder's
 
 
 def about(tool: str) -> str:

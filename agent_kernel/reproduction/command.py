@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.places import find_store, store_beside
+from agent_kernel.commands.places import find_store, store_path_of
 from agent_kernel.commands.scope import Parser, UsageProblem, amount
 from agent_kernel.commands.text import clean, plural
 from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
@@ -134,7 +134,7 @@ def _find_history(text: str, notebook: Path, is_notebook: bool) -> str | None:
     try:
         return find_store(text)
     except NotAStoreError:
-        if is_notebook and notebook.is_file() and not store_beside(notebook.absolute()).exists():
+        if is_notebook and notebook.is_file() and not store_path_of(notebook.absolute()).exists():
             return None
         raise
 

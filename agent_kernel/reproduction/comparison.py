@@ -187,7 +187,7 @@ class StateComparison:
 
     def _one_sided(self, name: str, old: Entry | None, new: Entry | None) -> Verdict:
         entry = new if old is None else old
-        said = describe.entry_said(self.joined, name, entry)
+        said = describe.entry_line_with_unsaved(self.joined, name, entry)
         if entry is None:
             return _SAME
         if old is None and name in self._left_out:
@@ -201,7 +201,7 @@ class StateComparison:
         for repo, entry in ((self.recorded.repo, old), (self.fresh.repo, new)):
             missing = describe.not_saved(repo, name, entry)
             if missing is not None:
-                return Verdict("not comparable", reason=missing.said)
+                return Verdict("not comparable", reason=missing.sentence)
         manifests = self.recorded.repo.read_manifest(old), self.fresh.repo.read_manifest(new)
         if manifests[0].classes or manifests[1].classes:
             return None  # what a class is made of may have changed since, and is stored by itself
@@ -231,7 +231,7 @@ class StateComparison:
         return Verdict("different", self._details(name, old, new))
 
     def _details(self, name: str, old: Entry, new: Entry) -> tuple[str, ...]:
-        was, now = (describe.entry_said(self.joined, name, entry) for entry in (old, new))
+        was, now = (describe.entry_line_with_unsaved(self.joined, name, entry) for entry in (old, new))
         said = f"{was} → {now}" if was != now else was
         try:
             lines = details_of(self.joined, old, new, said, row_lines)

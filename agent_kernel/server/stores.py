@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
-from agent_kernel.commands.places import find_redirect, is_store, store_beside
+from agent_kernel.commands.places import find_redirect, is_store, store_path_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.queries import Reader, failure
 from agent_kernel.queries.reader import store_id
@@ -350,7 +350,7 @@ class Roots:
         Raises:
             ProblemError: the store may not be looked at here.
         """
-        own = store_beside(self._root / path)
+        own = store_path_of(self._root / path)
         try:
             store = find_redirect(own) or own
         except AgentKernelError as error:
