@@ -251,11 +251,11 @@ def _with_another_bundle(
     if other is None or not other.endswith(BUNDLE) or other in repo.refs.list_refs():
         yield repo, ("", "")
         return
-    from agent_kernel.bundle.opening import THEIRS, beside
+    from agent_kernel.bundle.opening import THEIRS, overlaid
 
     if options.new != "HEAD":
         raise UsageProblem("two bundles are compared at their HEADs: name nothing after the second one")
-    with beside(repo, Path(other).expanduser()) as both:
+    with overlaid(repo, Path(other).expanduser()) as both:
         options.old, options.new = "HEAD", THEIRS
         yield both, (options.store, other)
 
