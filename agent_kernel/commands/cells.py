@@ -70,7 +70,7 @@ def _about(scope: Scope, made: NotebookFile) -> list[str]:
         )
     if made.masked:
         notes.append(f"Secrets are masked in {plural(made.masked, 'cell')}.")
-    if made.gone:
+    if made.is_truncated:
         notes.append("The store no longer holds the beginning of this history.")
     return notes
 

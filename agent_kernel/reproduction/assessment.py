@@ -167,7 +167,7 @@ class _Assessment:
     def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
         report = CellReport(cell.position, cell.number, summaries.mask_code(cell.source)[0])
         if cell.skipped:
-            self._skipped |= dict.fromkeys(read_code(cell.source).bound, cell.position)
+            self._skipped |= dict.fromkeys(read_code(cell.source).may_bind, cell.position)
             return replace(report, note=f"not run: {cell.skipped}", is_run=False)
         ran = self._again.ran.get(cell.position)
         causes = self._tracer.look_at(cell)
@@ -190,7 +190,7 @@ class _Assessment:
         )
         if failure is not None:
             changed = {change.name for change in cell.record.changed} if cell.record is not None else set[str]()
-            self._tracer.differs(changed | read_code(cell.source).bound, cell.position)
+            self._tracer.differs(changed | read_code(cell.source).may_bind, cell.position)
         as_before = f"failed as before: {ran.error}" if failure is None and ran.status == "error" else ""
         output, output_causes = (
             self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
@@ -346,7 +346,7 @@ def _changed(old: Commit, new: Commit) -> list[str]:
 def _names_set_by(line: Line) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for cell in line.cells:
-        names = set(read_code(cell.source).bound)
+        names = set(read_code(cell.source).may_bind)
         if cell.record is not None:
             names |= {change.name for change in cell.record.changed if change.how != "-"}
         for name in names:

@@ -207,13 +207,13 @@ class _Selector:
             used = _closed(reading.reads, carries)
             if entry.brought is None:
                 own = reading.within | {name for name in used if name in carries}
-                carries |= {name: frozenset(reading.defines.get(name, own)) for name in reading.bound}
+                carries |= {name: frozenset(reading.defines.get(name, own)) for name in reading.may_bind}
                 readers |= {name for name in reading.defines if _defines_reader(self._tracer, entry, name, readers)}
             reads_environment = entry.cell is not None and (
                 _reads_environment(self._tracer, entry.tree, entry.cell)
                 or not _closed(used | _named_at_once(entry.tree), carries).isdisjoint(readers)
             )
-            touched = used | reading.bound | entry.changed()
+            touched = used | reading.may_bind | entry.changed()
             needed = self._needed[at]
             entry.runs = entry.cell is not None and (
                 entry.is_changed
@@ -229,7 +229,7 @@ class _Selector:
                 names = {name for name in used if self._may_change(name, entry)}
                 if reading.why_unknown:
                     names |= {name for name in self._names if self._may_change(name, entry)}
-                self._move(names | reading.bound | entry.changed())
+                self._move(names | reading.may_bind | entry.changed())
             elif entry.is_changed:
                 self._move(entry.changed())
             begun = begun or entry.runs or entry.is_changed
@@ -320,7 +320,7 @@ class _Selector:
 
     @cached_property
     def _names(self) -> set[str]:
-        return {name for entry in self.entries for name in entry.changed() | entry.reading.bound}
+        return {name for entry in self.entries for name in entry.changed() | entry.reading.may_bind}
 
     @cached_property
     def _sharing(self) -> dict[str, set[str]]:

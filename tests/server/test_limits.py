@@ -174,8 +174,8 @@ def test_a_path_is_answered_in_the_one_way_in_which_jupyter_writes_it(
 def test_each_error_has_its_status_and_one_line(error: AgentKernelError, status: int) -> None:
     found = problem_of(error)
     assert found.status == status
-    assert found.said
-    assert "\n" not in found.said
+    assert found.message
+    assert "\n" not in found.message
 
 
 @pytest.fixture
