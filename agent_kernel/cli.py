@@ -32,9 +32,9 @@ from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Quest
 from agent_kernel.commands.table import (
     COMMANDS,
     Overview,
-    as_asked,
     command_named,
     error_json,
+    expand_help,
     parser_of,
     run,
     wants_json,
@@ -78,17 +78,17 @@ class _Bar:
         from rich.progress import Progress as RichProgress
         from rich.progress import TaskID
 
-        self._shown = RichProgress(console=Console(stderr=True), transient=True)
+        self._progress = RichProgress(console=Console(stderr=True), transient=True)
         self._tasks: dict[str, TaskID] = {}
-        self._shown.start()
+        self._progress.start()
 
     def move(self, doing: str, done: int, total: int) -> None:
         if doing not in self._tasks:
-            self._tasks[doing] = self._shown.add_task(doing, total=None)
-        self._shown.update(self._tasks[doing], completed=done, total=total or None)
+            self._tasks[doing] = self._progress.add_task(doing, total=None)
+        self._progress.update(self._tasks[doing], completed=done, total=total or None)
 
     def close(self) -> None:
-        self._shown.stop()
+        self._progress.stop()
 
 
 _COMMAND = "agent-kernel"
@@ -138,7 +138,7 @@ def _complain(text: str, status: int) -> int:
 
 
 def _dispatch(words: Sequence[str]) -> int:
-    words = as_asked(words)
+    words = expand_help(words)
     if not words or words[0] in ("-h", "--help", "help"):
         return _print(_overview(), as_json=False)
     if words[0] == "--version":
@@ -178,7 +178,7 @@ def _version() -> str:
 
 
 def _overview() -> Overview:
-    commands = [verb for verb in COMMANDS.values() if verb.needs == "store"]
+    commands = [command for command in COMMANDS.values() if command.needs == "store"]
     opening = Command("open", "verify a bundle, and make its notebook and its store", "")
     key = Command("key", "your key, which signs bundles, and the keys of others that you trust", "")
     install = Command("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
@@ -189,54 +189,54 @@ def _overview() -> Overview:
     return Overview(_COMMAND, [*commands, opening, reproduce, worker, key, install, mcp], alone=True)
 
 
-def _parser(verb: Command) -> Parser:
-    parser = parser_of(verb, _COMMAND, names_store=True)
-    if verb.writes and "--force" not in parser.options:
+def _parser(command: Command) -> Parser:
+    parser = parser_of(command, _COMMAND, names_store=True)
+    if command.writes and "--force" not in parser.options:
         parser.flag("--force", help="write even where a living process uses the branch")
     return parser
 
 
-def _run(verb: Command, options: Namespace) -> int:
-    place = find_store(options.store)
-    if verb.name == "show" and place.startswith(_BUNDLES) and not _asks_for_a_commit(options):
+def _run(command: Command, options: Namespace) -> int:
+    store = find_store(options.store)
+    if command.name == "show" and store.startswith(_BUNDLES) and not _asks_for_a_commit(options):
         from agent_kernel.bundle.shown import show_bundle
 
         with progress_bar() as progress:
-            shown = show_bundle(place, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
-        return _print(shown, as_json=options.json)
-    if verb.name == "verify" and place.startswith(_BUNDLES):
+            report = show_bundle(store, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)
+        return _print(report, as_json=options.json)
+    if command.name == "verify" and store.startswith(_BUNDLES):
         from agent_kernel.bundle.commands import verify_bundle
 
         with progress_bar() as progress:
-            return _print(verify_bundle(Path(place.removeprefix(_BUNDLES)), progress), as_json=options.json)
+            return _print(verify_bundle(Path(store.removeprefix(_BUNDLES)), progress), as_json=options.json)
     with (
         progress_bar() as progress,
-        _opened(place, verb, progress) as only,
-        _with_another_bundle(only, verb, options) as (repo, sides),
+        _opened(store, command, progress) as only,
+        _with_another_bundle(only, command, options) as (repo, sides),
     ):
-        if verb.writes and not options.force and not _only_reads(verb, options):
-            _refuse_used(repo, verb, options)
+        if command.writes and not options.force and not _only_reads(command, options):
+            _refuse_used(repo, command, options)
         scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress, sides=sides)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
-        result = run(verb, scope, options)
+        result = run(command, scope, options)
         text = _spell(result, as_json=options.json)  # here, as it may read on
     print(text, flush=True)
     return _DONE if result.ok else _FAILED
 
 
 @contextmanager
-def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[Repository]:
+def _opened(store: str, command: Command, progress: Progress | None) -> Generator[Repository]:
     """The history there. The signature of a bundle is checked, and before an export all of it: what leaves it looks sound."""
     from agent_kernel.session import Repository
 
-    if not place.startswith(_BUNDLES):
-        with closing(Repository.open(place, create=False)) as repo:
+    if not store.startswith(_BUNDLES):
+        with closing(Repository.open(store, create=False)) as repo:
             yield repo
         return
     from agent_kernel.bundle import opening
 
-    with opening.opened(Path(place.removeprefix(_BUNDLES)), soundly=True) as bundle:
-        if verb.name == "export":
+    with opening.opened(Path(store.removeprefix(_BUNDLES)), soundly=True) as bundle:
+        if command.name == "export":
             opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
         with opening.reading(bundle.path):
             yield bundle.repo
@@ -244,18 +244,18 @@ def _opened(place: str, verb: Command, progress: Progress | None) -> Generator[R
 
 @contextmanager
 def _with_another_bundle(
-    repo: Repository, verb: Command, options: Namespace
+    repo: Repository, command: Command, options: Namespace
 ) -> Generator[tuple[Repository, tuple[str, str]]]:
     """`diff STORE OTHER.agentnb` compares the HEADs of both; also how the two are named."""
-    other = options.old if verb.name == "diff" else None
+    other = options.old if command.name == "diff" else None
     if other is None or not other.endswith(BUNDLE) or other in repo.refs.list_refs():
         yield repo, ("", "")
         return
-    from agent_kernel.bundle.opening import THEIRS, beside
+    from agent_kernel.bundle.opening import THEIRS, overlaid
 
     if options.new != "HEAD":
         raise UsageProblem("two bundles are compared at their HEADs: name nothing after the second one")
-    with beside(repo, Path(other).expanduser()) as both:
+    with overlaid(repo, Path(other).expanduser()) as both:
         options.old, options.new = "HEAD", THEIRS
         yield both, (options.store, other)
 
@@ -296,24 +296,24 @@ def _asks_for_a_commit(options: Namespace) -> bool:
     return options.rev is not None or options.outputs or options.environment or options.notebook
 
 
-def _only_reads(verb: Command, options: Namespace) -> bool:
-    return verb.name in ("branch", "tag") and options.name is None
+def _only_reads(command: Command, options: Namespace) -> bool:
+    return command.name in ("branch", "tag") and options.name is None
 
 
-def _refuse_used(repo: Repository, verb: Command, options: Namespace) -> None:
+def _refuse_used(repo: Repository, command: Command, options: Namespace) -> None:
     """Raise BranchInUseError if a living process holds a branch that this would move.
 
     Creating a branch or a tag moves none.
     """
-    if verb.name in ("branch", "tag"):
-        touched = [options.name] if verb.name == "branch" else []
+    if command.name in ("branch", "tag"):
+        touched = [options.name] if command.name == "branch" else []
     else:
         touched = [repo.head().branch]
     holders = find_living_holders(repo)
     for branch in touched:
         if branch in holders:
-            forced = _FORCED[verb.name in ("checkout", "switch")]
-            raise BranchInUseError(branch, str(holders[branch]), _IN_A_NOTEBOOK.format(verb.name, forced))
+            forced = _FORCED[command.name in ("checkout", "switch")]
+            raise BranchInUseError(branch, str(holders[branch]), _IN_A_NOTEBOOK.format(command.name, forced))
 
 
 def _print(result: Result, *, as_json: bool) -> int:

@@ -15,7 +15,7 @@ from agent_kernel.bundle import exporting, keys, opening
 from agent_kernel.bundle.members import REQUIREMENTS
 from agent_kernel.bundle.virtual_environment import (
     MadeEnvironment,
-    environment_beside,
+    environment_path_of,
     make_environment,
     make_lock,
     read_pins,
@@ -34,7 +34,7 @@ __all__ = ["export", "export_arguments", "import_", "import_arguments", "open_co
 
 _SUFFIX = ".agentnb"
 _PAGE_SUFFIX = ".html"
-_MOST_TOLD = 12  # variables that were left out
+_MOST_LISTED = 12  # variables that were left out
 _LARGE = 200 << 20  # bytes of a bundle that is not written before somebody says so
 
 
@@ -189,9 +189,9 @@ class Exported(Result):
         contents = self.contents
         size = size_text(contents.size_in_file() if self.written is None else self.written.size)
         done = f"Would write {self.path}" if self.written is None else f"Wrote {self.path}"
-        held = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
-        said = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(held)}"
-        lines: list[Block] = [Line(said, strong=True)]
+        counts = [plural(len(contents.chosen.branches), "branch", "branches"), plural(len(contents.chosen.tags), "tag")]
+        sentence = f"{done}: {size}, {plural(contents.commits, 'commit')}, {', '.join(counts)}"
+        lines: list[Block] = [Line(sentence, strong=True)]
         if self.signer is not None:
             key = self.signer.key
             signed = "Would be signed" if self.written is None else "Signed"
@@ -243,16 +243,20 @@ def _secrets_lines(contents: Contents) -> list[Line]:
     lines: list[Line] = []
     if contents.left_out:
         lines.append(Line("Left out of the whole history:"))
-        told = [f"{clean(name)}: {clean(why)}" for name, why in sorted(contents.left_out.items())]
-        lines += [Line(f"  {one}") for one in told[:_MOST_TOLD]]
-        lines += [Line(f"  and {plural(len(told) - _MOST_TOLD, 'more variable')}")] if len(told) > _MOST_TOLD else []
-    for places, what in (
+        lines_left_out = [f"{clean(name)}: {clean(why)}" for name, why in sorted(contents.left_out.items())]
+        lines += [Line(f"  {one}") for one in lines_left_out[:_MOST_LISTED]]
+        lines += (
+            [Line(f"  and {plural(len(lines_left_out) - _MOST_LISTED, 'more variable')}")]
+            if len(lines_left_out) > _MOST_LISTED
+            else []
+        )
+    for commits, what in (
         (contents.silent, "Left out the outputs of {}, which may show them"),
         (contents.masked, "Masked what looks like a secret in {}"),
     ):
-        if places:
-            named = " ".join(map(short, places[:5]))
-            lines.append(Line(f"{what.format(plural(len(places), 'commit'))}: {named}"))
+        if commits:
+            named = " ".join(map(short, commits[:5]))
+            lines.append(Line(f"{what.format(plural(len(commits), 'commit'))}: {named}"))
     if contents.left_out or contents.masked:
         lines.append(Line("The commits that changed by this have other ids in the file than they have here."))
     return [
@@ -381,7 +385,7 @@ def open_command(words: Sequence[str], progress: Progress | None = None) -> Resu
     }
     if not pins:
         return Lines(tuple(lines), facts)
-    made = make_environment(environment_beside(found.notebook), pins, trusts=found.is_trusted)
+    made = make_environment(environment_path_of(found.notebook), pins, trusts=found.is_trusted)
     facts["environment"] = {"folder": str(made.folder), "python": str(made.python), "installed": made.status == 0}
     return OpenedWithEnvironment((*lines, *_environment_lines(made, found.notebook)), facts, made.status == 0)
 
@@ -399,9 +403,9 @@ class OpenedWithEnvironment(Lines):
 
 def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
     """The packages that the environment is to have, before anything is made."""
-    place = environment_beside(folder / f"{name or path.name.removesuffix(_SUFFIX)}.ipynb")
-    if place.exists():
-        raise UsageProblem(f"{place} is there already; --as NAME opens the bundle under another name")
+    environment = environment_path_of(folder / f"{name or path.name.removesuffix(_SUFFIX)}.ipynb")
+    if environment.exists():
+        raise UsageProblem(f"{environment} is there already; --as NAME opens the bundle under another name")
     with opening.opened(path, soundly=True) as bundle:
         return read_pins(bundle)
 
@@ -412,10 +416,10 @@ def _own_source() -> str:
 
     try:
         own = metadata.distribution("agent-kernel")
-        place = json.loads(own.read_text("direct_url.json") or "{}").get("url")
+        url = json.loads(own.read_text("direct_url.json") or "{}").get("url")
     except (metadata.PackageNotFoundError, ValueError):
         return "agent-kernel"
-    return shlex.quote(str(place) if place else f"agent-kernel=={own.version}")
+    return shlex.quote(str(url) if url else f"agent-kernel=={own.version}")
 
 
 def _environment_lines(made: MadeEnvironment, notebook: Path) -> list[str]:

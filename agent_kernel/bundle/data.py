@@ -93,13 +93,13 @@ def _write(value: object) -> tuple[str, bytes] | None:
 def _is_json(value: object) -> bool:
     """Whether JSON has all of it: nothing in it is of another type, or would come back as another value."""
     waiting: list[Iterator[object]] = [iter((value,))]
-    left = _MOST_ITEMS
+    items_left = _MOST_ITEMS
     while waiting:
         one = next(waiting[-1], _END)
         if one is _END:
             waiting.pop()
             continue
-        left -= 1
+        items_left -= 1
         if type(one) is list or type(one) is tuple:
             waiting.append(iter(one))
         elif type(one) is dict:
@@ -108,7 +108,7 @@ def _is_json(value: object) -> bool:
             waiting.append(iter(one.values()))
         elif not (one is None or type(one) in (bool, int, float, str)):
             return False
-        if left < 0 or len(waiting) > 200:
+        if items_left < 0 or len(waiting) > 200:
             return False
     return True
 

@@ -121,8 +121,8 @@ def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen
         # A bundle has a branch to be on: that of the first tag, under its name.
         first = next(iter(marked))
         chosen = {first: marked[first]}
-    here = repo.head(session).branch
-    return Chosen(chosen, marked, here if here in chosen else next(iter(chosen)))
+    current = repo.head(session).branch
+    return Chosen(chosen, marked, current if current in chosen else next(iter(chosen)))
 
 
 def _on_the_way(repo: Repository, tags: Mapping[str, ObjectId], tip: ObjectId) -> dict[str, ObjectId]:
@@ -165,7 +165,7 @@ class Contents(msgspec.Struct):
         return whole + sum(map(len, packed))
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class Omissions(msgspec.Struct, frozen=True):
     """What the bundle that a history came from did not have of it: variables, and outputs and secrets of commits."""
 
     left_out: tuple[str, ...] = ()
@@ -179,17 +179,17 @@ _ORIGIN: Final = "bundle"  # the setting of a store that was opened from one
 def note_origin(repo: BareRepository, manifest: Mapping[str, object]) -> None:
     """Keep what a bundle says that it left out, for whoever exports the history again."""
     with contextlib.suppress(msgspec.ValidationError):
-        repo.set_setting(_ORIGIN, msgspec.json.encode(msgspec.convert(manifest, LeftOut)))
+        repo.set_setting(_ORIGIN, msgspec.json.encode(msgspec.convert(manifest, Omissions)))
 
 
-def _left_out_before(source: Repository) -> LeftOut:
+def _earlier_omissions(source: Repository) -> Omissions:
     manifest, noted = getattr(source.store, "manifest", None), source.setting(_ORIGIN)
     try:
         if manifest is not None:
-            return msgspec.convert(manifest, LeftOut)
-        return LeftOut() if noted is None else msgspec.json.decode(noted, type=LeftOut)
+            return msgspec.convert(manifest, Omissions)
+        return Omissions() if noted is None else msgspec.json.decode(noted, type=Omissions)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return LeftOut()
+        return Omissions()
 
 
 def gather(
@@ -218,12 +218,12 @@ def gather(
     found, texts = (dict[str, Secret](), frozenset[str]())
     if not keeps_secrets:
         found, texts = find_secrets(repo, chosen.tips, keep)
-    kept = set(keep) & found.keys()
-    kept |= _classes_of(repo, chosen.tips, kept) & found.keys()
-    secret = found.keys() - kept
+    included = set(keep) & found.keys()
+    included |= _classes_of(repo, chosen.tips, included) & found.keys()
+    secret = found.keys() - included
     hidden = sorted({*secret, *exclude, *_only_needed_by(repo, chosen.tips, {*exclude})})
     showing = _showing(repo)
-    before = _left_out_before(source)
+    before = _earlier_omissions(source)
     known = {hex_of(id): id for id, _ in repo.history.walk(chosen.tips)} if before.masked or before.silent else {}
     rewritten: list[Mapping[ObjectId, ObjectId]] = []
     suspects = {name: one.why for name, one in found.items() if name in keep}
@@ -248,14 +248,14 @@ def gather(
         _size_of(above, keys),
         sum(kind_of(key) == Kind.COMMIT for key in keys),
         _sizes_of_variables(repo, now),
-        {_shown_name(name): "it was left out before" for name in before.left_out}
-        | {_shown_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
+        {_masked_name(name): "it was left out before" for name in before.left_out}
+        | {_masked_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
         | {_record_name(key): "it holds what looks like a secret" for key in records},
-        tuple(sorted({*masked, *_place_now((known[one] for one in before.masked if one in known), rewritten)})),
+        tuple(sorted({*masked, *_current_ids((known[one] for one in before.masked if one in known), rewritten)})),
         tuple(
             sorted(
-                (_place_now(showing, rewritten) - _showing(repo))
-                | _place_now((known[one] for one in before.silent if one in known), rewritten)
+                (_current_ids(showing, rewritten) - _showing(repo))
+                | _current_ids((known[one] for one in before.silent if one in known), rewritten)
             )
         ),
         suspects,
@@ -290,11 +290,11 @@ def _that_hold(
 def _refuse_secret_names(chosen: Chosen) -> None:
     for kind, names in (("tag", chosen.tags), ("branch", chosen.branches)):
         for name in names:
-            if (shown := _shown_name(name)) != name:
-                told = (
-                    f"the name of a {kind} looks like a secret ({shown}): give it another name, or add --keep-secrets"
+            if (masked := _masked_name(name)) != name:
+                message = (
+                    f"the name of a {kind} looks like a secret ({masked}): give it another name, or add --keep-secrets"
                 )
-                raise RefNotFoundError(shown, said=told)
+                raise RefNotFoundError(masked, said=message)
 
 
 def _narrow(above: OverlayStore, chosen: Chosen) -> None:
@@ -323,7 +323,7 @@ def _showing(repo: Repository) -> set[ObjectId]:
     return {id for id, commit in walked if commit.cell is not None and commit.cell.outputs is not None}
 
 
-def _place_now(ids: Iterable[ObjectId], rewritten: Iterable[Mapping[ObjectId, ObjectId]]) -> set[ObjectId]:
+def _current_ids(ids: Iterable[ObjectId], rewritten: Iterable[Mapping[ObjectId, ObjectId]]) -> set[ObjectId]:
     """Which commits these are, after the history was rewritten."""
     found = set(ids)
     for moved in rewritten:
@@ -396,8 +396,8 @@ def _text_of(repo: Repository, entry: Entry) -> str:
 def _secrets_in_code(repo: Repository, tips: Iterable[ObjectId]) -> set[str]:
     """What code says of secrets."""
     sources = {commit.cell.source for _, commit in repo.history.walk(tips) if commit.cell is not None}
-    given = (previews.mask_code(source)[1] for source in sources)
-    found = {text for texts in given for text in texts if len(text) >= _LEAST_COPIED and text != previews.MASK}
+    secrets = (previews.mask_code(source)[1] for source in sources)
+    found = {text for texts in secrets for text in texts if len(text) >= _LEAST_COPIED and text != previews.MASK}
     return set(filter(previews.is_telling, found))
 
 
@@ -436,7 +436,7 @@ def _only_needed_by(repo: Repository, tips: list[ObjectId], names: Collection[st
     return _classes_of(repo, tips, names) - _classes_of(repo, tips, others)
 
 
-def _shown_name(name: str) -> str:
+def _masked_name(name: str) -> str:
     """The name of what was left out: that of a class as people know it, and none that is a secret itself."""
     if name.startswith(CLASS_PREFIX):
         name = list_for_person([name])
@@ -445,7 +445,7 @@ def _shown_name(name: str) -> str:
 
 def _record_name(key: str) -> str:
     collection, _, id = key.partition("\0")
-    return f"record {_shown_name(id)} of {_shown_name(collection)}"
+    return f"record {_masked_name(id)} of {_masked_name(collection)}"
 
 
 def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
@@ -469,10 +469,10 @@ class _Mask:
         self._objects, self._writer = repo.objects, repo.writer()
         self._texts = texts
         self._repo = repo
-        self.records_left_out: set[str] = set()  # keys of them
+        self.omitted_records: set[str] = set()  # keys of them
         self._records = cache(self._records_of)
         self._outputs = cache(self._outputs_of)
-        self._page_cell = cache(self._page_cell_of)
+        self._masked_cell = cache(self._mask_document_cell)
 
     def flush(self) -> None:
         self._writer.flush()
@@ -505,27 +505,27 @@ class _Mask:
         """The records without those in which something looks like a secret, or a copy of one stands."""
         tree = self._repo.tree(root)
         doomed = [key for key, entry in tree.rows() if self._is_secret_record(entry)]
-        self.records_left_out.update(doomed)
+        self.omitted_records.update(doomed)
         return tree.edit_rows(self._writer, dict.fromkeys(doomed)).id if doomed else root
 
     def _is_secret_record(self, entry: bytes) -> bool:
         row = decode_row(read_entry(self._repo, entry))
-        said = b"" if row.is_sealed else row.text()
-        return looks_secret(said) or any(text.encode("utf-8", "replace") in said for text in self._texts)
+        content = b"" if row.is_sealed else row.text()
+        return looks_secret(content) or any(text.encode("utf-8", "replace") in content for text in self._texts)
 
     def _outputs_of(self, id: ObjectId, hidden: frozenset[str]) -> ObjectId:
         outputs = read_outputs(self._objects, id)
-        shown = outputs.with_texts(lambda text: previews.mask_text(text, hidden))
-        return id if shown == outputs else store_outputs(self._writer, shown)
+        masked = outputs.with_texts(lambda text: previews.mask_text(text, hidden))
+        return id if masked == outputs else store_outputs(self._writer, masked)
 
     def _document(self, document: Document) -> Document:
         if document.cells is None:
             return document
         before = load_list(self._objects, document.cells)
-        after = [self._page_cell(id, length) for id, length in before]
+        after = [self._masked_cell(id, length) for id, length in before]
         return document if after == before else document_of(self._writer, document, after)
 
-    def _page_cell_of(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
+    def _mask_document_cell(self, id: ObjectId, length: int) -> tuple[ObjectId, int]:
         cell = decode_cell(self._objects.get(Kind.CHUNK, id))
         if cell.type == "code":
             source = previews.mask_literals(previews.mask_code(cell.source)[0], self._texts)
@@ -565,7 +565,7 @@ def _mask_code(
     telling = [found for found, commit in repo.history.walk(tips(repo)) if mask.fields(commit)]
     mask.flush()
     moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
-    return tuple(sorted(moved.get(one, one) for one in telling)), mask.records_left_out, moved
+    return tuple(sorted(moved.get(one, one) for one in telling)), mask.omitted_records, moved
 
 
 def _size_of(store: Store, keys: list[bytes]) -> int:
@@ -653,14 +653,14 @@ def _members(packer: Packer) -> dict[str, dict[str, object]]:
 
 def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) -> Iterator[list[bytes]]:
     """The objects as they are stored, checked, several at once; `rows` gets where each lies."""
-    place = done = 0
+    offset = done = 0
     for part in _batches(contents.keys):
         found = contents.repo.store.get_many(part)
         batch: list[bytes] = []
         for key in part:
-            stored = _standing_alone(contents.repo, key, found.get(key))
-            rows.append(ROW.pack(key, place, len(stored)))
-            place += len(stored)
+            stored = _without_base(contents.repo, key, found.get(key))
+            rows.append(ROW.pack(key, offset, len(stored)))
+            offset += len(stored)
             batch.append(stored)
         yield batch
         done += len(part)
@@ -668,7 +668,7 @@ def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) ->
             progress(done, len(contents.keys))
 
 
-def _standing_alone(repo: Repository, key: bytes, stored: bytes | None) -> bytes:
+def _without_base(repo: Repository, key: bytes, stored: bytes | None) -> bytes:
     """Nodes of trees are stored as differences from others of one store: here each stands alone."""
     if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
         payload = repo.objects.get(kind_of(key), id_of(key))

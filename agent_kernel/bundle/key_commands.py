@@ -66,7 +66,7 @@ class Keys(Result):
         return {"keys": [_json(key) for key in self.keys], "problem": self.problem or None}
 
     def blocks(self) -> Sequence[Block]:
-        rows = tuple((key.name, key.fingerprint, _standing(key)) for key in self.keys)
+        rows = tuple((key.name, key.fingerprint, _trust_text(key)) for key in self.keys)
         lines: list[Block] = [Table(("Name", "Fingerprint", ""), rows)] if rows else []
         if self.problem:
             lines.append(Line(clean(self.problem)))
@@ -75,9 +75,9 @@ class Keys(Result):
         return lines
 
 
-def _standing(key: keys.Key) -> str:
-    standing = "trusted" if key.is_trusted else "revoked"
-    return f"yours, {standing}" if key.is_own else standing
+def _trust_text(key: keys.Key) -> str:
+    trust = "trusted" if key.is_trusted else "revoked"
+    return f"yours, {trust}" if key.is_own else trust
 
 
 def _json(key: keys.Key) -> dict[str, Json]:

@@ -188,23 +188,23 @@ def _parse_signature(raw: bytes) -> _Signature:
         found: object = json.loads(raw.decode("utf-8"), object_pairs_hook=_without_repeats)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"it is not JSON ({error})") from None
-    said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
-    version = said.get("version")
+    fields = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    version = fields.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError("it does not say which format it has")
     if version > _VERSION:
         raise ValueError(f"it has format {version}, which a newer release of agent-kernel reads")
-    if said.get("algorithm") != _ALGORITHM:
+    if fields.get("algorithm") != _ALGORITHM:
         raise ValueError(f"its algorithm is not {_ALGORITHM}")
-    if said.keys() != _FIELDS:
+    if fields.keys() != _FIELDS:
         raise ValueError(f"it must have {', '.join(sorted(_FIELDS))}, and nothing else")
-    name = said["name"]
+    name = fields["name"]
     if not isinstance(name, str):
         raise ValueError("the name is not text")
     return _Signature(
-        _decode(said["key"], _KEY_BYTES, "key"),
+        _decode(fields["key"], _KEY_BYTES, "key"),
         check_name(name),
-        _decode(said["signature"], _SIGNATURE_BYTES, "signature"),
+        _decode(fields["signature"], _SIGNATURE_BYTES, "signature"),
     )
 
 
@@ -263,16 +263,16 @@ def check(bundle: OpenBundle) -> Check:
         known = next((key for key in list_keys() if key.public == found.public), None)
     except SigningKeyError as error:
         problem = str(error)
-    told = Check("valid", "", found.name, found.public, known, problem)
+    result = Check("valid", "", found.name, found.public, known, problem)
     try:
         fits = _fits(found, bundle.store.manifest_bytes)
     except (MissingExtraError, SigningKeyError) as error:
-        return msgspec.structs.replace(told, state="unchecked", reason=str(error))
+        return msgspec.structs.replace(result, state="unchecked", reason=str(error))
     if not fits:
         return msgspec.structs.replace(
-            told, state="wrong", reason="its signature does not fit it: it, or its signature, was changed"
+            result, state="wrong", reason="its signature does not fit it: it, or its signature, was changed"
         )
-    return told
+    return result
 
 
 def _fits(found: _Signature, manifest: bytes) -> bool:
@@ -346,8 +346,8 @@ def _lines_of(found: Check) -> tuple[str, ...]:
         return (f"Signed in the name of {found.name} ({found.fingerprint}){whose}", *problem)
     who = "you" if known.is_own else known.name
     claim = "" if found.name == known.name else f", in the name of {found.name}"
-    standing = "a key that you trust" if known.is_trusted else "a key whose trust you revoked"
-    return (f"Signed by {who} ({found.fingerprint}){claim}, with {standing}",)
+    trust = "a key that you trust" if known.is_trusted else "a key whose trust you revoked"
+    return (f"Signed by {who} ({found.fingerprint}){claim}, with {trust}",)
 
 
 # -- your own key, and those of others
@@ -441,8 +441,8 @@ def stamp() -> list[tuple[str, int, int]]:
     found: list[tuple[str, int, int]] = []
     for path in (_own_file(), _known_file()):
         with contextlib.suppress(OSError):
-            told = path.stat()
-            found.append((path.name, told.st_mtime_ns, told.st_size))
+            status = path.stat()
+            found.append((path.name, status.st_mtime_ns, status.st_size))
     return found
 
 
@@ -633,14 +633,14 @@ class Signer:
     def sign(self, manifest: bytes) -> bytes:
         """The member of a bundle that says who made it. The same manifest gives the same bytes."""
         key = self.key
-        said = {
+        fields = {
             "version": _VERSION,
             "algorithm": _ALGORITHM,
             "key": _encode(key.public),
             "name": key.name,
             "signature": _encode(self._private.sign(_signed_bytes(key.public, key.name, manifest))),
         }
-        return (json.dumps(said, ensure_ascii=False, indent=1) + "\n").encode()
+        return (json.dumps(fields, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def load_signer() -> Signer:

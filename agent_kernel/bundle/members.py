@@ -88,13 +88,13 @@ def find_needed(contents: Contents) -> Needed:
     """
     repo, chosen = contents.repo, contents.chosen
     environment = environment_of(repo, repo.commit_at(chosen.branches[chosen.head]))
-    said = msgspec.convert(environment.get("packages", []), list[str])
-    versions = dict(one.split("==", 1) for one in said if _PIN.fullmatch(one))
+    packages = msgspec.convert(environment.get("packages", []), list[str])
+    versions = dict(one.split("==", 1) for one in packages if _PIN.fullmatch(one))
     commits = (commit for _, commit in repo.history.walk(chosen.tips))
     modules = find_imports(commit.cell.source for commit in commits if commit.cell is not None)
     roots, unknown = _distributions_of(modules, versions)
     closure = _with_dependencies([*roots, *([_KERNEL] if _KERNEL in versions else [])], versions)
-    if closure is not None and unknown and not _is_here(versions):
+    if closure is not None and unknown and not _are_installed(versions):
         closure = None  # another interpreter exports: what it does not know may be a package all the same
     names = versions.keys() if closure is None else closure
     unpinned = {name: why for name in names if (why := _why_not_pinned(name, versions[name]))}
@@ -203,7 +203,7 @@ def _why_not_pinned(name: str, version: str) -> str:
     )
 
 
-def _is_here(versions: Mapping[str, str]) -> bool:
+def _are_installed(versions: Mapping[str, str]) -> bool:
     """Whether this interpreter has what the notebook had."""
     return all(_find_installed(name, version) is not None for name, version in versions.items())
 
@@ -234,7 +234,7 @@ def _one_line(value: object) -> str:
 
 # -- README.txt
 
-_SAYS: Final = {
+_DESCRIPTIONS: Final = {
     NOTEBOOK: "the notebook with its outputs, as it was last. Jupyter, VS Code and GitHub show it.",
     REQUIREMENTS: "the packages and their versions: python -m pip install -r requirements.txt",
     LOCK: "the same with the digests of their files, as PEP 751 has it.",
@@ -282,10 +282,12 @@ _READ_WITH: Final = {
 
 def _readme(names: Collection[str]) -> bytes:
     """The same for all bundles that have the same kinds of members."""
-    there = {name if name in _SAYS else f"{name.partition('/')[0]}/" for name in names}
-    there |= {MANIFEST, OBJECTS, INDEX, RECORDS, "signature.json"}
-    wide = max(map(len, _SAYS)) + 2
-    members = "".join(f"    {name:<{wide}}{said}\n" for name, said in _SAYS.items() if name in there)
+    present = {name if name in _DESCRIPTIONS else f"{name.partition('/')[0]}/" for name in names}
+    present |= {MANIFEST, OBJECTS, INDEX, RECORDS, "signature.json"}
+    wide = max(map(len, _DESCRIPTIONS)) + 2
+    members = "".join(
+        f"    {name:<{wide}}{description}\n" for name, description in _DESCRIPTIONS.items() if name in present
+    )
     return "\n".join([_OPENING, f"What is in it:\n\n{members}", *_reading(names), _CHECKING]).encode()
 
 
@@ -387,15 +389,15 @@ def _file(name: str, content: bytes | None) -> dict[str, object]:
     """A member. `content`: None for one that is written after this is, whose digest stands in the manifest."""
     from hashlib import sha256
 
-    said = _SAYS.get(name, "")
+    description = _DESCRIPTIONS.get(name, "")
     found: dict[str, object] = {
         "@id": quote(name),
         "@type": "File",
         "name": name,
         "encodingFormat": next((kind for end, kind in _FORMATS.items() if name.endswith(end)), _BYTES),
     }
-    if said:
-        found["description"] = said[0].upper() + said[1:]
+    if description:
+        found["description"] = description[0].upper() + description[1:]
     if content is not None:
         found |= {"contentSize": str(len(content)), "sha256": sha256(content).hexdigest()}
     return found

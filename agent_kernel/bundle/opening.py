@@ -197,7 +197,7 @@ def _chunks_below(roots: Iterable[bytes], lists: dict[bytes, ListNode]) -> Itera
 _MOST_EXPANSION: Final = 500  # of all objects together, times what they are in the file
 _LEAST_ALLOWED: Final = 1 << 30  # bytes that all objects may have in any case
 
-_ASIDE: Final = re.compile(r"\.opening-(\d{1,10})-")
+_TEMPORARY: Final = re.compile(r"\.opening-(\d{1,10})-")
 _MAKER: Final = "maker"  # beside a store that is being made: by which process
 
 Progress = Callable[[int, int], None]
@@ -290,13 +290,13 @@ def verify(bundle: OpenBundle, progress: Progress | None = None) -> None:
 
 def _check_members(bundle: OpenBundle) -> None:
     archive, listed = bundle.store.archive, cast("dict[str, Any]", bundle.manifest["members"])
-    there = archive.members.keys() - {MANIFEST, SIGNATURE}
-    if listed.keys() != there or not there >= _NEEDED - {MANIFEST}:
-        odd = sorted(listed.keys() ^ there) or sorted(_NEEDED - there)
+    present = archive.members.keys() - {MANIFEST, SIGNATURE}
+    if listed.keys() != present or not present >= _NEEDED - {MANIFEST}:
+        odd = sorted(listed.keys() ^ present) or sorted(_NEEDED - present)
         raise archive.refuse(f"its manifest and its members differ: {', '.join(map(repr, odd[:5]))}")
-    for name in sorted(there):
-        said = listed[name]
-        if not isinstance(said, dict) or said != {"sha256": archive.digest(name), "size": archive.members[name].size}:
+    for name in sorted(present):
+        facts = listed[name]
+        if not isinstance(facts, dict) or facts != {"sha256": archive.digest(name), "size": archive.members[name].size}:
             raise archive.refuse(f"{name!r} in it does not match its digest")
 
 
@@ -340,13 +340,13 @@ def pages(store: Store) -> Iterable[list[bytes]]:
             after = found[-1]
 
 
-def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
+def _check_history(bundle: OpenBundle, present: set[bytes]) -> None:
     refs = _refs(bundle.store)
     if not any(key.startswith(BRANCHES) for key in refs):
         raise bundle.store.archive.refuse("it has no branch")
     for key, at in refs.items():
         check_ref_name(key.partition(b"/")[2].partition(b"/")[2].decode("utf-8", "replace"))
-        if Kind.COMMIT + at not in there:
+        if Kind.COMMIT + at not in present:
             raise bundle.store.archive.refuse(f"{key.decode('utf-8', 'replace')} names a commit that it does not hold")
     head = bundle.repo.refs.head_record("")
     if head is None or head.branch is None or bundle.repo.branches().get(head.branch) != head.commit or head.session:
@@ -354,12 +354,12 @@ def _check_history(bundle: OpenBundle, there: set[bytes]) -> None:
     missing: list[bytes] = []
     reach = Reach(bundle.repo.objects, missing=missing)
     reach.extend(commit_keys(refs.values()))
-    lacking = missing or [key for key in reach.seen if key not in there]
+    lacking = missing or [key for key in reach.seen if key not in present]
     if lacking:
         raise bundle.store.archive.refuse(f"a {KIND_NAMES[kind_of(lacking[0])]} of its history is missing")
-    if extra := there - reach.seen - {Kind.TREE + bundle.repo.tree(None).id}:
+    if extra := present - reach.seen - {Kind.TREE + bundle.repo.tree(None).id}:
         raise bundle.store.archive.refuse(f"{len(extra):,} objects in it belong to no commit")
-    check_form(bundle.repo, there)
+    check_form(bundle.repo, present)
 
 
 def _refs(store: Store) -> dict[bytes, ObjectId]:
@@ -371,7 +371,7 @@ THEIRS: Final = "their-HEAD"  # the branch under which the HEAD of the other of 
 
 
 @contextmanager
-def beside(repo: Repository, other: Path) -> Generator[Repository]:
+def overlaid(repo: Repository, other: Path) -> Generator[Repository]:
     """Both histories in one repository, to be compared: that of a bundle is on the branch `THEIRS`. Nothing is written.
 
     Raises:
@@ -413,89 +413,89 @@ def open_bundle(
     Raises:
         BundleError: it is not as its maker wrote it. StoreUnavailableError: the notebook, or its store, is there already.
     """
-    from agent_kernel.commands.places import store_beside
+    from agent_kernel.commands.places import store_path_of
 
     notebook = folder / f"{name or path.name.removesuffix('.agentnb')}.ipynb"
-    place = store_beside(notebook.absolute())
-    for there in (notebook, place):
-        if os.path.lexists(there):
-            raise _there_already(there)
-    if place.parent.is_symlink():
-        raise StoreUnavailableError(str(place.parent), "it is a link: the store would be made somewhere else")
+    store = store_path_of(notebook.absolute())
+    for target in (notebook, store):
+        if os.path.lexists(target):
+            raise _already_exists(target)
+    if store.parent.is_symlink():
+        raise StoreUnavailableError(str(store.parent), "it is a link: the store would be made somewhere else")
     with opened(path) as bundle:
         verify(bundle, progress)
         signature = keys.check(bundle)
         trusted = trusts or signature.is_trusted or trust.is_trusted(bundle.repo)
         variables = sum(not one.startswith("\0") for one in bundle.repo.tree_at(bundle.repo.head().commit).names())
-        _put_in_place(bundle, notebook, place)
+        _install(bundle, notebook, store)
     if trusted:
-        with Repository.open(place, create=False) as repo:
+        with Repository.open(store, create=False) as repo:
             repo.trust()
-    return Opened(notebook, place, trusted, variables, signature)
+    return Opened(notebook, store, trusted, variables, signature)
 
 
-def _there_already(path: Path) -> StoreUnavailableError:
+def _already_exists(path: Path) -> StoreUnavailableError:
     return StoreUnavailableError(str(path), "it is there already; --as NAME opens the bundle under another name")
 
 
-def _put_in_place(bundle: OpenBundle, notebook: Path, place: Path) -> None:
+def _install(bundle: OpenBundle, notebook: Path, store: Path) -> None:
     """Make store and notebook, both or neither. What fails takes back what it made, and nothing of anybody else."""
-    made_folder = not place.parent.exists()
-    aside = place.with_name(f".opening-{os.getpid()}-{secrets.token_hex(4)}-{place.name}")
+    made_folder = not store.parent.exists()
+    temporary = store.with_name(f".opening-{os.getpid()}-{secrets.token_hex(4)}-{store.name}")
     made_notebook = False
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(place.parent)
-        aside.mkdir(mode=0o700)
-        (aside / _MAKER).write_bytes(encode_record(Holder.of_this_process()))
+        store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(store.parent)
+        temporary.mkdir(mode=0o700)
+        (temporary / _MAKER).write_bytes(encode_record(Holder.of_this_process()))
         with _as_bundle_errors(bundle.path):
             content = bundle.notebook()
-            _fill(bundle.store, aside / "store")
+            _fill(bundle.store, temporary / "store")
         try:
             with notebook.open("xb") as file:
                 made_notebook = True
                 file.write(content)
-            (aside / "store").rename(place)
+            (temporary / "store").rename(store)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody made one meanwhile
-                raise _there_already(place if made_notebook else notebook) from error
+                raise _already_exists(store if made_notebook else notebook) from error
             raise StoreUnavailableError(str(notebook), error.strerror or str(error)) from error
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         if made_notebook:
             notebook.unlink(missing_ok=True)
-        if made_folder and place.parent.is_dir() and not any(place.parent.iterdir()):
-            place.parent.rmdir()
+        if made_folder and store.parent.is_dir() and not any(store.parent.iterdir()):
+            store.parent.rmdir()
         raise
 
 
 def _sweep(folder: Path) -> None:
     """Delete what processes have left that were killed while they opened a bundle."""
-    for left in folder.glob(".opening-*"):
-        match = _ASIDE.match(left.name)
-        if match is not None and not left.is_symlink() and not _is_being_made(left, int(match[1])):
-            shutil.rmtree(left, ignore_errors=True)
+    for folder_left in folder.glob(".opening-*"):
+        match = _TEMPORARY.match(folder_left.name)
+        if match is not None and not folder_left.is_symlink() and not _is_being_made(folder_left, int(match[1])):
+            shutil.rmtree(folder_left, ignore_errors=True)
 
 
-def _is_being_made(left: Path, pid: int) -> bool:
+def _is_being_made(temporary: Path, pid: int) -> bool:
     try:
-        return decode_record((left / _MAKER).read_bytes(), Holder).is_alive()
+        return decode_record((temporary / _MAKER).read_bytes(), Holder).is_alive()
     except (OSError, DamagedObjectError):  # it had just begun
         return start_of(pid) != ""
 
 
-def _fill(source: ArchiveStore, place: Path) -> None:
-    """Make a store that holds what the bundle holds. `place` is not where it stays."""
+def _fill(source: ArchiveStore, path: Path) -> None:
+    """Make a store that holds what the bundle holds. `path` is not where it stays."""
     from agent_kernel.storage import open_store
 
-    store = open_store(str(place))
+    store = open_store(str(path))
     try:
         repo = BareRepository.open(store)
         copy_objects(source, store)
         records = {key: value for prefix in (b"r/", b"h/", b"e/") for key, value in _found(source, prefix).items()}
         if not store.swap(dict.fromkeys(records), records):
-            raise StoreUnavailableError(str(place), "somebody else writes there")
+            raise StoreUnavailableError(str(path), "somebody else writes there")
         note_origin(repo, source.manifest)
     finally:
         store.close()

@@ -25,10 +25,10 @@ import msgspec
 
 from agent_kernel.bundle.members import find_needed
 from agent_kernel.bundle.opening import opened
-from agent_kernel.bundle.shown import Facts, ShownBundle, Variable, inspect_bundle, read_facts
+from agent_kernel.bundle.shown import BundleReport, Facts, Variable, inspect_bundle, read_facts
 from agent_kernel.commands import describe
 from agent_kernel.commands.history import Step, assign
-from agent_kernel.commands.show import ShownOutputs, outputs_of
+from agent_kernel.commands.show import MaskedOutputs, outputs_of
 from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
@@ -51,7 +51,7 @@ _CHANGES: Final = 12  # variables of one commit
 _REFS: Final = 100
 _TEXT: Final = 20_000  # characters of one cell's code, or of one output
 _ALL_TEXT: Final = 3_000_000  # characters of all code and outputs
-_PAINTED: Final = 400_000  # of these in code that is painted: marks take more room than what they mark
+_MOST_HIGHLIGHTED: Final = 400_000  # of these in code that is painted: marks take more room than what they mark
 _LINE: Final = 400  # characters of a name, a title, a value
 _PICTURE: Final = 2 << 20  # bytes
 _ALL_PICTURES: Final = 12 << 20
@@ -67,12 +67,12 @@ def write_page(contents: Contents, path: Path) -> int:
     import errno
 
     page = make_page(contents, path.stem)
-    aside = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        aside.write_bytes(page)
-        aside.replace(path)
+        temporary.write_bytes(page)
+        temporary.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFullError(str(path), str(error)) from error
         raise StoreUnavailableError(str(path), error.strerror or str(error)) from error
@@ -93,10 +93,10 @@ def make_bundle_page(path: Path, theme: Theme = "") -> bytes:
     title = path.name
     try:
         with opened(path) as bundle:
-            shown = inspect_bundle(bundle)
-            if shown.facts is None:
-                return make_refusal(title, shown.problem, theme, shown)
-            page = _Page(bundle.repo, shown.facts, shown.left_out, len(shown.masked), shown)
+            report = inspect_bundle(bundle)
+            if report.facts is None:
+                return make_refusal(title, report.problem, theme, report)
+            page = _Page(bundle.repo, report.facts, report.left_out, len(report.masked), report)
             return _make(page, title.removesuffix(SUFFIX), theme)
     except BundleError as error:
         return make_refusal(title, error.reason, theme)
@@ -112,12 +112,12 @@ def _make(page: _Page, title: str, theme: Theme = "") -> bytes:
     return _encode(_document(name, page.header(name), sections, theme))
 
 
-def make_refusal(title: str, reason: str, theme: Theme, shown: ShownBundle | None = None) -> bytes:
-    """The page of a bundle of which no more can be shown than why not. `shown`: what is known of it all the same."""
-    word, signature = ("Not whole", shown.signature) if shown is not None else ("Not shown", "")
-    said = _verdict("bad", word, f"{reason}. Nothing more of it is read.", signature)
-    digest = _list([("Fingerprint", _fingerprint(shown.fingerprint))]) if shown else ""
-    return _encode(_document(clean(title), f"<header><h1>{_text(title)}</h1>{said}{digest}</header>", [], theme))
+def make_refusal(title: str, reason: str, theme: Theme, report: BundleReport | None = None) -> bytes:
+    """The page of a bundle of which no more can be shown than why not. `report`: what is known of it all the same."""
+    word, signature = ("Not whole", report.signature) if report is not None else ("Not shown", "")
+    verdict = _verdict("bad", word, f"{reason}. Nothing more of it is read.", signature)
+    digest = _list([("Fingerprint", _fingerprint(report.fingerprint))]) if report else ""
+    return _encode(_document(clean(title), f"<header><h1>{_text(title)}</h1>{verdict}{digest}</header>", [], theme))
 
 
 def _encode(page: str) -> bytes:
@@ -136,13 +136,13 @@ class _Section(msgspec.Struct, frozen=True):
 
 def _text(text: object) -> str:
     """One line of anyone's text, and no more of it than anyone reads."""
-    said = clean(str(text))
-    return escape(said if len(said) <= _LINE else f"{said[: _LINE - 1]}…")
+    line = clean(str(text))
+    return escape(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…")
 
 
 def _tag(name: str, html: str, **attributes: str) -> str:
-    said = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{said}>{html}</{name}>"
+    attribute_text = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{attribute_text}>{html}</{name}>"
 
 
 def _code(source: str) -> str:
@@ -181,8 +181,8 @@ _WIDE_LINE: Final = 36  # characters; on a phone a longer line has to be scrolle
 def _pre(text: str, html: str, kind: str = "") -> str:
     """Lines as they are. `html`: the same text, which may be marked up."""
     stop = ' tabindex="0"' if any(len(line) > _WIDE_LINE for line in text.splitlines()) else ""
-    said = f' class="{kind}"' if kind else ""
-    return f"<pre{said}{stop}>{html}</pre>"
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<pre{attribute}{stop}>{html}</pre>"
 
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.+?)\s*#*$")
@@ -211,9 +211,9 @@ def _day(commit: Commit) -> str:
     return f"{exact_time(commit.time_ns, commit.utc_offset_s):%d %b %Y}"
 
 
-def _list(pairs: Iterable[tuple[str, str]]) -> str:
+def _list(facts: Iterable[tuple[str, str]]) -> str:
     """Facts with their names; the values are HTML already. Those without a value are left out."""
-    return _tag("dl", "".join(f"<div><dt>{escape(name)}</dt><dd>{html}</dd></div>" for name, html in pairs if html))
+    return _tag("dl", "".join(f"<div><dt>{escape(name)}</dt><dd>{html}</dd></div>" for name, html in facts if html))
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -228,11 +228,11 @@ class _Page:
     """The parts of the page, and how much room there is left for text and pictures."""
 
     def __init__(
-        self, repo: Repository, facts: Facts, left_out: Sequence[str], masked: int, bundle: ShownBundle | None = None
+        self, repo: Repository, facts: Facts, left_out: Sequence[str], masked: int, bundle: BundleReport | None = None
     ) -> None:
         self._repo, self._facts, self._left_out, self._masked = repo, facts, left_out, masked
         self._bundle = bundle
-        self._text_left, self._pictures_left, self._painted_left = _ALL_TEXT, _ALL_PICTURES, _PAINTED
+        self._text_room, self._picture_room, self._highlight_room = _ALL_TEXT, _ALL_PICTURES, _MOST_HIGHLIGHTED
         self._refs = describe.decorations(self._repo, Head(facts.branch, facts.head))
 
     @property
@@ -251,7 +251,7 @@ class _Page:
         environment = facts.environment
         python = " ".join(filter(None, [environment.implementation, environment.python]))
         where = f"{python} on {environment.platform}" if environment.platform else python
-        said = _list(
+        list_html = _list(
             [
                 ("Made by", escape(_some(people, 12))),
                 ("State", f"{_id(facts.head)} on branch {self._ref(facts.branch, 'branch')}"),
@@ -265,7 +265,7 @@ class _Page:
             ]
         )
         top = _verdict("good", "Whole", "every digest matches", bundle.signature) if bundle is not None else ""
-        return f'<header><h1>{escape(name)}</h1><p class="lead">{escape(lead)}</p>{top}{said}</header>'
+        return f'<header><h1>{escape(name)}</h1><p class="lead">{escape(lead)}</p>{top}{list_html}</header>'
 
     def sections(self) -> list[_Section]:
         facts = self._facts
@@ -287,17 +287,17 @@ class _Page:
     # -- the notebook as it was last, with what its cells showed
 
     def _cells(self) -> tuple[str, int]:
-        page = read_notebook(self._repo.objects, self._repo.commit_at(self._facts.head))
+        document = read_notebook(self._repo.objects, self._repo.commit_at(self._facts.head))
         ran = self._last_runs()
-        if page is not None and page.cells:
-            cells, note = list(page.cells), ""
+        if document is not None and document.cells:
+            cells, note = list(document.cells), ""
         else:
             cells = [NotebookCell(id, "code", one.cell.source) for id, one in ran.items() if one.cell is not None][::-1]
             note = '<p class="note">The cells stand in the order in which they ran last.</p>'
-        shown = [self._cell(cell, ran.get(cell.id)) for cell in cells[:_CELLS]]
-        more = len(cells) - len(shown)
+        sections = [self._cell(cell, ran.get(cell.id)) for cell in cells[:_CELLS]]
+        more = len(cells) - len(sections)
         rest = f'<p class="note">{plural(more, "more cell")} left out.</p>' if more > 0 else ""
-        html = "".join(shown)
+        html = "".join(sections)
         return (f"{html}{rest}{note}", len(cells)) if html else ("", 0)
 
     def _last_runs(self) -> dict[str, Commit]:
@@ -310,8 +310,8 @@ class _Page:
 
     def _cell(self, cell: NotebookCell, ran: Commit | None) -> str:
         if cell.type != "code":
-            said = self._cut(clean_lines(previews.mask_text(cell.source.strip("\n"))))
-            return f'<div class="cell prose">{_prose(said)}</div>' if said.strip() else ""
+            text = self._cut(clean_lines(previews.mask_text(cell.source.strip("\n"))))
+            return f'<div class="cell prose">{_prose(text)}</div>' if text.strip() else ""
         source = previews.mask_code(cell.source)[0]
         is_same = ran is not None and ran.cell is not None and previews.mask_code(ran.cell.source)[0] == source
         prompt = describe.prompt(ran) if ran is not None and is_same else "[ ]"
@@ -322,73 +322,85 @@ class _Page:
         )
 
     def _source(self, source: str) -> str:
-        shown = self._cut(clean_lines(source.strip("\n")))
-        self._painted_left -= len(shown)
-        html = _code(shown) if self._painted_left >= 0 else escape(shown)
-        return _pre(shown, f"<code>{html}</code>", "code") if shown.strip() else ""
+        text = self._cut(clean_lines(source.strip("\n")))
+        self._highlight_room -= len(text)
+        html = _code(text) if self._highlight_room >= 0 else escape(text)
+        return _pre(text, f"<code>{html}</code>", "code") if text.strip() else ""
 
     def _cut(self, text: str, most: int = _TEXT) -> str:
         """As much of the text as there is room for. It says how much is missing."""
-        room = max(0, min(most, self._text_left))
-        kept = text if len(text) <= room else text[:room]
-        self._text_left -= len(kept)
-        return kept if kept == text else f"{kept}\n… {len(text) - len(kept):,} more characters left out"
+        room = max(0, min(most, self._text_room))
+        beginning = text if len(text) <= room else text[:room]
+        self._text_room -= len(beginning)
+        return (
+            beginning
+            if beginning == text
+            else f"{beginning}\n… {len(text) - len(beginning):,} more characters left out"
+        )
 
     # -- what cells showed
 
     def _outputs(self, commit: Commit) -> str:
-        shown = outputs_of(self._repo, commit)
-        if shown is None:
+        outputs = outputs_of(self._repo, commit)
+        if outputs is None:
             return ""
-        found = [self._output(output, shown) for output in shown.outputs.outputs]
-        if shown.outputs.dropped_outputs:
-            found.append(f'<p class="note">{plural(shown.outputs.dropped_outputs, "more output")} left out.</p>')
+        found = [self._output(output, outputs) for output in outputs.outputs.outputs]
+        if outputs.outputs.dropped_outputs:
+            found.append(f'<p class="note">{plural(outputs.outputs.dropped_outputs, "more output")} left out.</p>')
         html = "".join(found)
         return f'<div class="out">{html}</div>' if html else ""
 
-    def _output(self, output: Output, shown: ShownOutputs) -> str:
+    def _output(self, output: Output, outputs: MaskedOutputs) -> str:
         match output.kind:
             case "gap":
                 return f'<p class="note">{size_text(output.size)} left out.</p>'
             case "stream":
-                return self._pre(shown.clean(output.text), "err" if output.name == "stderr" else "")
+                return self._pre(outputs.clean(output.text), "err" if output.name == "stderr" else "")
             case "error":
-                return self._pre(shown.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), "bad")
+                return self._pre(outputs.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), "bad")
             case _:
-                return self._displayed(output, shown)
+                return self._display(output, outputs)
 
-    def _displayed(self, output: Output, shown: ShownOutputs) -> str:
-        faces = {face.mime.casefold(): face for face in output.representations if face.is_kept}
-        plain = shown.content(faces["text/plain"]) if "text/plain" in faces else ""
+    def _display(self, output: Output, outputs: MaskedOutputs) -> str:
+        by_type = {
+            representation.mime.casefold(): representation
+            for representation in output.representations
+            if representation.is_kept
+        }
+        plain = outputs.content(by_type["text/plain"]) if "text/plain" in by_type else ""
         for mime in _PICTURES:
-            if mime in faces and (picture := self._picture(faces[mime], mime, plain, shown)):
+            if mime in by_type and (picture := self._picture(by_type[mime], mime, plain, outputs)):
                 return picture
         for mime in ("text/plain", "text/markdown", "text/latex"):
-            if mime in faces:
-                return self._pre(shown.content(faces[mime]))
-        for face in faces.values():
-            if face.form != "bytes":
-                text = self._pre(shown.content(face))
-                return f"<details><summary>{_text(face.mime)}, shown as text</summary>{text}</details>" if text else ""
-        kinds = _some([clean(face.mime) for face in output.representations], 4)
+            if mime in by_type:
+                return self._pre(outputs.content(by_type[mime]))
+        for representation in by_type.values():
+            if representation.form != "bytes":
+                text = self._pre(outputs.content(representation))
+                return (
+                    f"<details><summary>{_text(representation.mime)}, shown as text</summary>{text}</details>"
+                    if text
+                    else ""
+                )
+        kinds = _some([clean(representation.mime) for representation in output.representations], 4)
         return f'<p class="note">{escape(kinds)}: not shown here.</p>' if kinds else ""
 
-    def _picture(self, face: Representation, mime: str, plain: str, shown: ShownOutputs) -> str:
-        if face.form != "bytes" or face.size > min(_PICTURE, self._pictures_left):
+    def _picture(self, representation: Representation, mime: str, plain: str, outputs: MaskedOutputs) -> str:
+        if representation.form != "bytes" or representation.size > min(_PICTURE, self._picture_room):
             return ""
-        content = shown.read(face)
-        if content is None or len(content) > min(_PICTURE, self._pictures_left):
+        content = outputs.read(representation)
+        if content is None or len(content) > min(_PICTURE, self._picture_room):
             return ""
         if not content.startswith(_PICTURES[mime]):
             return ""  # it is something else than it says
-        self._pictures_left -= len(content)
+        self._picture_room -= len(content)
         data = base64.b64encode(content).decode("ascii")
         alt = clean(plain)[:200] or "A picture that the cell showed"
         return f'<img alt="{escape(alt)}" src="data:{mime};base64,{data}">'
 
     def _pre(self, text: str, kind: str = "") -> str:
-        said = self._cut(text.rstrip("\n"))
-        return _pre(said, escape(said), kind) if said.strip() else ""
+        beginning = self._cut(text.rstrip("\n"))
+        return _pre(beginning, escape(beginning), kind) if beginning.strip() else ""
 
     # -- the history
 
@@ -402,13 +414,13 @@ class _Page:
                 break
         steps = list(assign(((id, commit.parents) for id, commit in rows), keep=self._facts.head))
         wide = min(_LANES, max(max(len(step.above), step.lane + 1) for step in steps))
-        shown = [
+        items = [
             self._commit(id, commit, _Graph(step, id, wide), is_open=is_open and not at)
             for at, ((id, commit), step) in enumerate(zip(rows, steps, strict=True))
         ]
         older = self._facts.commits - len(rows)
         note = f'<p class="note">{plural(older, "older commit")} left out of this page.</p>' if older else ""
-        return f'<div class="history">{"".join(shown)}</div>{note}'
+        return f'<div class="history">{"".join(items)}</div>{note}'
 
     def _commit(self, id: ObjectId, stored: Commit, graph: _Graph, *, is_open: bool) -> str:
         commit = describe.mask_commit(stored)
@@ -436,22 +448,22 @@ class _Page:
         facts = [_id(id), _text(commit.author.name) + agent, _when(commit), took]
         meta = f'<p class="meta">{" · ".join(filter(None, facts))}</p>'
         message = clean_lines(commit.message.strip("\n"))
-        said = f'<p class="message">{escape(self._cut(message))}</p>' if message.strip() else ""
-        is_told = commit.cell is not None and commit.cell.outputs is not None
-        error = self._pre(clean_lines(commit.cell.error), "bad") if commit.cell is not None and not is_told else ""
+        message_html = f'<p class="message">{escape(self._cut(message))}</p>' if message.strip() else ""
+        has_outputs = commit.cell is not None and commit.cell.outputs is not None
+        error = self._pre(clean_lines(commit.cell.error), "bad") if commit.cell is not None and not has_outputs else ""
         code = self._source(commit.cell.source) if commit.cell is not None else ""
         unsaved = "".join(f'<p class="note">{_text(line)}</p>' for line in describe.unsaved_lines(commit.unsaved[:20]))
-        return f"{meta}{said}{code}{error}{self._outputs(commit)}{self._changes(commit)}{unsaved}"
+        return f"{meta}{message_html}{code}{error}{self._outputs(commit)}{self._changes(commit)}{unsaved}"
 
     def _changes(self, commit: Commit) -> str:
         tree = self._repo.tree(commit.tree)
-        shown = sorted(commit.changed, key=lambda change: (change.how == "-", -change.size, change.name))
+        changes = sorted(commit.changed, key=lambda change: (change.how == "-", -change.size, change.name))
         rows = [
             (
                 f'<span class="sign {_SIGNS[change.how][1]}">{_SIGNS[change.how][0]}</span> <b>{_text(change.name)}</b>',
                 _text(describe.entry_line(self._repo, tree.get(change.name)) or "removed"),
             )
-            for change in shown[:_CHANGES]
+            for change in changes[:_CHANGES]
             if change.how in _SIGNS
         ]
         if not rows:
@@ -463,12 +475,12 @@ class _Page:
     # -- variables, environment, digests
 
     def _variables(self) -> str:
-        shown = self._facts.variables[:_VARIABLES]
-        if not shown:
+        variables = self._facts.variables[:_VARIABLES]
+        if not variables:
             return '<p class="note">There are no variables in this state.</p>'
         tree = self._repo.tree_at(self._facts.head)
-        rows = "".join(self._variable(one, tree.get(one.name)) for one in shown)
-        more = len(self._facts.variables) - len(shown)
+        rows = "".join(self._variable(one, tree.get(one.name)) for one in variables)
+        more = len(self._facts.variables) - len(variables)
         return f'<div class="vars">{rows}</div>' + (
             f'<p class="note">{plural(more, "more variable")} left out.</p>' if more else ""
         )
@@ -523,11 +535,11 @@ class _Page:
         ]
         more = len(named) - len(rows)
         note = f'<p class="note">{plural(more, "more name")} left out.</p>' if more > 0 else ""
-        says = (
+        sentences = (
             "Each is the BLAKE3 digest of a commit. It covers the code, the outputs and the variables of that state, and all "
             "states before it: two histories with one digest are the same."
         )
-        return f"<p>{says}</p>{_table(('Name', 'Digest'), rows, 'digests')}{note}"
+        return f"<p>{sentences}</p>{_table(('Name', 'Digest'), rows, 'digests')}{note}"
 
 
 _PICTURES: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8"}
@@ -538,10 +550,10 @@ def _kind(ref: str) -> str:
     return "head" if ref.startswith("HEAD") else "tag" if ref.startswith("tag: ") else "branch"
 
 
-def _verdict(kind: str, word: str, said: str, signature: str) -> str:
+def _verdict(kind: str, word: str, text: str, signature: str) -> str:
     """What was found of a bundle as a whole, before anything that it says of itself."""
     signed = f"<p>{_text(signature)}</p>" if signature else ""
-    return f'<div class="verdict {kind}" role="note"><p><strong>{word}</strong>: {_text(said)}</p>{signed}</div>'
+    return f'<div class="verdict {kind}" role="note"><p><strong>{word}</strong>: {_text(text)}</p>{signed}</div>'
 
 
 def _fingerprint(digest: str) -> str:

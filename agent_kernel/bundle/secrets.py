@@ -64,13 +64,15 @@ def looks_secret(content: bytes, *, goes_on: bool = False) -> bool:
 def _is_one_in(content: bytes, *, goes_on: bool) -> bool:
     # What stands before the first characters of a piece that goes on is not known: it may be the beginning of a word.
     first = _LEAST if goes_on else 0
-    faces = [content]
+    forms = [content]
     if content.count(b"\0") >= _LEAST:
-        faces.append(content.replace(b"\0", b""))  # texts of two or four bytes a character, as numpy's
+        forms.append(content.replace(b"\0", b""))  # texts of two or four bytes a character, as numpy's
     words = (found[0] for found in _BASE64.finditer(content))
     # The length of a text, which stands before it, may be one of the letters, too.
-    faces += (face for word in words for start in (0, 1) if (face := _decoded(word[start:])))
-    return any(_is_secret_at(face, at) for face in faces for at in _places(face) if at >= first or face is not content)
+    forms += (form for word in words for start in (0, 1) if (form := _decoded(word[start:])))
+    return any(
+        _is_secret_at(form, at) for form in forms for at in _beginnings(form) if at >= first or form is not content
+    )
 
 
 # Of text, and of JSON in it: what is encoded is rarely shorter than a key.
@@ -92,10 +94,10 @@ def _decoded(text: bytes) -> bytes:
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
-def _places(content: bytes) -> Iterator[int]:
+def _beginnings(content: bytes) -> Iterator[int]:
     """Where a secret may begin."""
     # Each byte is a character, so places are the same.
-    return (place for place in places(content.decode("latin-1")) if _BEGINNING.match(content, place))
+    return (at for at in places(content.decode("latin-1")) if _BEGINNING.match(content, at))
 
 
 _LEAST: Final = 8  # characters of a secret, with what says that it is one
@@ -107,13 +109,13 @@ _LEAST_JOINED: Final = 20
 def _is_secret_at(content: bytes, at: int) -> bool:
     if content.startswith(b":AA", at):
         text = _as_text(content[max(at - _DIGITS, 0) : at + _LONGEST])
-        return any(secret_at(text, place) for place in range(_DIGITS))
+        return any(secret_at(text, shift) for shift in range(_DIGITS))
     text = _as_text(content[at : at + _LONGEST])
     before = content[at - 1 : at]
     if not (before.isalnum() or before == b"_") or _is_length(content, at):
         return bool(secret_at(text))
-    said = content[max(at - _COLOUR, 0) : at].decode("latin-1")
-    if secret_at(said + text, len(said)):
+    prefix = content[max(at - _COLOUR, 0) : at].decode("latin-1")
+    if secret_at(prefix + text, len(prefix)):
         return True
     # In the memory of a column of texts one follows the other, with nothing between them.
     found = secret_at(text)
@@ -148,8 +150,8 @@ def _as_text(content: bytes) -> str:
 
 def value_looks_secret(objects: Objects, manifest: Manifest) -> bool:
     """Whether anything of a stored value looks like a secret, whatever its size."""
-    said = [manifest.layout, *(name.encode("utf-8", "replace") for name in manifest.packages)]
-    if any(map(looks_secret, said)):
+    texts = [manifest.layout, *(name.encode("utf-8", "replace") for name in manifest.packages)]
+    if any(map(looks_secret, texts)):
         return True
     layout = decode_layout(manifest.layout)
     numbers = _memory_of_numbers(objects, manifest, layout)
@@ -169,9 +171,9 @@ def holds_any(objects: Objects, manifest: Manifest, summary: bytes, needles: Map
     pieces = (piece for blob in manifest.blobs for piece in _pieces(objects, blob))
     for piece in chain([summary], codes, pieces):
         # Texts of numpy take four bytes a character, and some of other libraries two.
-        faces = (piece, piece.replace(b"\0", b"")) if b"\0" in piece else (piece,)
+        forms = (piece, piece.replace(b"\0", b"")) if b"\0" in piece else (piece,)
         for needle, of in needles.items():
-            if any(needle in face for face in faces):
+            if any(needle in form for form in forms):
                 return of
     return ""
 
@@ -217,7 +219,7 @@ def _memory_of_numbers(objects: Objects, manifest: Manifest, layout: Layout) -> 
     for blob, many in zip(manifest.blobs[:pickles], layout.buffers, strict=False):
         if many and blob.size <= _MOST_STREAM:
             found.update(
-                first + place for place in _buffers_of_numbers(bytes(read_blob(objects, blob))) if place < many
+                first + number for number in _buffers_of_numbers(bytes(read_blob(objects, blob))) if number < many
             )
         first += many
     return frozenset(found)
@@ -236,8 +238,8 @@ def _buffers_of_numbers(stream: bytes) -> Iterator[int]:
                     memo.append(last)
                 if code.name in _PASSED:
                     continue
-                said = cast("object", argument)
-                last = memo[said] if isinstance(said, int) and code.name in ("BINGET", "LONG_BINGET") else said
+                key = cast("object", argument)
+                last = memo[key] if isinstance(key, int) and code.name in ("BINGET", "LONG_BINGET") else key
                 if is_next and isinstance(last, str) and _NUMBERS.fullmatch(last):
                     yield buffers - 1
                 is_next = code.name == "NEXT_BUFFER"

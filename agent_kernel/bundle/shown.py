@@ -30,9 +30,9 @@ from agent_kernel.session import Repository
 from agent_kernel.session.history import size_of
 from agent_kernel.values import previews
 
-__all__ = ["Environment", "Facts", "ShownBundle", "Variable", "inspect_bundle", "read_facts", "show_bundle"]
+__all__ = ["BundleReport", "Environment", "Facts", "Variable", "inspect_bundle", "read_facts", "show_bundle"]
 
-_PLACE: Final = "bundle://"
+_SCHEME: Final = "bundle://"
 _COMMITS: Final = 10  # of the history
 _VARIABLES: Final = 20
 _END_OF_TIME_NS: Final = 253_370_764_800 * 1_000_000_000  # the year 9999 begins
@@ -80,22 +80,22 @@ class Facts(msgspec.Struct, frozen=True):
     environment: Environment
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ManifestFields(msgspec.Struct, frozen=True):
     """What the manifest alone can say."""
 
     left_out: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
-    variables: dict[str, _SaidOfVariable] = {}
+    variables: dict[str, _VariableFields] = {}
 
     def needs_trust(self) -> tuple[str, ...]:
         return tuple(sorted(name for name, one in self.variables.items() if one.needs_trust))
 
 
-class _SaidOfVariable(msgspec.Struct, frozen=True):
+class _VariableFields(msgspec.Struct, frozen=True):
     needs_trust: str = ""  # why
 
 
-class _SaidOfPackages(msgspec.Struct, frozen=True):
+class _PackageFields(msgspec.Struct, frozen=True):
     imported: tuple[str, ...] = ()
 
 
@@ -149,31 +149,31 @@ def _variables(repo: Repository, head: ObjectId) -> tuple[Variable, ...]:
         missing = describe.not_saved(repo, name, entries[name])
         kind, preview = ("", "not described") if summary is None else (previews.noun(summary), _preview(summary))
         size = 0 if missing is not None and missing.is_whole else sizes[name]
-        said = f"{preview} ({missing.said})".lstrip() if missing is not None else preview
-        found.append(Variable(name, kind, size, said))
+        text = f"{preview} ({missing.sentence})".lstrip() if missing is not None else preview
+        found.append(Variable(name, kind, size, text))
     return tuple(found)
 
 
 def _preview(summary: previews.Preview) -> str:
     """What the value holds; of a table its size and its columns."""
-    said = previews.content(summary)
+    text = previews.content(summary)
     names = [clean(column.name) for column in summary.columns] if summary.kind == "frame" else []
-    return f"{said}: {list_names(names, 6)}" if names else said
+    return f"{text}: {list_names(names, 6)}" if names else text
 
 
 # -- `agent-kernel show STUDY.agentnb`
 
 
-def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: Progress | None = None) -> ShownBundle:
+def show_bundle(url: str, *, named: str, command: str, now_ns: int, progress: Progress | None = None) -> BundleReport:
     """Verify a bundle and say what it holds.
 
     Args:
-        place: `bundle://` and its path. named: how whoever asks named it.
+        url: `bundle://` and its path. named: how whoever asks named it.
 
     Raises:
         BundleError: it is not a bundle at all. NewerFormatError: a newer release made it.
     """
-    path = Path(place.removeprefix(_PLACE))
+    path = Path(url.removeprefix(_SCHEME))
     with opened(path) as bundle:
         found = inspect_bundle(bundle, named=named, progress=progress)
         if found.facts is None:
@@ -184,7 +184,7 @@ def show_bundle(place: str, *, named: str, command: str, now_ns: int, progress: 
         return replace(found, history=replace(log(scope, options), older=older))
 
 
-def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | None = None) -> ShownBundle:
+def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | None = None) -> BundleReport:
     """Verify an open bundle, and read what it says of itself if it is whole.
 
     Raises:
@@ -195,17 +195,17 @@ def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | 
         verify(bundle, partial(progress, "checking") if progress is not None else None)
     except BundleError as error:
         problem = error.reason
-    said, imported = (_Said(), ()) if problem else _said(bundle)
-    found = ShownBundle(
+    fields, imported = (_ManifestFields(), ()) if problem else _read_manifest(bundle)
+    found = BundleReport(
         path=bundle.path,
         named=named,
         size=bundle.store.archive.size,
         fingerprint=bundle.fingerprint,
         problem=clean(problem),
         signature="; ".join(keys.describe(bundle)),
-        left_out=said.left_out,
-        masked=said.masked,
-        needs_trust=said.needs_trust(),
+        left_out=fields.left_out,
+        masked=fields.masked,
+        needs_trust=fields.needs_trust(),
     )
     if problem:
         return found  # what is damaged is not read any further: it may unpack to anything
@@ -215,18 +215,18 @@ def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | 
         raise BundleError(str(bundle.path), f"its history is not in its form ({error})") from error
 
 
-def _said(bundle: OpenBundle) -> tuple[_Said, tuple[str, ...]]:
+def _read_manifest(bundle: OpenBundle) -> tuple[_ManifestFields, tuple[str, ...]]:
     """What the manifest says, and the packages that it says the code imports."""
     try:
-        said = msgspec.convert(bundle.manifest, _Said)
-        packages = msgspec.convert(bundle.manifest.get("environment", {}), _SaidOfPackages)
+        fields = msgspec.convert(bundle.manifest, _ManifestFields)
+        packages = msgspec.convert(bundle.manifest.get("environment", {}), _PackageFields)
     except msgspec.ValidationError as error:
         raise BundleError(str(bundle.path), f"its manifest is not in its form ({error})") from error
-    return said, packages.imported
+    return fields, packages.imported
 
 
 @dataclass(frozen=True)
-class ShownBundle(Result):
+class BundleReport(Result):
     """A bundle as a whole."""
 
     path: Path
@@ -246,7 +246,7 @@ class ShownBundle(Result):
         return not self.problem
 
     def to_json(self) -> Json:
-        told: dict[str, Json] = {
+        summary: dict[str, Json] = {
             "file": str(self.path),
             "size": self.size,
             "fingerprint": self.fingerprint,
@@ -259,7 +259,7 @@ class ShownBundle(Result):
         }
         facts = self.facts
         if facts is None or self.history is None:
-            return told
+            return summary
         environment = facts.environment
         more: dict[str, Json] = {
             "notebook": facts.notebook,
@@ -283,7 +283,7 @@ class ShownBundle(Result):
             ],
             "history": self.history.to_json(),
         }
-        return told | more
+        return summary | more
 
     def to_text(self, width: int | None = None, *, colour: bool = False) -> str:
         text = super().to_text(width, colour=colour)
@@ -302,14 +302,14 @@ class ShownBundle(Result):
             rows += [("Notebook:", clean(facts.notebook)), *_facts_rows(facts)]
             rows += [("Left out:", _list(self.left_out)), ("Masked:", _masked(self.masked))]
             rows += [("Needs trust:", _list(self.needs_trust)), ("Fingerprint:", self.fingerprint)]
-        shown: list[Block] = [head, Table(("", ""), tuple(row for row in rows if row[1]), flexible=-1)]
+        blocks: list[Block] = [head, Table(("", ""), tuple(row for row in rows if row[1]), flexible=-1)]
         if facts is None:
-            return shown
-        shown += [Line(""), *_variables_blocks(facts, self._command("show", f"{facts.branch}:NAME"))]
-        return [*shown, Line(""), Line("History", strong=True)]
+            return blocks
+        blocks += [Line(""), *_variables_blocks(facts, self._command("show", f"{facts.branch}:NAME"))]
+        return [*blocks, Line(""), Line("History", strong=True)]
 
-    def _command(self, verb: str, *words: str) -> str:
-        return Scope(None, place=self.named, command="agent-kernel").spell_command(verb, *words)
+    def _command(self, command: str, *words: str) -> str:
+        return Scope(None, place=self.named, command="agent-kernel").spell_command(command, *words)
 
 
 def _facts_rows(facts: Facts) -> list[tuple[str, str]]:
@@ -349,18 +349,20 @@ def _list(names: Sequence[str]) -> str:
 def _masked(commits: Sequence[str]) -> str:
     if not commits:
         return ""
-    places = list_names([one[:8] for one in commits], 5)
-    return f"what looked like a secret, in {plural(len(commits), 'commit')}: {places}"
+    ids = list_names([one[:8] for one in commits], 5)
+    return f"what looked like a secret, in {plural(len(commits), 'commit')}: {ids}"
 
 
 def _variables_blocks(facts: Facts, more: str) -> list[Block]:
     many = len(facts.variables)
     if not many:
         return [Line(f"No variables at {short(facts.head)}", strong=True)]
-    shown = facts.variables[:_VARIABLES]
-    rows = tuple((clean(one.name), one.type, size_text(one.size) if one.size else "", one.preview) for one in shown)
+    variables = facts.variables[:_VARIABLES]
+    rows = tuple((clean(one.name), one.type, size_text(one.size) if one.size else "", one.preview) for one in variables)
     title = Line(f"{plural(many, 'variable')} at {short(facts.head)}", strong=True)
     rest = (
-        [Line(f"… and {plural(many - len(shown), 'more variable')}; one of them: {more}")] if many > len(shown) else []
+        [Line(f"… and {plural(many - len(variables), 'more variable')}; one of them: {more}")]
+        if many > len(variables)
+        else []
     )
     return [title, Table(("Name", "Type", "Size", "Holds"), rows, right=frozenset({2}), flexible=3), *rest]

@@ -25,7 +25,7 @@ from agent_kernel.errors import StoreUnavailableError
 if TYPE_CHECKING:
     from agent_kernel.bundle.opening import OpenBundle
 
-__all__ = ["LOCK", "MadeEnvironment", "environment_beside", "make_environment", "make_lock", "read_pins"]
+__all__ = ["LOCK", "MadeEnvironment", "environment_path_of", "make_environment", "make_lock", "read_pins"]
 
 _PIN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==[A-Za-z0-9!][A-Za-z0-9._!+-]*")
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -47,7 +47,7 @@ class MadeEnvironment(msgspec.Struct, frozen=True):
         return self.status == 0 and any(pin.partition("==")[0] == package for pin in self.pins)
 
 
-def environment_beside(notebook: Path) -> Path:
+def environment_path_of(notebook: Path) -> Path:
     """Where the environment of a notebook goes: `study-env` beside `study.ipynb`."""
     return notebook.with_name(f"{notebook.stem}-env")
 
@@ -75,8 +75,8 @@ def make_lock(pins: Sequence[str], python: str) -> tuple[bytes, str]:
         except subprocess.TimeoutExpired:
             return b"", f"{Path(words[0]).name} took longer than {_PATIENCE_S:.0f} s"
         if done.returncode or not made.exists():
-            said = (done.stderr or done.stdout).strip().splitlines()
-            return b"", (said[-1] if said else f"it ended with status {done.returncode}")
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            return b"", (lines[-1] if lines else f"it ended with status {done.returncode}")
         return made.read_bytes(), ""
 
 

@@ -61,9 +61,9 @@ def without_own_lines(source: str) -> str:
         return body if body.strip() else ""
     lines = body.split("\n")
     within = _lines_within_strings(body)
-    kept = [line for at, line in enumerate(lines) if at in within or not _OWN_LINE.match(line)]
-    if len(kept) < len(lines):
-        body = "\n".join(kept).strip("\n")
+    own = [line for at, line in enumerate(lines) if at in within or not _OWN_LINE.match(line)]
+    if len(own) < len(lines):
+        body = "\n".join(own).strip("\n")
     return body if body.strip() else ""
 
 
@@ -144,7 +144,7 @@ class Reading(NamedTuple):
     Attributes:
         reads: variables whose values from before the cell it uses, or may use, as it runs.
         binds: variables that it binds in any case.
-        bound: variables that it may bind.
+        may_bind: variables that it may bind.
         defines: by the names of its functions and classes, the variables that these use when they are called.
         within: all variables that functions of any kind in it use when they are called.
         guesses: those of `reads` that are words of a text or of a magic, and perhaps no variables.
@@ -155,7 +155,7 @@ class Reading(NamedTuple):
 
     reads: frozenset[str] = frozenset()
     binds: frozenset[str] = frozenset()
-    bound: frozenset[str] = frozenset()
+    may_bind: frozenset[str] = frozenset()
     defines: Mapping[str, frozenset[str]] = MappingProxyType({})
     within: frozenset[str] = frozenset()
     guesses: frozenset[str] = frozenset()
@@ -182,11 +182,11 @@ def read_code(source: str) -> Reading:
     return Reading(
         frozenset(reader.reads | words),
         frozenset(binds),
-        frozenset(reader.bound),
+        frozenset(reader.may_bind),
         {name: frozenset(names) for name, names in reader.defines.items()},
         frozenset(reader.within),
         frozenset((reader.guesses | words) - reader.named),
-        frozenset(reader.reads | reader.within | reader.bound | words),
+        frozenset(reader.reads | reader.within | reader.may_bind | words),
         why,
         bool(_compile(tree).co_flags & _AWAITS),
     )
@@ -220,67 +220,67 @@ class _Reader:
 
     def __init__(self) -> None:
         self.reads: set[str] = set()
-        self.bound: set[str] = set()
+        self.may_bind: set[str] = set()
         self.named: set[str] = set()
         self.guesses: set[str] = set()
         self.within: set[str] = set()
         self.defines: dict[str, set[str]] = {}
 
-    def read(self, body: Iterable[ast.stmt], bound: frozenset[str]) -> frozenset[str]:
+    def read(self, body: Iterable[ast.stmt], assigned: frozenset[str]) -> frozenset[str]:
         """Read statements; return what is bound for certain after them."""
         for statement in body:
-            bound = self._statement(statement, bound)
-        return bound
+            assigned = self._statement(statement, assigned)
+        return assigned
 
-    def _statement(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+    def _statement(self, node: ast.stmt, assigned: frozenset[str]) -> frozenset[str]:
         match node:
             case ast.If():
-                bound = self._expression(node.test, bound)
-                return self.read(node.body, bound) & self.read(node.orelse, bound)
+                assigned = self._expression(node.test, assigned)
+                return self.read(node.body, assigned) & self.read(node.orelse, assigned)
             case ast.For() | ast.AsyncFor():
-                bound = self._expression(node.iter, bound)
-                self.read(node.body, self._target(node.target, bound))
-                self.read(node.orelse, bound)
-                return bound
+                assigned = self._expression(node.iter, assigned)
+                self.read(node.body, self._target(node.target, assigned))
+                self.read(node.orelse, assigned)
+                return assigned
             case ast.While():
-                bound = self._expression(node.test, bound)
-                self.read(node.body, bound)
-                self.read(node.orelse, bound)
-                return bound
+                assigned = self._expression(node.test, assigned)
+                self.read(node.body, assigned)
+                self.read(node.orelse, assigned)
+                return assigned
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
-                    bound = self._expression(item.context_expr, bound)
+                    assigned = self._expression(item.context_expr, assigned)
                     if item.optional_vars is not None:
-                        bound = self._target(item.optional_vars, bound)
-                self.read(node.body, bound)  # a context manager may end it early
-                return bound
+                        assigned = self._target(item.optional_vars, assigned)
+                self.read(node.body, assigned)  # a context manager may end it early
+                return assigned
             case ast.Try() | ast.TryStar():
-                return self._try(node, bound)
+                return self._try(node, assigned)
             case _:
-                return self._simple(node, bound)
+                return self._simple(node, assigned)
 
-    def _try(self, node: ast.Try | ast.TryStar, bound: frozenset[str]) -> frozenset[str]:
-        certain = self.read(node.orelse, self.read(node.body, bound))
+    def _try(self, node: ast.Try | ast.TryStar, assigned: frozenset[str]) -> frozenset[str]:
+        certain = self.read(node.orelse, self.read(node.body, assigned))
         for handler in node.handlers:
             if handler.type is not None:
-                self._expression(handler.type, bound)
-            self.bound |= {handler.name} if handler.name else set()
-            named = bound | {handler.name} if handler.name else bound
+                self._expression(handler.type, assigned)
+            self.may_bind |= {handler.name} if handler.name else set()
+            named = assigned | {handler.name} if handler.name else assigned
             certain &= self.read(handler.body, named) - {handler.name or ""}
-        return self.read(node.finalbody, bound) | certain
+        return self.read(node.finalbody, assigned) | certain
 
-    def _target(self, node: ast.expr, bound: frozenset[str]) -> frozenset[str]:
+    def _target(self, node: ast.expr, assigned: frozenset[str]) -> frozenset[str]:
         """What is assigned to: a name is bound, an attribute or an item is a change of what has it."""
         pass_on = ast.Assign([node], ast.Constant(None))
-        return self._simple(ast.fix_missing_locations(ast.copy_location(pass_on, node)), bound)
+        return self._simple(ast.fix_missing_locations(ast.copy_location(pass_on, node)), assigned)
 
-    def _expression(self, node: ast.expr, bound: frozenset[str]) -> frozenset[str]:
-        return self._take(_names_in(_compile(ast.Expression(node)), node), bound)
+    def _expression(self, node: ast.expr, assigned: frozenset[str]) -> frozenset[str]:
+        return self._take(_names_in(_compile(ast.Expression(node)), node), assigned)
 
-    def _simple(self, node: ast.stmt, bound: frozenset[str]) -> frozenset[str]:
+    def _simple(self, node: ast.stmt, assigned: frozenset[str]) -> frozenset[str]:
         found = _names_in(_compile(ast.Module([node], [])), node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return self._definition(node, found, bound)
+            return self._definition(node, found, assigned)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -288,12 +288,12 @@ class _Reader:
                     self.within |= found.later
                     found = found._replace(later=set())
         if isinstance(node, ast.Match):
-            self._take(found, bound)
-            return bound
-        return self._take(found, bound)
+            self._take(found, assigned)
+            return assigned
+        return self._take(found, assigned)
 
     def _definition(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, found: _Names, bound: frozenset[str]
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, found: _Names, assigned: frozenset[str]
     ) -> frozenset[str]:
         """What its body uses counts when it is called, unless something that gets it may call it at once."""
         self.defines[node.name] = found.later
@@ -301,9 +301,9 @@ class _Reader:
         is_handed_over = bool(node.decorator_list) or (
             isinstance(node, ast.ClassDef) and bool(node.bases + node.keywords)
         )
-        return self._take(found if is_handed_over else found._replace(later=set()), bound)
+        return self._take(found if is_handed_over else found._replace(later=set()), assigned)
 
-    def _take(self, found: _Names, bound: frozenset[str]) -> frozenset[str]:
+    def _take(self, found: _Names, assigned: frozenset[str]) -> frozenset[str]:
         self.within |= found.later
         read = found.reads | found.deletes | found.later
         todo = list(read)
@@ -311,11 +311,11 @@ class _Reader:
             more = self.defines.get(todo.pop(), set()) - read
             read |= more
             todo.extend(more)
-        self.reads |= (read | found.guesses) - bound
+        self.reads |= (read | found.guesses) - assigned
         self.named |= read | found.binds
         self.guesses |= found.guesses
-        self.bound |= found.binds | found.may_bind
-        return frozenset((bound | found.binds) - found.deletes)
+        self.may_bind |= found.binds | found.may_bind
+        return frozenset((assigned | found.binds) - found.deletes)
 
 
 def _names_in(code: CodeType, node: ast.AST) -> _Names:

@@ -26,15 +26,15 @@ class Line:
     """The commits that lead to a state, oldest first.
 
     Attributes:
-        gone: the store no longer holds what came before the first of them.
+        is_truncated: the store no longer holds what came before the first of them.
     """
 
-    def __init__(self, commits: tuple[tuple[ObjectId, Commit], ...], *, gone: bool) -> None:
+    def __init__(self, commits: tuple[tuple[ObjectId, Commit], ...], *, is_truncated: bool) -> None:
         self.commits = commits
-        self.gone = gone
+        self.is_truncated = is_truncated
 
     @cached_property
-    def places(self) -> dict[ObjectId, int]:
+    def positions(self) -> dict[ObjectId, int]:
         """Where each commit stands."""
         return {id: at for at, (id, _) in enumerate(self.commits)}
 
@@ -43,7 +43,7 @@ def line_to(repo: Repository, start: ObjectId) -> Line:
     """Find the commits that lead to a state."""
     found: list[tuple[ObjectId, Commit]] = []
     at: ObjectId | None = start
-    gone = False
+    is_truncated = False
     while at is not None:
         try:
             commit = repo.commit_at(at)
@@ -51,14 +51,14 @@ def line_to(repo: Repository, start: ObjectId) -> Line:
         except DamagedObjectError:
             if not found:
                 raise
-            gone = True
+            is_truncated = True
             break
         if before.goes_back:
-            gone = before.is_gone
+            is_truncated = before.is_missing
         else:
             found.append((at, commit))
         at = before.commit
-    return Line(tuple(reversed(found)), gone=gone)
+    return Line(tuple(reversed(found)), is_truncated=is_truncated)
 
 
 class _Before(NamedTuple):
@@ -66,7 +66,7 @@ class _Before(NamedTuple):
 
     commit: ObjectId | None
     goes_back: bool = False
-    is_gone: bool = False
+    is_missing: bool = False
 
 
 def _before(repo: Repository, commit: Commit) -> _Before:
@@ -79,15 +79,15 @@ def _before(repo: Repository, commit: Commit) -> _Before:
         return _Before(commit.restores, goes_back=True)
     if commit.tree == repo.tree_at(None).id:
         return _Before(None, goes_back=True)  # to before the first commit
-    if commit.restores is not None and _is_there(repo, commit.restores):
+    if commit.restores is not None and _exists(repo, commit.restores):
         return _Before(parent)  # single variables were taken from there
     # What was restored was deleted from the store. Another commit may have had the same state.
     same = (id for id, older in repo.log([parent], first_parent=True) if older.tree == commit.tree) if parent else ()
     found = next(iter(same), None)
-    return _Before(found, goes_back=True, is_gone=found is None)
+    return _Before(found, goes_back=True, is_missing=found is None)
 
 
-def _is_there(repo: Repository, id: ObjectId) -> bool:
+def _exists(repo: Repository, id: ObjectId) -> bool:
     try:
         repo.commit_at(id)
     except DamagedObjectError:
@@ -96,7 +96,7 @@ def _is_there(repo: Repository, id: ObjectId) -> bool:
 
 
 def _has_tree(repo: Repository, id: ObjectId, tree: ObjectId) -> bool:
-    return _is_there(repo, id) and repo.commit_at(id).tree == tree
+    return _exists(repo, id) and repo.commit_at(id).tree == tree
 
 
 # -- where a commit without a cell has its changes from
@@ -119,12 +119,12 @@ def find_origin(repo: Repository, commit: Commit) -> Origin | None:
     if commit.cell is not None:
         return None
     if len(commit.parents) > 1:
-        return Origin("merge", _kept(repo, commit.parents[1]))
+        return Origin("merge", _if_present(repo, commit.parents[1]))
     if commit.kind == "cherry-pick":
         named = _PICKED.search(commit.message)
-        return Origin("cherry-pick", _kept(repo, _id(named[1])) if named else None)
+        return Origin("cherry-pick", _if_present(repo, _id(named[1])) if named else None)
     if commit.kind in _GOES_BACK and commit.changed:
-        return Origin("taken", None if commit.restores is None else _kept(repo, commit.restores))
+        return Origin("taken", None if commit.restores is None else _if_present(repo, commit.restores))
     return None
 
 
@@ -132,5 +132,5 @@ def _id(digits: str) -> ObjectId:
     return ObjectId(bytes.fromhex(digits) + ALGORITHM)
 
 
-def _kept(repo: Repository, id: ObjectId) -> ObjectId | None:
-    return id if _is_there(repo, id) else None
+def _if_present(repo: Repository, id: ObjectId) -> ObjectId | None:
+    return id if _exists(repo, id) else None

@@ -83,17 +83,17 @@ class StateLine:
         mine = self.uses[at]
         pending = {one: list[int]() for one in mine.draws}  # draws count only if there is a seed before them
         found: set[int] = set()
-        for place in range(at - 1, -1, -1):
-            other = self.uses[place]
+        for position in range(at - 1, -1, -1):
+            other = self.uses[position]
             if mine.depends_on(other.changes):
-                found.add(place)
+                found.add(position)
             for generator in list(pending):
                 if generator in other.seeds:
-                    found.update([*pending.pop(generator), place])
-                    if generator not in self._resets[place]:
+                    found.update([*pending.pop(generator), position])
+                    if generator not in self._resets[position]:
                         pending[generator] = []
                 elif generator in other.draws:
-                    pending[generator].append(place)
+                    pending[generator].append(position)
         yield from sorted(found, reverse=True)
 
     def _look_at(self, source: str) -> StateUse:
@@ -157,17 +157,17 @@ class StateLine:
                     root = alias.name.partition(".")[0]
                     self._modules[alias.asname or root] = alias.name if alias.asname else root
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                held_there = vars(sys.modules[node.module]) if node.module in sys.modules else {}
+                members = vars(sys.modules[node.module]) if node.module in sys.modules else {}
                 for alias in node.names:
-                    names = (one for one in held_there if one[0] != "_") if alias.name == "*" else [alias.name]
+                    names = (one for one in members if one[0] != "_") if alias.name == "*" else [alias.name]
                     self._modules |= {alias.asname or name: f"{node.module}.{name}" for name in names}
         if isinstance(statement, ast.Assign):
-            held = dotted(statement.value, self._modules)
-            if isinstance(statement.value, ast.Call) and not _begins(held, _OF_THE_PROCESS):
-                held = ""
+            module_name = dotted(statement.value, self._modules)
+            if isinstance(statement.value, ast.Call) and not _begins(module_name, _OF_THE_PROCESS):
+                module_name = ""
             for target in statement.targets:
-                if isinstance(target, ast.Name) and held:
-                    self._modules[target.id] = held
+                if isinstance(target, ast.Name) and module_name:
+                    self._modules[target.id] = module_name
                 elif isinstance(target, ast.Name):
                     self._modules.pop(target.id, None)
                     self._functions.pop(target.id, None)

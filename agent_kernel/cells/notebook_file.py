@@ -69,15 +69,15 @@ class Masks:
 
     def code(self, source: str) -> tuple[str, frozenset[str]]:
         """The code as it may be given away, and the literals that were taken out of it."""
-        shown, literals = previews.mask_code(source)
+        masked, literals = previews.mask_code(source)
         hidden = frozenset(self._hide.select(words_of(source)))
         if hidden:
-            shown, more = previews.mask_code(shown, hidden)
+            masked, more = previews.mask_code(masked, hidden)
             literals |= more
-        shown = previews.mask_text(shown, self._everywhere)
+        masked = previews.mask_text(masked, self._everywhere)
         self._everywhere.update(literal for literal in literals if len(literal) >= _LEAST and not literal.isalpha())
-        self.count += shown != source
-        return shown, literals
+        self.count += masked != source
+        return masked, literals
 
     def text(self, text: str, literals: frozenset[str] = frozenset()) -> str:
         """A text as it may be given away. `literals`: taken out of the code that it belongs to."""
@@ -101,14 +101,14 @@ class NotebookFile(NamedTuple):
         failed: how many cells are left out because they failed or were interrupted, and how many of those changed a
             variable.
         masked: in how many cells something was masked.
-        gone: the store no longer holds the beginning of the history.
+        is_truncated: the store no longer holds the beginning of the history.
     """
 
     content: bytes
     cells: int
     failed: tuple[int, int] = (0, 0)
     masked: int = 0
-    gone: bool = False
+    is_truncated: bool = False
 
 
 def history_notebook(repo: Repository, commit: ObjectId, *, keep_failed: bool = False) -> NotebookFile:
@@ -120,14 +120,14 @@ def history_notebook(repo: Repository, commit: ObjectId, *, keep_failed: bool = 
     line = line_to(repo, commit)
     story = _Story(repo, line, keep_failed=keep_failed)
     parts = list(story.parts())
-    page = _last_page(repo, line)
+    document = _last_document(repo, line)
     builder = _Builder(repo)
     shared = _shared_ids(parts)
     built = [(part, builder.build(part, shared)) for part in parts]
-    cells = _with_text_of_page(built, [] if page is None else page[1], builder)
-    language = page[0] if page is not None else ""
+    cells = _insert_text_cells(built, [] if document is None else document[1], builder)
+    language = document[0] if document is not None else ""
     content = _notebook_bytes(cells, {"commit": hex_of(commit)}, language)
-    return NotebookFile(content, builder.number, story.failed, builder.masks.count, line.gone)
+    return NotebookFile(content, builder.number, story.failed, builder.masks.count, line.is_truncated)
 
 
 # -- what the notebook tells, part by part
@@ -149,42 +149,42 @@ class _Story:
         self._repo = repo
         self._line = line
         self._keep_failed = keep_failed
-        self._told: set[ObjectId] = set(line.places)
+        self._included: set[ObjectId] = set(line.positions)
         self._runs: set[str] = set()
         self.failed = (0, 0)
 
     def parts(self) -> Iterator[_Part]:
-        if self._line.gone and self._line.commits:
+        if self._line.is_truncated and self._line.commits:
             first = self._line.commits[0]
             yield _Part("markdown", *first, "*The store no longer holds what came before this.*")
-        yield from self._tell(self._line.commits)
+        yield from self._build_parts(self._line.commits)
 
-    def _tell(self, commits: Iterable[tuple[ObjectId, Commit]]) -> Iterator[_Part]:
+    def _build_parts(self, commits: Iterable[tuple[ObjectId, Commit]]) -> Iterator[_Part]:
         for id, commit in commits:
             origin = find_origin(self._repo, commit)
             if commit.cell is not None:
-                yield from self._tell_cell(id, commit, commit.cell.source)
+                yield from self._build_cell(id, commit, commit.cell.source)
             elif origin is not None:
-                yield from self._tell_origin(id, commit, origin)
+                yield from self._build_origin(id, commit, origin)
             elif commit.changed:
                 yield _Part("markdown", id, commit, f"*Changed outside of cells: {_names(commit)}.*")
 
-    def _tell_cell(self, id: ObjectId, commit: Commit, source: str) -> Iterator[_Part]:
+    def _build_cell(self, id: ObjectId, commit: Commit, source: str) -> Iterator[_Part]:
         if commit.status != "ok" and not self._keep_failed:
             self.failed = (self.failed[0] + 1, self.failed[1] + bool(commit.changed))
             return
         header, body = header_of(source)
         if header and self._is_task(body):
-            if not self._tells_a_run(body):
+            if not self._has_steps_of_run(body):
                 yield _Part("markdown", id, commit, _task_text(commit.author.name, body))
             return
         if commit.run and commit.run not in self._runs:
             self._runs.add(commit.run)
             yield _Part("markdown", id, commit, _task_text(commit.author.name, self._task_of(commit.run), commit.run))
-        if kept := without_own_lines(source):
-            yield _Part("code", id, commit, kept)
+        if code := without_own_lines(source):
+            yield _Part("code", id, commit, code)
 
-    def _tell_origin(self, id: ObjectId, commit: Commit, origin: Origin) -> Iterator[_Part]:
+    def _build_origin(self, id: ObjectId, commit: Commit, origin: Origin) -> Iterator[_Part]:
         other = origin.commit
         named = "a commit that the store no longer holds" if other is None else _label(self._repo, other)
         if origin.how == "taken":
@@ -192,14 +192,16 @@ class _Story:
             return
         within_step = bool(commit.run)  # a step that was tried on a branch of its own first
         if not within_step:
-            said = "Merged" if origin.how == "merge" else "Picked"
-            yield _Part("markdown", id, commit, f"## {said}: {named}\n\nIt changed {_names(commit)} here.")
+            action = "Merged" if origin.how == "merge" else "Picked"
+            yield _Part("markdown", id, commit, f"## {action}: {named}\n\nIt changed {_names(commit)} here.")
         if other is None:
             return
-        beside = line_to(self._repo, other).commits if origin.how == "merge" else [(other, self._repo.commit_at(other))]
-        fresh = [(one, made) for one, made in beside if one not in self._told]
-        self._told.update(one for one, _ in fresh)
-        yield from self._tell(fresh)
+        other_commits = (
+            line_to(self._repo, other).commits if origin.how == "merge" else [(other, self._repo.commit_at(other))]
+        )
+        fresh = [(one, made) for one, made in other_commits if one not in self._included]
+        self._included.update(one for one, _ in fresh)
+        yield from self._build_parts(fresh)
         if origin.how == "merge" and not within_step:
             yield _Part("markdown", id, commit, f"## After the merge of {named}")
 
@@ -213,7 +215,7 @@ class _Story:
     def _is_task(self, body: str) -> bool:
         return _flat(body) in self._tasks or not code_of(body).is_python
 
-    def _tells_a_run(self, body: str) -> bool:
+    def _has_steps_of_run(self, body: str) -> bool:
         """Whether the steps that it led to were told already."""
         run = self._tasks.get(_flat(body))
         return run in self._runs or (run is None and bool(self._runs))
@@ -282,7 +284,7 @@ class _Builder:
         self._ids.add(id)
         return id
 
-    def text_of_page(self, cell: NotebookCell, at: int) -> Bundle:
+    def text_cell(self, cell: NotebookCell, at: int) -> Bundle:
         id = self.take_id(cell.id, f"text-{at + 1}")
         made: Bundle = {"cell_type": cell.type, "id": id, "metadata": {}}
         return made | {"source": lines_of(self.masks.text(cell.source))}
@@ -323,7 +325,7 @@ class _Builder:
         except (DamagedObjectError, NewerFormatError):
             return ()
 
-    def _show(self, output: Output, here: list[Bundle], literals: frozenset[str]) -> None:
+    def _show(self, output: Output, own: list[Bundle], literals: frozenset[str]) -> None:
         made = output_json(self._repo, output, partial(self.masks.text, literals=literals))
         if made is None:
             return
@@ -333,10 +335,10 @@ class _Builder:
             for outputs, at in self._displays[output.display]:
                 outputs[at] = {**outputs[at], "data": made["data"], "metadata": made["metadata"]}
             return
-        there = here if output.under is None else self._outputs_by_number.get(output.under, here)
-        there.append(made)
+        bundles = own if output.under is None else self._outputs_by_number.get(output.under, own)
+        bundles.append(made)
         if output.display:
-            self._displays.setdefault(output.display, []).append((there, len(there) - 1))
+            self._displays.setdefault(output.display, []).append((bundles, len(bundles) - 1))
 
 
 def _facts(id: ObjectId, commit: Commit) -> Bundle:
@@ -357,31 +359,33 @@ def _facts(id: ObjectId, commit: Commit) -> Bundle:
 # -- the text cells of the document
 
 
-def _last_page(repo: Repository, line: Line) -> tuple[str, list[NotebookCell]] | None:
+def _last_document(repo: Repository, line: Line) -> tuple[str, list[NotebookCell]] | None:
     """The language and the cells of the last document that had any: a front end may have emptied it since."""
     for _, commit in reversed(line.commits):
         if commit.document is not None and commit.document.cells is None:
             continue
         try:
-            page = read_notebook(repo.objects, commit)
+            document = read_notebook(repo.objects, commit)
         except DamagedObjectError:
             continue
-        if page is not None and any(cell.source.strip() for cell in page.cells):
-            return page.language, list(page.cells)
+        if document is not None and any(cell.source.strip() for cell in document.cells):
+            return document.language, list(document.cells)
     return None
 
 
-def _with_text_of_page(built: list[tuple[_Part, Bundle]], page: list[NotebookCell], builder: _Builder) -> list[Bundle]:
+def _insert_text_cells(
+    built: list[tuple[_Part, Bundle]], document: list[NotebookCell], builder: _Builder
+) -> list[Bundle]:
     """Put each text cell before the code cell that it stood before; where that never ran, behind the one before it."""
-    first, last = _places_on(page, built)
+    first, last = _match_positions(document, built)
     before: dict[int, list[Bundle]] = {}
     behind: dict[int, list[Bundle]] = {}
-    for at, cell in enumerate(page):
+    for at, cell in enumerate(document):
         if cell.type not in ("markdown", "raw") or not cell.source.strip():
             continue
-        following = next((first[code] for code in range(at, len(page)) if code in first), None)
+        following = next((first[code] for code in range(at, len(document)) if code in first), None)
         preceding = next((last[code] for code in range(at, -1, -1) if code in last), None)
-        text = builder.text_of_page(cell, at)
+        text = builder.text_cell(cell, at)
         if following is not None:
             before.setdefault(following, []).append(text)
         elif preceding is not None:
@@ -394,23 +398,23 @@ def _with_text_of_page(built: list[tuple[_Part, Bundle]], page: list[NotebookCel
     return found
 
 
-def _places_on(
-    page: Sequence[NotebookCell], built: Sequence[tuple[_Part, Bundle]]
+def _match_positions(
+    document: Sequence[NotebookCell], built: Sequence[tuple[_Part, Bundle]]
 ) -> tuple[dict[int, int], dict[int, int]]:
     """By their places on the page, the first and the last places of code cells in the file. Ids tell, or else the code."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    ids = Counter(cell.id for cell in page if cell.id)
-    by_id = {cell.id: at for at, cell in enumerate(page) if cell.type == "code" and ids[cell.id] == 1}
-    by_code = {cell.source: at for at, cell in reversed(list(enumerate(page))) if cell.type == "code"}
-    for place, (part, _) in enumerate(built):
+    ids = Counter(cell.id for cell in document if cell.id)
+    by_id = {cell.id: at for at, cell in enumerate(document) if cell.type == "code" and ids[cell.id] == 1}
+    by_code = {cell.source: at for at, cell in reversed(list(enumerate(document))) if cell.type == "code"}
+    for position, (part, _) in enumerate(built):
         cell = part.commit.cell
         if part.kind != "code" or cell is None:
             continue
         at = by_id.get(cell.id, by_code.get(cell.source))
         if at is not None:
-            first.setdefault(at, place)
-            last[at] = place
+            first.setdefault(at, position)
+            last[at] = position
     return first, last
 
 
@@ -446,8 +450,8 @@ def _notebook_bytes(cells: list[Bundle], facts: Bundle, language: str = "") -> b
 def first_line(commit: Commit) -> str:
     """The first line of a cell's code, masked."""
     cell = mask_commit(commit).cell
-    kept = "" if cell is None else without_own_lines(cell.source)
-    return next((line.strip() for line in kept.splitlines() if line.strip()), "")
+    code = "" if cell is None else without_own_lines(cell.source)
+    return next((line.strip() for line in code.splitlines() if line.strip()), "")
 
 
 # -- write the file
@@ -481,33 +485,33 @@ def write_file(path: Path, content: bytes, *, replace: bool) -> Path:
 
 def _write(target: Path, content: bytes, *, replace: bool) -> None:
     """Write beside the target first, in the same file system. Made by `open`, so that the person's umask counts."""
-    aside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with aside.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if replace:
             with suppress(OSError):
-                shutil.copymode(target, aside)
-            aside.replace(target)
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
         else:
-            _link(aside, target)
+            _link(temporary, target)
     finally:
         with suppress(OSError):
-            aside.unlink()
+            temporary.unlink()
 
 
-def _link(aside: Path, target: Path) -> None:
+def _link(temporary: Path, target: Path) -> None:
     """Give the file its name, unless another one has it by now."""
     try:
-        os.link(aside, target)
+        os.link(temporary, target)
     except FileExistsError:
         raise
     except OSError:  # a file system without links
         if os.path.lexists(target):
             raise FileExistsError(str(target)) from None
-        aside.replace(target)
+        temporary.replace(target)
 
 
 # -- outputs in the notebook format
@@ -551,36 +555,45 @@ def _stream(text: str, name: str) -> Bundle:
 
 
 def _display(repo: Repository, output: Output, mask: Callable[[str], str]) -> Bundle | None:
-    faces = [face for face in output.representations if not face.mime.startswith(_OURS)]
-    shown = [face for face in faces if not face.mime.startswith(_WIDGETS)]
-    if not faces:
+    representations = [
+        representation for representation in output.representations if not representation.mime.startswith(_OURS)
+    ]
+    visible = [representation for representation in representations if not representation.mime.startswith(_WIDGETS)]
+    if not representations:
         return None
-    data = {face.mime: content for face in shown if (content := _content(repo, face, mask)) is not None}
+    data = {
+        representation.mime: content
+        for representation in visible
+        if (content := _content(repo, representation, mask)) is not None
+    }
     if not data:
-        left_out = ", ".join(f"{face.mime} {size_text(face.size)}" for face in shown) or "a widget"
+        left_out = (
+            ", ".join(f"{representation.mime} {size_text(representation.size)}" for representation in visible)
+            or "a widget"
+        )
         data = {"text/plain": [f"({left_out} left out)"]}
     kind = "execute_result" if output.kind == "execute_result" else "display_data"
     found: Bundle = {"output_type": kind, "data": data, "metadata": _metadata(output.metadata, mask)}
     return found | {"execution_count": None} if kind == "execute_result" else found
 
 
-def _content(repo: Repository, face: Representation, mask: Callable[[str], str]) -> object:
+def _content(repo: Repository, representation: Representation, mask: Callable[[str], str]) -> object:
     try:
-        content = read_representation(repo.objects, face)
+        content = read_representation(repo.objects, representation)
     except DamagedObjectError:
         return None
     if content is None:
         return None
-    if face.form == "bytes":
+    if representation.form == "bytes":
         return b64encode(content).decode() + "\n"
     text = content.decode("utf-8", "replace")
-    if face.form == "json":
+    if representation.form == "json":
         value = _read_json(text)
         if value is None:
             return None
         value = _mask_all(value, mask)
-        return value if is_json(face.mime) else lines_of(json.dumps(value, ensure_ascii=False))
-    return mask(text) if is_json(face.mime) else lines_of(mask(text))
+        return value if is_json(representation.mime) else lines_of(json.dumps(value, ensure_ascii=False))
+    return mask(text) if is_json(representation.mime) else lines_of(mask(text))
 
 
 def _metadata(text: str, mask: Callable[[str], str]) -> Bundle:

@@ -25,12 +25,10 @@ _MASKED = "Something secret is masked: put it back before you run this."
 _AWAITS = "It waits at the top level, which only IPython does: run it with `ipython FILE`."
 _FAILED = "This cell failed when it ran; what it changed until then stays."
 _INTERRUPTED = "This cell was interrupted when it ran: where it stops now may be elsewhere."
-_KEPT_BY_IPYTHON = (
-    "It uses {names}, which IPython keeps of earlier cells and a script has not: put in what it stands for."
-)
+_IPYTHON_NOTE = "It uses {names}, which IPython keeps of earlier cells and a script has not: put in what it stands for."
 _SHELL = "It uses the shell of the notebook (get_ipython): run it with `ipython FILE`."
 _DISPLAY = "from IPython.display import display  # a notebook has it without an import"
-_KEPT = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_oh|_ih|_dh|In|Out")
+_IPYTHON_NAMES = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_oh|_ih|_dh|In|Out")
 
 
 class Script(NamedTuple):
@@ -60,7 +58,7 @@ def script_of(repo: Repository, found: Slice) -> Script:
 
 def notebook_of_slice(repo: Repository, found: Slice) -> NotebookFile:
     """Make a notebook of the cells of a slice, with the outputs that they had."""
-    said = (
+    heading = (
         f"Makes `{found.name}` as it is at commit `{short(found.commit)}`, with the cells of its history that it needs."
     )
     notes = [
@@ -68,7 +66,7 @@ def notebook_of_slice(repo: Repository, found: Slice) -> NotebookFile:
     ]
     facts = {"commit": hex_of(found.commit), "variable": found.name}
     cells = [(cell.id, cell.commit, _source(cell)) for cell in found.runs if _source(cell)]
-    return notebook_of(repo, cells, facts, "\n".join([said, *([""] if notes else []), *notes]))
+    return notebook_of(repo, cells, facts, "\n".join([heading, *([""] if notes else []), *notes]))
 
 
 def _source(cell: SlicedCell) -> str:
@@ -85,8 +83,8 @@ def _notes(found: Slice, masks: Masks) -> tuple[str, ...]:
         notes.append(_AWAITS)
     if any("get_ipython" in reading.reads | reading.within for reading in readings):
         notes.append(_SHELL)
-    kept = {name for cell in found.cells for name in _names_of_ipython(cell)}
-    notes += [_KEPT_BY_IPYTHON.format(names=", ".join(sorted(kept)))] if kept else []
+    names_of_ipython = {name for cell in found.cells for name in _names_of_ipython(cell)}
+    notes += [_IPYTHON_NOTE.format(names=", ".join(sorted(names_of_ipython)))] if names_of_ipython else []
     notes += [_MASKED] if masks.count else []
     return tuple(dict.fromkeys(notes))
 
@@ -94,7 +92,7 @@ def _notes(found: Slice, masks: Masks) -> tuple[str, ...]:
 def _names_of_ipython(cell: SlicedCell) -> list[str]:
     """`_`, `_1`, `_i1`, `Out`: what it names of these that no cell of the history made."""
     reading = read_code(_source(cell))
-    return [name for name in reading.reads - reading.guesses - {*cell.needs} if _KEPT.fullmatch(name)]
+    return [name for name in reading.reads - reading.guesses - {*cell.needs} if _IPYTHON_NAMES.fullmatch(name)]
 
 
 class _Written(NamedTuple):
@@ -106,9 +104,9 @@ class _Written(NamedTuple):
 
 def _written(cell: SlicedCell, masks: Masks) -> _Written:
     commit = cell.commit
-    said = " ".join(part for part in (prompt(commit), short(cell.id), _by(commit)) if part)
+    heading = " ".join(part for part in (prompt(commit), short(cell.id), _by(commit)) if part)
     again = f", once more for {', '.join(map(clean, cell.again))}" if cell.again else ""
-    comments = [f"# {clean(said)}{again}", *(f"# {clean(note)}" for note in cell.notes)]
+    comments = [f"# {clean(heading)}{again}", *(f"# {clean(note)}" for note in cell.notes)]
     source = _source(cell)
     if not source:
         return _Written("\n".join([*comments, *(() if cell.notes else ("# (no code)",))]))

@@ -101,7 +101,7 @@ class _Versions:
 
     def __init__(self, repo: Repository, line: Line) -> None:
         self.commits = line.commits
-        self.gone = line.gone
+        self.is_truncated = line.is_truncated
         self._repo = repo
 
     @cached_property
@@ -169,7 +169,7 @@ class _Slicer:
         cells = tuple(map(_sliced, ordered))
         runs, note = _schedule(ordered, targets)
         notes = list(filter(None, [note]))
-        if line.gone:
+        if line.is_truncated:
             notes.append("The store no longer holds the beginning of this history.")
         if name not in targets:
             notes.append(f"No commit that is left made {name}.")
@@ -194,9 +194,9 @@ class _Slicer:
             if node is None:
                 continue
             found[wanted] = node
-            carried = self._carried(node, wanted)
+            used = self._used_by_functions(node, wanted)
             is_code = self._kind(node, wanted) in ("function", "class")
-            todo.extend(carried if is_code else (one for one in carried if self._is_class(line, end, one)))
+            todo.extend(used if is_code else (one for one in used if self._is_class(line, end, one)))
         return found
 
     def _select(self, targets: Iterable[_Node]) -> set[ObjectId]:
@@ -269,7 +269,7 @@ class _Slicer:
 
     def _is_unknown(self, node: _Node, name: str) -> bool:
         """Whether nothing tells what a name stands for that a cell reads: it is ignored, or was never stored."""
-        if name in _OF_NOTEBOOKS or hasattr(builtins, name) or name in node.reading.bound:
+        if name in _OF_NOTEBOOKS or hasattr(builtins, name) or name in node.reading.may_bind:
             return False
         return node.commit.status == "ok" and node.line.find_change(name, node.at + 1) is None
 
@@ -285,7 +285,7 @@ class _Slicer:
             version = self._version(node.line, node.at, name)
             if version is not None:
                 found[name] = version
-                todo.extend(self._carried(version, name))
+                todo.extend(self._used_by_functions(version, name))
         return found
 
     def _find_inputs_without_cell(self, node: _Node) -> dict[str, _Node]:
@@ -341,7 +341,7 @@ class _Slicer:
 
     # -- what functions use that a value may hold
 
-    def _carried(self, node: _Node, name: str) -> frozenset[str]:
+    def _used_by_functions(self, node: _Node, name: str) -> frozenset[str]:
         """Names that code may use which is called by way of this version of a variable."""
         todo = [(node, name)]
         while todo:  # a loop, since a list may have grown in ten thousand cells
@@ -349,7 +349,7 @@ class _Slicer:
             if (version.id, wanted) in self._carries:
                 todo.pop()
                 continue
-            own, sources = self._find_carried(version, wanted)
+            own, sources = self._find_used_by_functions(version, wanted)
             missing = [(source, read) for source, read in sources if (source.id, read) not in self._carries]
             if missing:
                 todo.extend(missing)
@@ -358,7 +358,7 @@ class _Slicer:
                 self._carries[version.id, wanted] = own.union(*parts)
         return self._carries[node.id, name]
 
-    def _find_carried(self, node: _Node, name: str) -> tuple[frozenset[str], list[tuple[_Node, str]]]:
+    def _find_used_by_functions(self, node: _Node, name: str) -> tuple[frozenset[str], list[tuple[_Node, str]]]:
         """The names that functions of this very cell use, and the versions whose functions it may have taken over."""
         if self._kind(node, name) in _PLAIN:
             return frozenset(), []

@@ -68,18 +68,18 @@ class Question:
     @classmethod
     def of(cls, events: Sequence[Event]) -> Question | None:
         """What a run asks, if it waits."""
-        asked, start = approval.open_question(events), events[0]
-        if asked is None:
+        request, start = approval.open_question(events), events[0]
+        if request is None:
             return None
         comes = isinstance(start, TaskStart) and is_external(start.model)
-        if not isinstance(asked, ApprovalRequested):
-            question = cut(clean(previews.mask_text(asked.question, frozenset())), _MOST_TEXT)
+        if not isinstance(request, ApprovalRequested):
+            question = cut(clean(previews.mask_text(request.question, frozenset())), _MOST_TEXT)
             return cls(start.run, start.agent, None, question, (), comes)
-        code, hidden = previews.mask_code(asked.code)
-        found = [f"{one.kind}: {one.what}" for one in asked.findings]
-        found += preview_lines(asked)
-        said = tuple(cut(clean(previews.mask_text(one, hidden)), _MOST_TEXT) for one in found)
-        return cls(start.run, start.agent, asked.step, clean_lines(code)[:_MOST_CODE], said, comes)
+        code, hidden = previews.mask_code(request.code)
+        found = [f"{one.kind}: {one.what}" for one in request.findings]
+        found += preview_lines(request)
+        findings = tuple(cut(clean(previews.mask_text(one, hidden)), _MOST_TEXT) for one in found)
+        return cls(start.run, start.agent, request.step, clean_lines(code)[:_MOST_CODE], findings, comes)
 
     def blocks(self) -> list[Block]:
         """The question, from top to bottom."""
@@ -96,33 +96,33 @@ class Question:
         return {"step": self.step, "code": self.text, "findings": list(self.findings)}
 
 
-def preview_lines(asked: ApprovalRequested) -> list[str]:
+def preview_lines(request: ApprovalRequested) -> list[str]:
     """What a step did on a fork before anybody was asked, a line for each."""
-    found = [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
-    found += [f"failed on a fork: {asked.error}"] if asked.error else []
-    found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
-    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
-    if asked.preview and not (asked.preview == "refused" or found or asked.told):
+    found = [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in request.changed]
+    found += [f"failed on a fork: {request.error}"] if request.error else []
+    found += [f"ended the run on a fork ({request.settled}): {request.result or 'nothing'}"] if request.settled else []
+    found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in request.effects]
+    if request.preview and not (request.preview == "refused" or found or request.told):
         found.append("changed nothing on a fork")
-    return [*found, asked.told] if asked.told else found
+    return [*found, request.told] if request.told else found
 
 
 @dataclass(frozen=True)
 class DecisionReport(Result):
     """A decision about a step, behind what was decided about."""
 
-    asked: Question
+    question: Question
     decision: str
 
     def blocks(self) -> Sequence[Block]:
         done = "approved" if self.decision == "approve" else "denied"
-        goes_on = "the agent learns of it" if self.asked.is_external else "it goes on"
-        way = "as it asks for the result" if self.asked.is_external else "with %agent resume in its notebook"
-        said = f"Step {self.asked.step} of run {short_run(self.asked.run)} is {done}; {goes_on} {way}"
-        return [*self.asked.blocks(), Line(said)]
+        goes_on = "the agent learns of it" if self.question.is_external else "it goes on"
+        way = "as it asks for the result" if self.question.is_external else "with %agent resume in its notebook"
+        sentence = f"Step {self.question.step} of run {short_run(self.question.run)} is {done}; {goes_on} {way}"
+        return [*self.question.blocks(), Line(sentence)]
 
     def to_json(self) -> Json:
-        return {"run": self.asked.run, "decision": self.decision, **self.asked.facts()}
+        return {"run": self.question.run, "decision": self.decision, **self.question.facts()}
 
 
 _RUN = "which run, by its id or the last characters of it; needed where several wait"
@@ -193,10 +193,10 @@ def edit(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     run = _find_waiting(scope, options.run)
-    asked = approval.open_request(tuple(EventStore(scope.repo.store).of(run)))
-    assert asked is not None
-    notebook.tasks.offer_edit(run, asked.code)
-    return Lines((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
+    request = approval.open_request(tuple(EventStore(scope.repo.store).of(run)))
+    assert request is not None
+    notebook.tasks.offer_edit(run, request.code)
+    return Lines((f"The code of step {request.step} is in the next cell: change it there, and run it.",))
 
 
 def _find_waiting(scope: Scope, run: str) -> str:
@@ -223,7 +223,9 @@ def _only(event_store: EventStore, runs: Sequence[str], what: str) -> str:
     """The run that is meant where none is named. Raises: UsageProblem: there are several."""
     if len(runs) == 1:
         return runs[0]
-    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _find_question(event_store, run))]
+    each = [
+        f"{short_run(run)} ({clean(question.agent)})" for run in runs if (question := _find_question(event_store, run))
+    ]
     more = f" and {len(runs) - _MOST} more" if len(runs) > _MOST else ""
     raise UsageProblem(f"{len(runs)} runs {what}: {', '.join(each[:_MOST])}{more}; --run RUN says which one")
 
@@ -237,10 +239,10 @@ def _decide(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
     log = approval.log_of(EventStore(scope.repo.store), found)
-    asked = Question.of(log.events)
+    question = Question.of(log.events)
     approval.decide(log, decision, reason=reason, by=person().name)
-    assert asked is not None  # else there was nothing to decide
-    return DecisionReport(asked, decision)
+    assert question is not None  # else there was nothing to decide
+    return DecisionReport(question, decision)
 
 
 def resume_arguments(parser: Parser) -> None:
@@ -289,11 +291,11 @@ def resume(scope: Scope, options: Namespace) -> Result:
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)
-    asked = _find_question(event_store, run)
-    if answer and not options.run and asked is not None:
+    question = _find_question(event_store, run)
+    if answer and not options.run and question is not None:
         run = _only(event_store, approval.find_waiting(event_store, "clarify"), "ask something")
-    if asked is not None and asked.step is None and not answer:
-        raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
+    if question is not None and question.step is None and not answer:
+        raise UsageProblem(f"{clean(question.agent)} asks: {question.text} (%agent resume ANSWER answers)")
     try:
         says = "" if options.run else f"going on with {_name_run(event_store, run)}"
         return notebook.tasks.resume(run, answer, force=options.force, model=options.model, says=says)
@@ -358,13 +360,13 @@ class _Listed:
     tokens: int
     cost: float | None
     time_ns: int
-    asked: Question | None = None
+    question: Question | None = None
     candidate: int = 0  # of the race `parent`
     parent: str = ""
     model: str = ""
     raced: RaceOutcome | None = None
     picked: int = 0  # the candidate of it from which the variables go on
-    left: tuple[cleanup.PartialWork, ...] = ()  # what its sub-agents had done when it stopped
+    partial: tuple[cleanup.PartialWork, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
     stands: str = ""  # the state in words
 
@@ -388,7 +390,7 @@ class _Listed:
         took = usage.tokens, usage.cost
         state = approval.run_status(event_store, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
-        left = (
+        partial = (
             tuple(one for one in cleanup.find_partial_work(repo, event_store, events) if one.has_work) if rests else ()
         )
         return cls(
@@ -405,7 +407,7 @@ class _Listed:
             model,
             race,
             race.find_pick(repo, head) if race else 0,
-            left,
+            partial,
             _find_denial(events) if state == "cancelled" else "",
             approval.status_text(state, events),
         )
@@ -453,11 +455,13 @@ class Runs(Result):
             for one in self.each
         )
         titles = ("run", "agent", "task", "status", "steps", "tokens", "cost", "when")
-        waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
-        asked = [block for blocks in waiting for block in (Line(""), *blocks)]
-        left = [Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.left]
+        waiting = [one.question.blocks() for one in self.each if one.question is not None]
+        questions = [block for blocks in waiting for block in (Line(""), *blocks)]
+        partial_work = [
+            Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.partial
+        ]
         more = [Line(f"… and {self.more:,} more: {self.every}")] if self.more else []
-        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *more, *asked, *left]
+        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *more, *questions, *partial_work]
 
     def to_json(self) -> Json:
         return [
@@ -470,11 +474,11 @@ class Runs(Result):
                 "tokens": one.tokens,
                 "cost": one.cost,
                 "time": one.time_ns // 1_000_000_000,
-                **({} if one.asked is None else {"waits_for": one.asked.facts()}),
+                **({} if one.question is None else {"waits_for": one.question.facts()}),
                 **({"candidate": one.candidate, "race": one.parent} if one.candidate else {}),
                 **({"picked": one.picked or None, "discarded": one.raced.discarded} if one.raced else {}),
                 **({"reason": one.denied} if one.denied else {}),
-                **({"left_on": [each.branch for each in one.left]} if one.left else {}),
+                **({"left_on": [each.branch for each in one.partial]} if one.partial else {}),
             }
             for one in self.each
         ]

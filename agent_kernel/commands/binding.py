@@ -14,7 +14,7 @@ from agent_kernel.commands.checkout import MoveReport
 from agent_kernel.commands.describe import by_name, chip_line, live_ranks
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result
 from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, list_names, place_text, plural, size_text
+from agent_kernel.commands.text import clean, list_names, plural, shorten_url, size_text
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.session import trust as store_trust
@@ -57,8 +57,8 @@ def bind_arguments(parser: Parser) -> None:
 
 def bind(scope: Scope, options: Namespace) -> Result:
     source: str | None = vars(options)["from"]
-    said = _notebook(scope).bind(options.place, source=source, branch=options.branch)
-    return Lines(tuple(map(clean, said)))
+    lines = _notebook(scope).bind(options.place, source=source, branch=options.branch)
+    return Lines(tuple(map(clean, lines)))
 
 
 def _notebook(scope: Scope) -> Notebook:
@@ -124,7 +124,7 @@ class Where(Result):
             them = "it" if len(status.carried) == 1 else "them"
             answers = f"%agent checkout loads {them}, %agent checkout --fresh starts without {them}"
             lines.append(f"{many} ({list_names(status.carried)}): {answers}")
-        lines += _runs_said(self.runs)
+        lines += _run_lines(self.runs)
         if status.changed:
             changes = ((one.how, one.name, one.size) for one in status.changed)
             chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
@@ -134,7 +134,7 @@ class Where(Result):
         lines += describe.unsaved_lines(status.lost, self.holders)
         if status.ignored:
             lines.append(f"Ignored: {list_names(status.ignored)}")
-        lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")
+        lines.append(f"Store: {shorten_url(status.store_url)}, {size_text(status.store_bytes)}")
         return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
 
 
@@ -165,17 +165,17 @@ class StoreStatus(Result):
     def blocks(self) -> Sequence[Block]:
         lines = [_where(self.branch, self.at), plural(self.names, "variable")]
         lines += [f"Branch {clean(name)} is in use by {clean(holder)}" for name, holder in self.holders.items()]
-        lines += _runs_said(self.runs)
-        return [*map(Line, lines), Line(f"Store: {place_text(self.url)}")]
+        lines += _run_lines(self.runs)
+        return [*map(Line, lines), Line(f"Store: {shorten_url(self.url)}")]
 
 
 _MOST_RUNS = 3  # an interrupted run waits for as long as nobody gives it up
 
 
-def _runs_said(runs: Sequence[tuple[str, str, str]]) -> list[str]:
+def _run_lines(runs: Sequence[tuple[str, str, str]]) -> list[str]:
     more = len(runs) - _MOST_RUNS
     rest = [f"{plural(more, 'more run')} can go on: %agent runs lists them"] if more > 0 else []
-    return [*(said for _, _, said in runs[:_MOST_RUNS]), *rest]
+    return [*(line for _, _, line in runs[:_MOST_RUNS]), *rest]
 
 
 def _runs_json(runs: Sequence[tuple[str, str, str]]) -> list[Json]:
@@ -198,10 +198,10 @@ def commit_arguments(parser: Parser) -> None:
 
 
 def commit(scope: Scope, options: Namespace) -> Result:
-    said = " ".join(options.words)
-    if said and options.message is not None:
+    message = " ".join(options.words)
+    if message and options.message is not None:
         raise UsageProblem("one message is enough: in quotation marks, or with -m")
-    report = scope.live().commit(said or options.message or "", full=options.full)
+    report = scope.live().commit(message or options.message or "", full=options.full)
     if report.commit is None:
         return MoveReport("Nothing to commit", scope.live().head, report.branch)
     made = describe.label(report.commit, scope.repo.commit_at(report.commit))
@@ -220,27 +220,27 @@ def trust_arguments(parser: Parser) -> None:
 
 
 def trust(scope: Scope, options: Namespace) -> Result:
-    place = place_text(scope.repo.store.url)
+    store = shorten_url(scope.repo.store.url)
     if options.list:
-        places = store_trust.list_places()
-        facts: dict[str, Json] = {"trusted": list(places)}
-        return Lines(tuple(map(place_text, places)) or ("You trust no store.",), facts)
+        stores = store_trust.list_places()
+        facts: dict[str, Json] = {"trusted": list(stores)}
+        return Lines(tuple(map(shorten_url, stores)) or ("You trust no store.",), facts)
     if options.revoke:
-        return _revoke(scope, place)
+        return _revoke(scope, store)
     scope.repo.trust()
-    return Lines((f"{place} is trusted: its values may be loaded, which can run code",))
+    return Lines((f"{store} is trusted: its values may be loaded, which can run code",))
 
 
-def _revoke(scope: Scope, place: str) -> Result:
+def _revoke(scope: Scope, store: str) -> Result:
     url = scope.repo.store.url
     if url.startswith("memory:"):
         raise UsageProblem("a store in memory is made by this process, and trusted as long as it lives")
     was_trusted = store_trust.revoke(scope.repo)
     again = scope.spell_command("trust")
     lines = [
-        f"{place} is no longer trusted, nor are copies of it: nothing is loaded from it any more that can run code"
+        f"{store} is no longer trusted, nor are copies of it: nothing is loaded from it any more that can run code"
         if was_trusted
-        else f"{place} was not trusted"
+        else f"{store} was not trusted"
     ]
     if was_trusted:
         lines.append(f"What is in memory stays there; {again} lets all of it be loaded again")
@@ -325,15 +325,15 @@ def _check_entry(name: str, known: Collection[str] = ()) -> None:
 
 
 def _describe_ignoring(scope: Scope, name: str, known: Collection[str]) -> list[str]:
-    shown = clean(name)
+    label = clean(name)
     if is_pattern(name):
         fits = sum(fnmatchcase(other, name) for other in known)
-        return [f"What fits {shown} is not stored from now on ({plural(fits, 'variable')} now)"]
+        return [f"What fits {label} is not stored from now on ({plural(fits, 'variable')} now)"]
     if name not in known:
-        return [f"{shown} is not bound now; it will be ignored when it appears"]
+        return [f"{label} is not bound now; it will be ignored when it appears"]
     forget = scope.spell_command("forget", name, "--sources", "--yes")
     return [
-        f"{shown} is not stored from now on; what is stored already stays until it is forgotten",
+        f"{label} is not stored from now on; what is stored already stays until it is forgotten",
         f"The code of its cells is kept as typed: {forget} takes out both",
     ]
 
@@ -380,13 +380,13 @@ def hide(scope: Scope, options: Namespace) -> Result:
 
 
 def _describe_hiding(name: str, known: Collection[str]) -> list[str]:
-    shown = clean(name)
+    label = clean(name)
     if is_pattern(name):
         fits = sum(fnmatchcase(other, name) for other in known)
-        return [f"No model is told of what fits {shown} from now on ({plural(fits, 'variable')} now)"]
-    told = f"No model is told of {shown} from now on"
+        return [f"No model is told of what fits {label} from now on ({plural(fits, 'variable')} now)"]
+    sentence = f"No model is told of {label} from now on"
     if name in known:
-        return [told]
+        return [sentence]
     near = close_names(name, [other for other in known if not other.startswith("_")])
     hint = f"; did you mean {' or '.join(map(clean, near))}?" if near else ""
-    return [told, f"There is no variable {shown} now{hint}"]
+    return [sentence, f"There is no variable {label} now{hint}"]

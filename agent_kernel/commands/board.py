@@ -500,13 +500,13 @@ def _history_of(repo: Repository, name: str, now_ns: int, command: str = "%agent
     rows: list[tuple[str, ...]] = []
     facts: list[dict[str, Json]] = []
     for id, change in found:
-        said = _text(", ".join(_differences(change)), 300)
-        if not said:  # a lease that was extended, say
+        differences = _text(", ".join(_differences(change)), 300)
+        if not differences:  # a lease that was extended, say
             continue
         record = change.new or change.old
         what = record.name if isinstance(record, Task) and id != name else id  # people know a task by its name
-        rows.append((clock(change.time_ns, now_ns), _text(change.actor), _text(what), said))
-        facts.append({"time": change.time_ns // 10**9, "by": change.actor, "id": id, "changed": said})
+        rows.append((clock(change.time_ns, now_ns), _text(change.actor), _text(what), differences))
+        facts.append({"time": change.time_ns // 10**9, "by": change.actor, "id": id, "changed": differences})
     return LineHistory(name, tuple(rows), tuple(facts))
 
 
@@ -571,7 +571,7 @@ def _differences(change: Change[Any]) -> Iterator[str]:
         yield "deleted"
         return
     if isinstance(new, ToolRun):
-        yield from _said_of_call(change.old, new)
+        yield from _describe_call(change.old, new)
         return
     if change.old is None:
         yield "new"
@@ -581,10 +581,10 @@ def _differences(change: Change[Any]) -> Iterator[str]:
     yield from _changed(old, new.model_dump())
 
 
-def _said_of_call(old: ToolRun | None, new: ToolRun) -> Iterator[str]:
+def _describe_call(old: ToolRun | None, new: ToolRun) -> Iterator[str]:
     if old is None:
-        given = " ".join(f"{name}={_brief(value)}" for name, value in (_fields(new.arguments) or {}).items())
-        yield f"called with {given}" if given else "called"
+        arguments = " ".join(f"{name}={_brief(value)}" for name, value in (_fields(new.arguments) or {}).items())
+        yield f"called with {arguments}" if arguments else "called"
     elif new.status == "running":
         yield "called again"
     if new.status == "completed":
@@ -599,8 +599,8 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
     """What goes without saying of a new record."""
     from pydantic_core import PydanticUndefined
 
-    given = ((name, one.get_default(call_default_factory=True)) for name, one in model.model_fields.items())
-    return {name: None if value is PydanticUndefined else value for name, value in given}
+    defaults = ((name, one.get_default(call_default_factory=True)) for name, one in model.model_fields.items())
+    return {name: None if value is PydanticUndefined else value for name, value in defaults}
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -611,7 +611,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             continue
         inner, was = _fields(value), _fields(before or {})
         if inner is not None and was is not None:
-            yield from (f"{name} {said}" for said in _changed(was, inner))
+            yield from (f"{name} {change}" for change in _changed(was, inner))
         else:
             yield f"no {name}" if value in (None, "", [], {}) else f"{name} {_brief(value)}"
     yield from (f"without {name}" for name in old if name not in new)

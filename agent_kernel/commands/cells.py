@@ -16,7 +16,7 @@ from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
 from agent_kernel.commands import describe
 from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, list_names, place_text, plural
+from agent_kernel.commands.text import clean, list_names, plural, shorten_url
 from agent_kernel.repository import Commit, hex_of, short
 
 __all__ = ["deps", "deps_arguments", "notebook", "notebook_arguments", "script", "script_arguments"]
@@ -45,7 +45,7 @@ def notebook(scope: Scope, options: Namespace) -> Result:
     found = scope.resolve(options.rev)
     made = history_notebook(scope.repo, found, keep_failed=options.failed)
     written = _write(path, made.content, force=options.force)
-    lines = [f"Wrote {plural(made.cells, 'cell')} to {place_text(str(written))}.", *_about(scope, made)]
+    lines = [f"Wrote {plural(made.cells, 'cell')} to {shorten_url(str(written))}.", *_about(scope, made)]
     failed, changed = made.failed
     facts: dict[str, Json] = {
         "path": str(written),
@@ -60,17 +60,19 @@ def notebook(scope: Scope, options: Namespace) -> Result:
 
 def _about(scope: Scope, made: NotebookFile) -> list[str]:
     """What a reader of the file should know."""
-    said: list[str] = []
+    notes: list[str] = []
     failed, changed = made.failed
     if failed:
         more = f", {changed} of which changed variables" if changed else ""
         are = "is" if failed == 1 else "are"
-        said.append(f"{plural(failed, 'cell')} that failed or stopped early {are} left out{more}: --failed keeps them.")
+        notes.append(
+            f"{plural(failed, 'cell')} that failed or stopped early {are} left out{more}: --failed keeps them."
+        )
     if made.masked:
-        said.append(f"Secrets are masked in {plural(made.masked, 'cell')}.")
-    if made.gone:
-        said.append("The store no longer holds the beginning of this history.")
-    return said
+        notes.append(f"Secrets are masked in {plural(made.masked, 'cell')}.")
+    if made.is_truncated:
+        notes.append("The store no longer holds the beginning of this history.")
+    return notes
 
 
 # -- `deps`: the cells that make a variable
@@ -126,13 +128,13 @@ class Deps(Result):
     def blocks(self) -> Sequence[Block]:
         found = self.slice
         name, count = clean(found.name), len(found.cells)
-        said = Line(f"{name} takes {plural(count, 'cell')} to make, as of {short(found.commit)}:", strong=True)
+        title = Line(f"{name} takes {plural(count, 'cell')} to make, as of {short(found.commit)}:", strong=True)
         if not count:
-            said = Line(f"No cell that is left made {name}.", strong=True)
+            title = Line(f"No cell that is left made {name}.", strong=True)
         rows = tuple(self._row(cell) for cell in found.cells)
         notes = [(describe.prompt(cell.commit) or short(cell.id), note) for cell in found.cells for note in cell.notes]
         return [
-            said,
+            title,
             Table(("Cell", "Commit", "Code" if self.has_code else "", "Gives", "Needs"), rows, flexible=2),
             *(Line(clean(f"! {at}: {note}")) for at, note in notes),
             *(Line(clean(f"! {note}")) for note in found.notes),
@@ -179,11 +181,13 @@ def script(scope: Scope, options: Namespace) -> Result:
     if path is None:
         if options.force:
             raise UsageProblem("--force goes with -o FILE")
-        return ShownScript(cells, made)
+        return ScriptReport(cells, made)
     content = made.text.encode() if path.suffix == _PYTHON else notebook_of_slice(scope.repo, cells).content
     written = _write(path, content, force=options.force)
-    said = f"Wrote {plural(len(cells.runs), 'cell')} that {'makes' if len(cells.runs) == 1 else 'make'} {cells.name} to"
-    lines = [clean(f"{said} {place_text(str(written))}."), *(clean(f"! {note}") for note in made.notes)]
+    sentence = (
+        f"Wrote {plural(len(cells.runs), 'cell')} that {'makes' if len(cells.runs) == 1 else 'make'} {cells.name} to"
+    )
+    lines = [clean(f"{sentence} {shorten_url(str(written))}."), *(clean(f"! {note}") for note in made.notes)]
     return Lines(tuple(lines), {"path": str(written), **_script_facts(cells, made)})
 
 
@@ -198,7 +202,7 @@ def _script_facts(cells: Slice, made: Script) -> dict[str, Json]:
 
 
 @dataclass(frozen=True)
-class ShownScript(Result):
+class ScriptReport(Result):
     """A script, printed as it is, so that a shell can send it to a file."""
 
     cells: Slice

@@ -50,7 +50,7 @@ __all__ = [
     "merge",
     "merge_arguments",
     "only_argument",
-    "only_asked",
+    "parse_only",
     "partial_argument",
     "redo",
     "redo_arguments",
@@ -102,7 +102,7 @@ def only_argument(parser: Parser) -> None:
     )
 
 
-def only_asked(options: Namespace) -> Only:
+def parse_only(options: Namespace) -> Only:
     """What `--only` says. Raises: UsageProblem: something else."""
     meant = _ONLY.get(options.only)
     if meant is None:
@@ -114,7 +114,7 @@ def only_asked(options: Namespace) -> Only:
 class MoveReport(Result):
     """What a verb did to the variables, or to HEAD."""
 
-    said: str  # the sentence up to the counts
+    sentence: str  # the sentence up to the counts
     commit: ObjectId | None
     branch: str | None
     report: Report | None = None
@@ -122,15 +122,15 @@ class MoveReport(Result):
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
 
     @classmethod
-    def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> MoveReport:
+    def of(cls, sentence: str, scope: Scope, report: Report, at: ObjectId | None = None) -> MoveReport:
         """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
         at = at or report.commit
         if at is None:
-            return cls(said, at, report.branch, report)
+            return cls(sentence, at, report.branch, report)
         commit = scope.repo.commit_at(at)
         known = ranks(scope.repo, report.changed, commit)
         holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
-        return cls(said, at, report.branch, report, known, holders)
+        return cls(sentence, at, report.branch, report, known, holders)
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
@@ -148,11 +148,11 @@ class MoveReport(Result):
 
     def blocks(self) -> Sequence[Block]:
         if self.report is None:
-            return [Line(self.said)]
+            return [Line(self.sentence)]
         names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
-        said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
-        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
+        sentence = self.sentence.removesuffix(":")  # of a cell that begins with `class P:`
+        return [Line(f"{sentence}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
 
 
 def checkout_arguments(parser: Parser) -> None:
@@ -169,7 +169,7 @@ def checkout_arguments(parser: Parser) -> None:
 
 
 def checkout(scope: Scope, options: Namespace) -> Result:
-    only = only_asked(options)
+    only = parse_only(options)
     if only and (options.fresh or options.names or options.rev is None):
         raise UsageProblem("--only goes with a commit, and with no names")
     if options.fresh:
@@ -187,8 +187,8 @@ def checkout(scope: Scope, options: Namespace) -> Result:
     if not options.names and only != "chat":
         report = add_uncovered(scope, before, report)
     if only:
-        said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
-        return MoveReport.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
+        sentence = "Took the conversation back to" if only == "chat" else "Took the variables back to"
+        return MoveReport.of(f"{sentence} {rev}", scope, report, report.commit or scope.session.head)
     if options.names:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
@@ -207,8 +207,8 @@ def _start_fresh(scope: Scope, options: Namespace) -> Result:
     if scope.session is None and scope.notebook is None:
         raise UsageProblem("--fresh is for a running notebook: only there a restart leaves variables unloaded")
     report = scope.live().leave_behind()
-    said = "Nothing to leave behind" if report.commit is None else "Started fresh"
-    return MoveReport(said, report.commit, report.branch, report if report.commit is not None else None)
+    sentence = "Nothing to leave behind" if report.commit is None else "Started fresh"
+    return MoveReport(sentence, report.commit, report.branch, report if report.commit is not None else None)
 
 
 def switch_arguments(parser: Parser) -> None:
@@ -285,9 +285,9 @@ def rollback_arguments(parser: Parser) -> None:
 
 def rollback(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
-    only = only_asked(options)
+    only = parse_only(options)
     alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
-    said = f"Rolled back{alone} to {describe.label(found, commit, longest=60)}"
+    sentence = f"Rolled back{alone} to {describe.label(found, commit, longest=60)}"
     if scope.session is not None:
         before = scope.session.head
         report = scope.session.rollback(
@@ -295,11 +295,11 @@ def rollback(scope: Scope, options: Namespace) -> Result:
         )
         if only != "chat":
             report = add_uncovered(scope, before, report)
-        return MoveReport.of(said, scope, report)
+        return MoveReport.of(sentence, scope, report)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
-    return MoveReport(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)
+    return MoveReport(sentence if branch else f"{sentence}, on no branch; {_how_to_name(scope)}", made, branch)
 
 
 def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) -> ObjectId:
@@ -329,12 +329,14 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
 
 
-def _report_arrival(said: str, scope: Scope, report: Report) -> MoveReport:
+def _report_arrival(sentence: str, scope: Scope, report: Report) -> MoveReport:
     at = report.commit if report.commit is not None else scope.live().head
-    if at is not None and said == "Checked out":
+    if at is not None and sentence == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
-        said = f"{said} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
-    return MoveReport.of(said, scope, report, at)
+        sentence = (
+            f"{sentence} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
+        )
+    return MoveReport.of(sentence, scope, report, at)
 
 
 # -- `undo` and `redo`: back and forth through what this session did
@@ -347,9 +349,9 @@ def undo_arguments(parser: Parser) -> None:
 
 
 def undo(scope: Scope, options: Namespace) -> Result:
-    only = only_asked(options)
+    only = parse_only(options)
     if only == "chat":
-        return _conversation_back(scope, options)
+        return _undo_conversation(scope, options)
     return _idle_task(scope) or _repeat("undo", scope, options, only)
 
 
@@ -367,9 +369,11 @@ def _idle_task(scope: Scope) -> Result | None:
     if operation is None:
         return None
     session.passed_over = last.run
-    said = f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
+    sentence = (
+        f"Nothing was undone: {run_text(event_store, last.run)} failed before its first step and changed nothing."
+    )
     next_one = operation_text(scope.repo, operation, session.id)
-    return Lines((said, f"{scope.spell_command('undo')} again takes back {next_one}"))
+    return Lines((sentence, f"{scope.spell_command('undo')} again takes back {next_one}"))
 
 
 def redo_arguments(parser: Parser) -> None:
@@ -381,62 +385,62 @@ def redo(scope: Scope, options: Namespace) -> Result:
     return _repeat("redo", scope, options)
 
 
-def _conversation_back(scope: Scope, options: Namespace) -> Result:
+def _undo_conversation(scope: Scope, options: Namespace) -> Result:
     """Take the conversation with agents back to before the last run that they remember, and leave the variables."""
     if options.count != "1":
         raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
     session, event_store = scope.live(), EventStore(scope.repo.store)
     begun = find_stepless_runs(scope.repo, event_store, session.head)
-    talk = session.last_talk(begun)
+    conversation = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
-    assert talk is not None  # else there was nothing to take back
-    said = f"The conversation went back to before {run_text(event_store, talk.run)}"
-    return MoveReport.of(said, scope, report)
+    assert conversation is not None  # else there was nothing to take back
+    sentence = f"The conversation went back to before {run_text(event_store, conversation.run)}"
+    return MoveReport.of(sentence, scope, report)
 
 
 _CHECKOUT_OF: Final = "the checkout of "
 
 
-def _repeat(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
+def _repeat(action: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
     """Undo or redo so many operations, as far as there are any."""
     count = options.count.lstrip("0") if options.count.isascii() else ""
     if not count.isdecimal():
-        raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
-    done: list[MoveReport] = [_once(verb, scope, only, partial=options.partial)]
+        raise UsageProblem(f"{action} takes a number of operations; rollback REF goes to a commit, checkout REF too")
+    done: list[MoveReport] = [_once(action, scope, only, partial=options.partial)]
     for _ in range(int(count[:9]) - 1):
         try:
-            done.append(_once(verb, scope, only, partial=options.partial))
+            done.append(_once(action, scope, only, partial=options.partial))
         except NothingToUndoError:
-            return Steps(tuple(done), (Line(f"that is all there is to {verb} in this session"),))
+            return Steps(tuple(done), (Line(f"that is all there is to {action} in this session"),))
     return done[0] if len(done) == 1 else Steps(tuple(done))
 
 
-def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
+def _once(action: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport:
     session = scope.live()
     before, absent = session.head, set(session.carried())
-    brings_back = verb == "redo" and session.next_redo is session.next_undo
-    report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
+    brings_back = action == "redo" and session.next_redo is session.next_undo
+    report = session.undo(partial=partial, only=only) if action == "undo" else session.redo(partial=partial)
     # Asked for afterwards: what no cell had committed became an operation of its own first.
-    what = session.next_redo if verb == "undo" else session.next_undo
-    said = "Undone" if verb == "undo" else "Done again"
+    what = session.next_redo if action == "undo" else session.next_undo
+    sentence = "Undone" if action == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
     if brings_back or (what is not None and what.chat):
-        where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
+        where = "went back again" if action == "redo" and not brings_back else _describe_conversation(scope)
         return MoveReport.of(f"The conversation {where}", scope, report, at)
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
-        part, stays = _part_of_run(scope, what.run, found.removed if verb == "undo" else found.added)
+        part, stays = _part_of_run(scope, what.run, found.removed if action == "undo" else found.added)
         about = f"{part}{about}"
-        if stays and verb == "undo":
+        if stays and action == "undo":
             report = msgspec.structs.replace(report, notes=(*report.notes, stays))
-    gone = [name for name in session.carried() if name not in absent]
-    if gone:
-        report = msgspec.structs.replace(report, notes=(*report.notes, _out_of_memory(scope, gone)))
-    said = f"C{about[5:]} {said.lower()}" if about.startswith(_CHECKOUT_OF) else f"{said} {about}".rstrip()
+    not_loaded = [name for name in session.carried() if name not in absent]
+    if not_loaded:
+        report = msgspec.structs.replace(report, notes=(*report.notes, _out_of_memory(scope, not_loaded)))
+    sentence = f"C{about[5:]} {sentence.lower()}" if about.startswith(_CHECKOUT_OF) else f"{sentence} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
-        said = f"The variables went back to before {about}, and HEAD stays there"
-    return MoveReport.of(said, scope, add_uncovered(scope, before, report, found), at)
+        sentence = f"The variables went back to before {about}, and HEAD stays there"
+    return MoveReport.of(sentence, scope, add_uncovered(scope, before, report, found), at)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
@@ -444,13 +448,13 @@ def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
     return f"{list_names(names)} {are} out of memory again, as after the restart: {scope.spell_command('checkout')} brings {them} back"
 
 
-def _is_back(scope: Scope) -> str:
+def _describe_conversation(scope: Scope) -> str:
     """Where the conversation is that came back: it may have been taken back further, and more than once."""
     session, event_store = scope.live(), EventStore(scope.repo.store)
     if session.next_undo is None or not session.next_undo.chat:
         return "is back where it was"
-    talk = session.last_talk(find_stepless_runs(scope.repo, event_store, session.head))
-    return "is back by one run" if talk is None else f"is back up to {run_text(event_store, talk.run)}"
+    conversation = session.last_talk(find_stepless_runs(scope.repo, event_store, session.head))
+    return "is back by one run" if conversation is None else f"is back up to {run_text(event_store, conversation.run)}"
 
 
 def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:
@@ -480,7 +484,7 @@ class Steps(Result):
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
-        return [lost for one in self.each for lost in one.unsaved]
+        return [unsaved for one in self.each for unsaved in one.unsaved]
 
     def to_json(self) -> Json:
         return [one.to_json() for one in self.each]
@@ -524,7 +528,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
         _check_names(scope.repo, begin.base, (head, found), (*options.ours, *options.theirs))
         if begin.up_to_date:
             return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
-    said = f"Merged {describe.label(found, commit, longest=60)}"
+    sentence = f"Merged {describe.label(found, commit, longest=60)}"
     if scope.session is not None:
         report = scope.session.merge(
             options.rev,
@@ -533,8 +537,8 @@ def merge(scope: Scope, options: Namespace) -> Result:
             message=options.message,
             partial=options.partial,
         )
-        return MoveReport.of(said, scope, report)
-    return _merge_stored(scope, found, options, said)
+        return MoveReport.of(sentence, scope, report)
+    return _merge_stored(scope, found, options, sentence)
 
 
 @dataclass(frozen=True)
@@ -590,7 +594,7 @@ def _merge_records(
     return merge_records(repo, writer, base, ours, theirs, **choices)
 
 
-def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> MoveReport:
+def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, sentence: str) -> MoveReport:
     head = scope.head()
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be merged into")
@@ -599,7 +603,7 @@ def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str)
         scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
         scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
         return MoveReport(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
-    return MoveReport(said, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
+    return MoveReport(sentence, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
 
 
 def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: ObjectId, options: Namespace) -> ObjectId:

@@ -31,9 +31,9 @@ from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 __all__ = [
     "ARRAY",
     "OBJECTS",
+    "Differences",
     "Part",
     "Stored",
-    "Unlike",
     "atoms_of",
     "code_size",
     "columns_of",
@@ -64,7 +64,7 @@ _BLOCK: Final = "pandas._libs.internals._unpickle_block"
 _SHARED_BLOCK: Final = "agent_kernel.values.restore.frames.block"
 _SERIES: Final = "pandas.core.internals.managers.SingleBlockManager"
 _MOST_STREAM: Final = 1_000_000  # bytes
-_MOST_PLACES: Final = 100_000  # columns of one block
+_MOST_POSITIONS: Final = 100_000  # columns of one block
 _MOST_ATOMS: Final = 16_000_000  # bytes
 _MOST_ATOM_STEPS: Final = 400_000
 
@@ -104,10 +104,10 @@ def columns_of(side: Stored) -> dict[int, Part] | None:
     for block in _blocks(side.value):
         if len(block.args) != 3:
             return None
-        places = _placement(side, block.args[1])
-        if places is None:
+        positions = _column_positions(side, block.args[1])
+        if positions is None:
             return None
-        found |= {place: (block, row) for row, place in enumerate(places)}
+        found |= {position: (block, row) for row, position in enumerate(positions)}
     return found or None
 
 
@@ -134,13 +134,13 @@ def _single(side: Stored) -> dict[int, Part] | None:
     return {0: (Call(_BLOCK, (values[0],)), 0)} if len(values) == 1 else None
 
 
-def _placement(side: Stored, where: object) -> Sequence[int] | None:
+def _column_positions(side: Stored, where: object) -> Sequence[int] | None:
     if not isinstance(where, Call):
         return None
     if where.name == "builtins.slice":
         bounds = integers(where.args)
-        places = range(bounds[0], bounds[1], bounds[2]) if len(bounds) == 3 and bounds[2] else range(0)
-        return places if 0 < len(places) <= _MOST_PLACES else None
+        positions = range(bounds[0], bounds[1], bounds[2]) if len(bounds) == 3 and bounds[2] else range(0)
+        return positions if 0 < len(positions) <= _MOST_POSITIONS else None
     if where.name == ARRAY and where.args[1] == "<i8" and isinstance(where.args[0], Buffer):
         blob = side.blobs[where.args[0].position]
         return list(memoryview(bytes(read_blob(side.repo.objects, blob))).cast("q"))
@@ -229,51 +229,51 @@ _MOST_LISTED: Final = 200
 _Read: TypeAlias = Callable[[], bytes]
 
 
-class Unlike(msgspec.Struct):
+class Differences(msgspec.Struct):
     """How many elements differ, the first and the last of them, and where the first hundreds are.
 
-    `left`: elements of pieces that differ and were not compared, because that takes long.
+    `uncompared`: elements of pieces that differ and were not compared, because that takes long.
     """
 
     many: int = 0
     first: int = -1
     last: int = -1
-    places: list[int] = msgspec.field(default_factory=list[int])
-    left: int = 0
+    positions: list[int] = msgspec.field(default_factory=list[int])
+    uncompared: int = 0
 
-    def add(self, place: int, limit: int) -> None:
-        if 0 <= place < limit and place != self.last:  # one element may be compared in several parts
+    def add(self, position: int, limit: int) -> None:
+        if 0 <= position < limit and position != self.last:  # one element may be compared in several parts
             self.many += 1
-            self.last = place
+            self.last = position
             if self.first < 0:
-                self.first = place
-            if len(self.places) < _MOST_LISTED:
-                self.places.append(place)
+                self.first = position
+            if len(self.positions) < _MOST_LISTED:
+                self.positions.append(position)
 
-    def add_all(self, places: list[int], shift: int, limit: int) -> None:
+    def add_all(self, positions: list[int], shift: int, limit: int) -> None:
         """The same for many in order, each of another element. `shift`: what has to be added to each place."""
-        places = places[bisect_left(places, -shift) : bisect_left(places, limit - shift)]
-        if not places:
+        positions = positions[bisect_left(positions, -shift) : bisect_left(positions, limit - shift)]
+        if not positions:
             return
-        self.many += len(places)
-        self.last = places[-1] + shift
+        self.many += len(positions)
+        self.last = positions[-1] + shift
         if self.first < 0:
-            self.first = places[0] + shift
-        self.places += [place + shift for place in places[: max(0, _MOST_LISTED - len(self.places))]]
+            self.first = positions[0] + shift
+        self.positions += [position + shift for position in positions[: max(0, _MOST_LISTED - len(self.positions))]]
 
     def describe(self, total: int, noun: str, row: int) -> str:
         """`2 of 1,000 rows differ, between rows 5 and 17`; a single one is `row 5`. `row`: elements in one; 0: unknown."""
-        if self.left:
+        if self.uncompared:
             least = f"at least {self.many:,} of {plural(total, noun)} differ"
-            return f"{least} ({min(self.left, total):,} more lie in pieces that differ and were not compared)"
-        said = f"{self.many:,} of {plural(total, noun)} {'differs' if self.many == 1 else 'differ'}"
+            return f"{least} ({min(self.uncompared, total):,} more lie in pieces that differ and were not compared)"
+        text = f"{self.many:,} of {plural(total, noun)} {'differs' if self.many == 1 else 'differ'}"
         if not row:
-            return said
+            return text
         first, last = self.first // row, self.last // row
-        return f"{said}: row {first:,}" if first == last else f"{said}, between rows {first:,} and {last:,}"
+        return f"{text}: row {first:,}" if first == last else f"{text}, between rows {first:,} and {last:,}"
 
 
-def compare_memory(repo: Repository, one: Blob, other: Blob, whole: int, start: int, many: int) -> Unlike | None:
+def compare_memory(repo: Repository, one: Blob, other: Blob, whole: int, start: int, many: int) -> Differences | None:
     """How `many` elements from `start` on differ, counted from there; None where that cannot be told.
 
     Args:
@@ -285,11 +285,11 @@ def compare_memory(repo: Repository, one: Blob, other: Blob, whole: int, start: 
     pieces = _pieces(repo, one, other, start * item, (start + many) * item)
     if pieces is None:
         return None
-    found = Unlike()
-    left, end_s = pieces.left, time.thread_time() + _LONGEST_S
+    found = Differences()
+    uncompared, end_s = pieces.uncompared, time.thread_time() + _LONGEST_S
     for at, size, first, second in pieces.compared:
         if time.thread_time() > end_s:
-            left += size
+            uncompared += size
             continue
         old, new = first(), second()
         unit = next(size for size in (8, 4, 2, 1) if not (item % size or at % size or len(old) % size))
@@ -297,15 +297,15 @@ def compare_memory(repo: Repository, one: Blob, other: Blob, whole: int, start: 
         if unit == item:
             found.add_all(list(differ), at // item - start, many)
         else:
-            for place in differ:
-                found.add((at + place * unit) // item - start, many)
-    found.left = left // item
+            for position in differ:
+                found.add((at + position * unit) // item - start, many)
+    found.uncompared = uncompared // item
     return found
 
 
-def compare_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Unlike:
+def compare_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Differences:
     """How many of `many` elements differ. Those of the same number are equal."""
-    found = Unlike()
+    found = Differences()
     found.add_all(list(compress(count(), map(ne, old, new))), 0, many)
     return found
 
@@ -320,7 +320,7 @@ class _Pieces(NamedTuple):
     """Where each begins, how long it is, and what reads either side; and the bytes of those that are not compared."""
 
     compared: Sequence[tuple[int, int, _Read, _Read]]
-    left: int = 0
+    uncompared: int = 0
 
 
 def _pieces(repo: Repository, one: Blob, other: Blob, low: int, high: int) -> _Pieces | None:
@@ -332,7 +332,7 @@ def _pieces(repo: Repository, one: Blob, other: Blob, low: int, high: int) -> _P
     if lengths[0] != lengths[1]:
         return None
     starts = accumulate(lengths[0], initial=0)
-    unlike = [
+    differing = [
         (at, size, first, second)
         for at, (first, size), (second, _) in zip(starts, *sides, strict=False)
         if first != second and at < high and at + size > low
@@ -340,9 +340,9 @@ def _pieces(repo: Repository, one: Blob, other: Blob, low: int, high: int) -> _P
     room = _MOST_COMPARED // (2 * PIECE)
     compared = [
         (at, size, partial(_chunk, repo, first), partial(_chunk, repo, second))
-        for at, size, first, second in unlike[:room]
+        for at, size, first, second in differing[:room]
     ]
-    return _Pieces(compared, sum(size for _, size, _, _ in unlike[room:]))
+    return _Pieces(compared, sum(size for _, size, _, _ in differing[room:]))
 
 
 def _whole(repo: Repository, blob: Blob) -> bytes:
@@ -452,7 +452,7 @@ def _traits_of(widget: Call) -> dict[str, object]:
     """A widget's state is whether it is open, and its traits as names and values by turns."""
     state = items_of(widget.state[0]) if widget.state else ()
     items = items_of(state[1]) if len(state) > 1 else ()
-    return {name: held for name, held in zip(items[::2], items[1::2], strict=False) if isinstance(name, str)}
+    return {name: value for name, value in zip(items[::2], items[1::2], strict=False) if isinstance(name, str)}
 
 
 def _is_of_a_secret(one: tuple[Call, dict[str, object]]) -> bool:
@@ -488,7 +488,7 @@ def _in_array(before: Stored, after: Stored) -> Iterator[str]:
     if was.args[2:4] != (shape, order):
         return
     found = _compare_arrays(before, after, was, now, 0, total)
-    if found is not None and (found.many or found.left):
+    if found is not None and (found.many or found.uncompared):
         row = prod(integers(shape)[1:])  # elements of one step along the first axis, as they lie in memory
         yield found.describe(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
 
@@ -516,7 +516,7 @@ def _in_column(
         return f"{column}contents differ"
     arrays = _both(old[position][0].args[0], new[position][0].args[0])
     rows = integers(arrays[1].args[2])[-1] if arrays is not None else 0
-    return column + found.describe(rows, "row" if named else "value", 1) if found.many or found.left else ""
+    return column + found.describe(rows, "row" if named else "value", 1) if found.many or found.uncompared else ""
 
 
 def is_same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:
@@ -524,7 +524,7 @@ def is_same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:
     return old[1] == new[1] and is_same(before, after, old[0].args[0], new[0].args[0])
 
 
-def compare_columns(before: Stored, after: Stored, old: Part, new: Part) -> Unlike | None:
+def compare_columns(before: Stored, after: Stored, old: Part, new: Part) -> Differences | None:
     """Which rows of a column differ; None where that cannot be told from its memory."""
     (was, was_row), (now, row) = old, new
     arrays = _both(was.args[0], now.args[0])
@@ -554,7 +554,7 @@ def _are_alike(one: Call, other: Call) -> bool:
     return bool(shape) and one.args[2:4] == other.args[2:4] and (len(shape) == 1 or one.args[3] == "C")
 
 
-def _compare_arrays(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
+def _compare_arrays(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Differences | None:
     was, now = old.args[0], new.args[0]
     if not isinstance(was, Buffer) or not isinstance(now, Buffer):
         return None
@@ -566,7 +566,7 @@ def _compare_arrays(before: Stored, after: Stored, old: Call, new: Call, start: 
     return compare_memory(after.repo, before.blobs[was.position], after.blobs[now.position], whole, start, many)
 
 
-def _compare_objects(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
+def _compare_objects(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Differences | None:
     """Which objects differ: equal ones may have other codes on either side, so those are numbered anew."""
     was, now = atoms_of(before, old), atoms_of(after, new)
     if was is None or now is None or many > _MOST_CODES:

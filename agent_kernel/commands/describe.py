@@ -104,30 +104,30 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
     return clean(previews.line(summary)) if summary is not None else "not described"
 
 
-def entry_said(repo: Repository, name: str, entry: Entry | None) -> str:
+def entry_line_with_unsaved(repo: Repository, name: str, entry: Entry | None) -> str:
     """The same, and what of it is not saved: `generator (not saved: a generator cannot be saved)`."""
     line = entry_line(repo, entry)
     missing = not_saved(repo, name, entry)
-    return f"{line} ({missing.said})" if missing else line
+    return f"{line} ({missing.sentence})" if missing else line
 
 
 class NotSaved(NamedTuple):
     """What a variable lacks in the store. `is_whole`: all of it, so that its size there is a placeholder's."""
 
     is_whole: bool
-    said: str
+    sentence: str
 
 
 def not_saved(repo: Repository, name: str, entry: Entry | None) -> NotSaved | None:
     """`not saved: a generator cannot be saved`; None where all of the value is stored."""
-    lost = (
+    unsaved = (
         [one for one in repo.read_manifest(entry).unsaved if name in one.name.split(", ")] if entry is not None else []
     )
-    if not lost:
+    if not unsaved:
         return None
     summary = summary_of(repo, entry) if entry is not None else None
-    is_whole = summary is not None and summary.type == lost[0].type
-    reasons = "; ".join(dict.fromkeys(clean(one.reason) for one in lost))
+    is_whole = summary is not None and summary.type == unsaved[0].type
+    reasons = "; ".join(dict.fromkeys(clean(one.reason) for one in unsaved))
     return NotSaved(is_whole, f"{'not saved' if is_whole else 'not all of it is saved'}: {reasons}")
 
 
@@ -137,7 +137,7 @@ def entry_outline(repo: Repository, name: str, entry: Entry | None) -> str:
     if summary is None:
         return ""
     line, missing = clean(previews.outline(summary)), not_saved(repo, name, entry)
-    return f"{line} ({missing.said.partition(':')[0]})" if missing else line
+    return f"{line} ({missing.sentence.partition(':')[0]})" if missing else line
 
 
 def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]:
@@ -257,14 +257,14 @@ def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     if len(names) > 1:
         reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
         remedy = remedy.replace("to have it back", "to have them back")
-    told = _some(names)
+    subject = _some(names)
     kind = f" ({_some(kinds)})" if kinds else ""
     if len(kinds) == 1 and any(name in holders for name in names):
-        kind, told = "", _and([_name_holder(name, kinds[0]) if name in holders else name for name in names])
+        kind, subject = "", _and([_name_holder(name, kinds[0]) if name in holders else name for name in names])
     are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
-    said = f"{told} {are}{kind}: {reason}".rstrip(". ") + "."
+    sentence = f"{subject} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
-    return clean(previews.mask_text(said + way))
+    return clean(previews.mask_text(sentence + way))
 
 
 def _type_text(name: str) -> str:
@@ -313,11 +313,11 @@ def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
 def change_line(changes: Iterable[Change], rank: Rank) -> str:
     """`~df, +prices, −tmp`; of many the first few and the counts; or nothing."""
     found = sorted(changes, key=lambda change: (change.how == "-", rank(change.name), -change.size, change.name))
-    shown_first = found if len(found) <= _NAMES else found[: _NAMES - 1]
-    names = ", ".join(f"{_SIGNS.get(change.how, '?')}{clean(change.name)}" for change in shown_first)
-    if len(shown_first) == len(found):
+    first = found if len(found) <= _NAMES else found[: _NAMES - 1]
+    names = ", ".join(f"{_SIGNS.get(change.how, '?')}{clean(change.name)}" for change in first)
+    if len(first) == len(found):
         return names
-    return f"{names} and {len(found) - len(shown_first):,} more ({change_count(found)})"
+    return f"{names} and {len(found) - len(first):,} more ({change_count(found)})"
 
 
 def change_count(changes: Iterable[Change]) -> str:
@@ -430,8 +430,8 @@ def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, name
             old, new = (
                 None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees)
             )
-            if old is not None and new is not None and (said := growth(old, new)):
-                found[name] = said
+            if old is not None and new is not None and (growth_text := growth(old, new)):
+                found[name] = growth_text
     except StoreError:  # what can be said of the others will do
         pass
     return found
@@ -481,11 +481,11 @@ def most_interesting_first(repo: Repository, found: Sequence[Differing], most: i
     Args:
         most: so many at most, the largest.
     """
-    places = {"~": 0, "+": 0, "-": 1, "=": 2}
+    group = {"~": 0, "+": 0, "-": 1, "=": 2}
     sizes = {one.name: max(0 if side is None else size_of(repo, side) for side in (one.old, one.new)) for one in found}
-    told = sorted(found, key=lambda one: (places[one.how], -sizes[one.name]))[:most]
-    rank = {one.name: rank_of(repo, one.new or one.old) for one in told}
-    return sorted(told, key=lambda one: (places[one.how], rank[one.name]))
+    largest = sorted(found, key=lambda one: (group[one.how], -sizes[one.name]))[:most]
+    rank = {one.name: rank_of(repo, one.new or one.old) for one in largest}
+    return sorted(largest, key=lambda one: (group[one.how], rank[one.name]))
 
 
 def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:

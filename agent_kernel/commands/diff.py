@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Differing",
     "EnvironmentDifferences",
-    "ShownEnvironment",
+    "EnvironmentReport",
     "details_of",
     "diff",
     "diff_arguments",
@@ -132,18 +132,21 @@ def _find_touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[
 def _difference(scope: Scope, one: Differing) -> Difference:
     repo = scope.repo
     if one.how == "=":
-        said = describe.entry_said(repo, one.name, one.new)
-        return Difference(one.name, "=", said, said)
-    old, new = describe.entry_said(repo, one.name, one.old), describe.entry_said(repo, one.name, one.new)
+        line = describe.entry_line_with_unsaved(repo, one.name, one.new)
+        return Difference(one.name, "=", line, line)
+    old, new = (
+        describe.entry_line_with_unsaved(repo, one.name, one.old),
+        describe.entry_line_with_unsaved(repo, one.name, one.new),
+    )
     details = details_of(repo, one.old, one.new, f"{old} → {new}", scope.row_lines)
     outlines = describe.entry_outline(repo, one.name, one.old), describe.entry_outline(repo, one.name, one.new)
     return Difference(one.name, one.how, old, new, details, outlines)
 
 
 def details_of(
-    repo: Repository, old: Entry | None, new: Entry | None, said: str = "", row_lines: RowLines | None = None
+    repo: Repository, old: Entry | None, new: Entry | None, line_above: str = "", row_lines: RowLines | None = None
 ) -> tuple[str, ...]:
-    """A few lines about where two stored versions differ, beside a line that has `said` the two in short.
+    """A few lines about where two stored versions differ, beside a line that says the two in short.
 
     Args:
         row_lines: tells the rows of a table apart by their labels, or by what they hold where these were given anew.
@@ -158,7 +161,7 @@ def details_of(
         return ()  # of a scalar the line above has said it all
     texts = {clean(before.text), clean(after.text)}
     both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
-    again = both if all(text in said for text in texts) else set[str]()
+    again = both if all(text in line_above for text in texts) else set[str]()
     lines = tuple(line for line in previews.lines_diff(before, after) if line not in again)
     rows = row_lines(repo, old, new) if row_lines is not None else None
     if rows is not None:
@@ -229,11 +232,11 @@ class Differences(Result):
 
 
 def _blocks(row: Difference) -> list[Block]:
-    said = f"{row.old} → {row.new}" if row.how == "~" and row.old != row.new else row.new or row.old
+    text = f"{row.old} → {row.new}" if row.how == "~" and row.old != row.new else row.new or row.old
     sign = f"{'−' if row.how == '-' else row.how} {clean(row.name)}:"
     if row.how == "=":
         return [Line(f"{sign} the same value, saved together with what changed", style=SIGNS["="])]
-    line = Line(f"{sign} {said}", style=SIGNS[row.how], styled=len(sign) if row.how == "~" else None)
+    line = Line(f"{sign} {text}", style=SIGNS[row.how], styled=len(sign) if row.how == "~" else None)
     return [line, Code(clean_lines("\n".join(row.details)), signed=True)] if row.details else [line]
 
 
@@ -273,7 +276,7 @@ def environment_facts(environment: Environment) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class ShownEnvironment(Result):
+class EnvironmentReport(Result):
     """The environment of one commit."""
 
     id: ObjectId

@@ -126,7 +126,7 @@ def _line(step: Step[ObjectId], key: ObjectId) -> str:
     return " ".join(marks).rstrip()
 
 
-_SHOWN = 25  # rows of a log that someone reads, unless they ask for more
+_DEFAULT_ROWS = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
 _CHIPS, _FEWEST = 44, 12  # columns for the changed names, at most and at least
 _GAP: Piece = ("   ", "")  # between columns
@@ -154,21 +154,21 @@ def log_arguments(parser: Parser) -> None:
 def log(scope: Scope, options: Namespace) -> Log:
     limit: int | None = options.limit
     if limit is None and scope.brief and not options.json:
-        limit = _SHOWN
+        limit = _DEFAULT_ROWS
     starts = _starts(scope, options.rev, options.all)
     found = _search(scope, options.search, _history(scope, starts, options.names))
     rows = list(islice(found, None if limit is None else limit + 1))
-    shown = rows if limit is None else rows[:limit]
+    commits = rows if limit is None else rows[:limit]
     return Log(
-        nothing=_explain_empty(scope, options, limit) if not shown else "",
-        commits=tuple(shown),
+        nothing=_explain_empty(scope, options, limit) if not commits else "",
+        commits=tuple(commits),
         refs=describe.decorations(scope.repo, scope.head()),
         now_ns=scope.now_ns,
-        older=_older(scope, options, len(shown)) if len(rows) > len(shown) and options.limit is None else "",
-        without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
+        older=_older(scope, options, len(commits)) if len(rows) > len(commits) and options.limit is None else "",
+        without=_without(scope, starts, options.names) if commits and len(options.names) > 1 else (),
         graph=not options.names and not options.search,
-        ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in shown},
-        grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in shown},
+        ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in commits},
+        grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in commits},
     )
 
 
@@ -179,9 +179,9 @@ def history_arguments(parser: Parser) -> None:
 
 
 def history(scope: Scope, options: Namespace) -> Result:
-    told = log(scope, Namespace(rev=None, all=False, **vars(options)))
+    found = log(scope, Namespace(rev=None, all=False, **vars(options)))
     terms = [f"var:{name}" for name in options.names]
-    return replace(told, panel=Opens(search=" ".join([*terms, *filter(None, [options.search])])))
+    return replace(found, panel=Opens(search=" ".join([*terms, *filter(None, [options.search])])))
 
 
 def _search(
@@ -197,10 +197,10 @@ def _search(
     return rows if found is None else (row for row in rows if row[0] in found)
 
 
-def _older(scope: Scope, options: Namespace, shown: int) -> str:
+def _older(scope: Scope, options: Namespace, row_count: int) -> str:
     """What to type for the commits before those that are shown."""
     search = ["--search", options.search] if options.search else []
-    return scope.spell_command("log", "-n", str(4 * shown), *search)
+    return scope.spell_command("log", "-n", str(4 * row_count), *search)
 
 
 def _explain_empty(scope: Scope, options: Namespace, limit: int | None) -> str:
@@ -289,8 +289,8 @@ class Log(Result):
             return [Line(self.nothing)]
         columns = ("Commit", "Cell", "", "Changed", "Took", "When")
         rows: list[tuple[str, ...]] = []
-        for (found, commit), said in zip(self.commits, self._dividers(), strict=True):
-            rows += [("", "", f"── {said} ──", "", "", "")] if said else []
+        for (found, commit), divider in zip(self.commits, self._dividers(), strict=True):
+            rows += [("", "", f"── {divider} ──", "", "", "")] if divider else []
             rows.append(self._html_row(found, commit))
         return [Table(columns, tuple(rows), right=frozenset({4, 5})), *self._rest()]
 
@@ -318,9 +318,9 @@ class Log(Result):
         wide = max(width_of(plain(left)) for left in lefts)
         rows = [[*_pad(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
-        for head, row, said in zip(heads, rows, self._dividers(), strict=True):
-            divider: Piece = (f"{head[0][0].replace('*', '|').rstrip()} ── {said} ──", "quiet")
-            drawn += [paint_all([divider], colour=colour)] if said else []
+        for head, row, text in zip(heads, rows, self._dividers(), strict=True):
+            divider: Piece = (f"{head[0][0].replace('*', '|').rstrip()} ── {text} ──", "quiet")
+            drawn += [paint_all([divider], colour=colour)] if text else []
             drawn.append(paint_all(_without_end(row), colour=colour))
         return "\n".join([*drawn, *(line.text for line in self._rest())])
 
@@ -344,8 +344,8 @@ class Log(Result):
         return [*older, *([Line(f"No commit changed {clean(' or '.join(self.without))}.")] if self.without else [])]
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
-        said = self._refs(found) + _subject(commit)
-        return short(found), describe.prompt(commit), said, *map(plain, self._facts(found, commit))
+        subject = self._refs(found) + _subject(commit)
+        return short(found), describe.prompt(commit), subject, *map(plain, self._facts(found, commit))
 
     def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
         return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})), self.grew.get(found, {}))
@@ -378,8 +378,8 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
             _pad(took, wide[1], right=True),
             _pad(when, wide[2]),
         ]
-        shown = [part for part, room in zip(parts, wide, strict=True) if room]
-        found.append([piece for at, part in enumerate(shown) for piece in ([_GAP, *part] if at else part)])
+        visible = [part for part, room in zip(parts, wide, strict=True) if room]
+        found.append([piece for at, part in enumerate(visible) for piece in ([_GAP, *part] if at else part)])
     return found
 
 

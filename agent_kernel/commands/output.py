@@ -22,8 +22,8 @@ from agent_kernel.commands.text import (
     list_names,
     money,
     pad,
-    place_text,
     plural,
+    shorten_url,
     width_of,
 )
 from agent_kernel.values.previews.model import clean, size_text
@@ -58,9 +58,9 @@ __all__ = [
     "pad",
     "paint",
     "paint_all",
-    "place_text",
     "plain",
     "plural",
+    "shorten_url",
     "size_text",
     "style_of",
     "width_of",
@@ -134,10 +134,10 @@ def plain(pieces: Iterable[Piece]) -> str:
 
 def cut_pieces(pieces: Sequence[Piece], width: int, *, middle: bool = False) -> list[Piece]:
     """The pieces in at most `width` columns, cut as `cut` does it."""
-    kept = cut(plain(pieces), width, middle=middle)
+    rest = cut(plain(pieces), width, middle=middle)
     found: list[Piece] = []
     for text, style in pieces:
-        part, kept = kept[: len(text)], kept[len(text) :]
+        part, rest = rest[: len(text)], rest[len(text) :]
         found.append((part, style))
     return found
 

@@ -33,13 +33,13 @@ __all__ = [
     "adopt",
     "cell_ids",
     "copy_store",
-    "default_place",
+    "default_store",
     "find_redirect",
     "find_store",
     "is_store",
     "notebook_of",
     "remember",
-    "store_beside",
+    "store_path_of",
     "stores_in",
     "what_is_new",
 ]
@@ -58,18 +58,18 @@ def notebook_of(environment: Mapping[str, str], namespace: Mapping[str, object])
 
     Jupyter sets `JPY_SESSION_NAME` when the kernel starts (consoles too, with a name that does not belong to a notebook).
     """
-    for told in (namespace.get(_VSCODE), environment.get("JPY_SESSION_NAME")):
-        if isinstance(told, str) and told.endswith(".ipynb"):
-            return Path(told).absolute()
+    for named in (namespace.get(_VSCODE), environment.get("JPY_SESSION_NAME")):
+        if isinstance(named, str) and named.endswith(".ipynb"):
+            return Path(named).absolute()
     return None
 
 
-def store_beside(notebook: Path) -> Path:
+def store_path_of(notebook: Path) -> Path:
     """The notebook's own place: `.agent-kernel/<stem>` in its folder."""
     return notebook.parent / HIDDEN / notebook.stem
 
 
-def default_place(notebook: Path | None, folder: Path, kernel: str = "") -> Path:
+def default_store(notebook: Path | None, folder: Path, kernel: str = "") -> Path:
     """Where the store goes unless someone chose another place.
 
     Args:
@@ -77,7 +77,7 @@ def default_place(notebook: Path | None, folder: Path, kernel: str = "") -> Path
         kernel: of a kernel that no person types in, its id.
     """
     if notebook is not None:
-        return store_beside(notebook)
+        return store_path_of(notebook)
     name = folder.name.encode(errors="replace").decode() or "root"  # no store's path has bytes that are not text
     if kernel:
         return _user_data() / "agent-kernel" / "kernels" / f"{name}-{kernel}"
@@ -102,9 +102,9 @@ def remember(own: Path, store: str) -> bool:
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_store(own):
         (own / ".gitignore").write_text("*\n", encoding="utf-8")
-    aside = note.with_suffix(".tmp")
-    aside.write_text(json.dumps({"version": _NOTE_VERSION, "store": written}) + "\n", encoding="utf-8")
-    aside.replace(note)
+    temporary = note.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"version": _NOTE_VERSION, "store": written}) + "\n", encoding="utf-8")
+    temporary.replace(note)
     return True
 
 
@@ -122,8 +122,8 @@ def find_redirect(own: Path) -> Path | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise NotAStoreError(str(note), f"it should say where the store lies, and cannot be read ({error})") from error
-    said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
-    version, store = said.get("version"), said.get("store")
+    fields = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    version, store = fields.get("version"), fields.get("store")
     if isinstance(version, int) and version > _NOTE_VERSION:
         raise NewerFormatError(str(note), version, _NOTE_VERSION)
     if not isinstance(store, str) or not store or "\0" in store:
@@ -167,11 +167,11 @@ def stores_in(folder: Path) -> list[Path]:
     return sorted(found for found in hidden.iterdir() if is_store(found)) if hidden.is_dir() else []
 
 
-def what_is_new(place: str) -> str:
+def what_is_new(store: str) -> str:
     """What opening this place would make: a store, and maybe folders; "" where there is one."""
-    if "://" in place.removeprefix("lmdb://") or place.startswith("memory:"):
+    if "://" in store.removeprefix("lmdb://") or store.startswith("memory:"):
         return ""
-    path = Path(place.removeprefix("lmdb://"))
+    path = Path(store.removeprefix("lmdb://"))
     if is_store(path):
         return ""
     parent = path.absolute().parent
@@ -192,27 +192,27 @@ def find_store(text: str, *, create: bool = False) -> str:
     if path.suffix == BUNDLE and path.is_file():
         return f"bundle://{path.absolute().as_posix()}"
     if path.suffix == ".ipynb":
-        own = store_beside(path.absolute())
+        own = store_path_of(path.absolute())
         path = find_redirect(own) or own
     elif path.is_dir() and not is_store(path):
-        beside = stores_in(path)
-        if len(beside) > 1:
-            names = ", ".join(found.name for found in beside[:5])
-            raise NotAStoreError(text, f"it is a folder with {len(beside)} stores ({names}); name one of the notebooks")
-        path = beside[0] if beside else path
+        stores = stores_in(path)
+        if len(stores) > 1:
+            names = ", ".join(found.name for found in stores[:5])
+            raise NotAStoreError(text, f"it is a folder with {len(stores)} stores ({names}); name one of the notebooks")
+        path = stores[0] if stores else path
     if not create and not is_store(path):
-        raise NotAStoreError(text, _what_is_there(Path(text).expanduser(), path))
+        raise NotAStoreError(text, _describe_other_file(Path(text).expanduser(), path))
     return str(path)
 
 
-def _what_is_there(named: Path, place: Path) -> str:
+def _describe_other_file(named: Path, path: Path) -> str:
     """Instead of a store."""
     if not named.exists():
         return "there is nothing there"
     if named.suffix == ".ipynb":
         lies = f"{HIDDEN}/{named.stem}"
         return f"this notebook has no history here. If it is a copy, copy {lies} too, from the folder of the first one"
-    return "it is a folder without a store" if place.is_dir() else "it holds something else"
+    return "it is a folder without a store" if path.is_dir() else "it holds something else"
 
 
 # -- what a notebook without a store finds beside it: its own store under an old name, or that of its original
@@ -229,8 +229,8 @@ _NOT_IN_FILES = "vscode:"  # VS Code has ids of its own for the cells of a kerne
 
 def adopt(notebook: Path) -> tuple[str, ...]:
     """Take over an orphaned store that is this notebook's, and return what to say; nothing where there is no doubt."""
-    place = store_beside(notebook)
-    if is_store(place):
+    own = store_path_of(notebook)
+    if is_store(own):
         return ()
     ids = cell_ids(notebook)
     unknown: list[Path] = []  # orphans of which the ids cannot tell whose they are
@@ -246,7 +246,7 @@ def adopt(notebook: Path) -> tuple[str, ...]:
                 f"this looks like a copy of {original.name}: %agent bind --from {original.name} starts from its history",
             )
         if not _is_used(found):
-            found.rename(place)
+            found.rename(own)
             return (f"took over the history of {original.name}, which has been renamed",)
     return _offer(unknown[0]) if len(unknown) == 1 else ()
 
@@ -258,8 +258,8 @@ def _offer(store: Path) -> tuple[str, ...]:
             return ()
     except AgentKernelError:
         return ()
-    shown = store.relative_to(Path.cwd()) if store.is_relative_to(Path.cwd()) else store
-    bind = f"%agent bind {shlex.quote(str(shown))}"
+    path = store.relative_to(Path.cwd()) if store.is_relative_to(Path.cwd()) else store
+    bind = f"%agent bind {shlex.quote(str(path))}"
     return (f"if this notebook was called {store.name}.ipynb before: {bind} goes on with its history",)
 
 
@@ -308,11 +308,11 @@ _OBJECTS = b"bcdlmost"  # the kinds of immutable objects
 _OWN = frozenset({EPOCH, FORMAT, GARBAGE, ROSTER})  # what a store knows of itself
 
 
-def copy_store(source: str, target: Store, here: Session | None = None) -> None:
+def copy_store(source: str, target: Store, session: Session | None = None) -> None:
     """Fill an empty store with everything that another holds; leases and sessions stay behind.
 
     Args:
-        here: the session that works in the target. Where nobody else did, what it has committed so far (a notebook's
+        session: the session that works in the target. Where nobody else did, what it has committed so far (a notebook's
             first cell, say, before anybody could answer the offer to start from the original) steps aside.
 
     Raises:
@@ -327,7 +327,7 @@ def copy_store(source: str, target: Store, here: Session | None = None) -> None:
                 source, "it is a bundle: agent-kernel open makes a store of it, %agent import brings it here"
             )
         BareRepository.open(origin, create=False)  # what cannot be read here must not take the place of what can
-        if target.keys(BRANCHES, limit=1) and not (here is not None and _steps_aside(here, origin)):
+        if target.keys(BRANCHES, limit=1) and not (session is not None and _rename_branches(session, origin)):
             why = "it has a history of its own; %agent bind PLACE --from … makes another"
             raise StoreUnavailableError(target.url, why)
         BareRepository.open(target)  # first of all, so that a copy that is cut off can be made again
@@ -336,22 +336,22 @@ def copy_store(source: str, target: Store, here: Session | None = None) -> None:
             if keys[0][:1] in _OBJECTS:
                 target.put_many(found)
             else:
-                held = target.get_many(keys)
-                target.swap({key: held.get(key) for key in found}, found)
+                before = target.get_many(keys)
+                target.swap({key: before.get(key) for key in found}, found)
 
 
-def _steps_aside(here: Session, origin: Store) -> bool:
+def _rename_branches(session: Session, origin: Store) -> bool:
     """Give branches that only this session wrote names that the other store does not have."""
-    repo = here.repo
+    repo = session.repo
     own = repo.branches()
-    if any(commit.session != here.id for _, commit in repo.log(list(own.values()))):
+    if any(commit.session != session.id for _, commit in repo.log(list(own.values()))):
         return False
     for name in own:
         number = 2
         while f"{name}-{number}" in own or origin.get_many([BRANCHES + f"{name}-{number}".encode()]):
             number += 1
-        if name == here.branch:
-            here.rename_branch(f"{name}-{number}")
+        if name == session.branch:
+            session.rename_branch(f"{name}-{number}")
         else:
             repo.rename_branch(name, f"{name}-{number}")
     return True

@@ -58,9 +58,9 @@ def branch(scope: Scope, options: Namespace) -> Result:
     )
 
 
-def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
+def _remedy(scope: Scope, command: str, options: Namespace) -> str:
     at = [options.at] if options.at else []
-    return f"choose another name, or move it with {scope.spell_command(verb, '-f', options.name, *at)}"
+    return f"choose another name, or move it with {scope.spell_command(command, '-f', options.name, *at)}"
 
 
 def _delete_branch(scope: Scope, name: str, options: Namespace) -> Lines:
@@ -93,13 +93,17 @@ def _rename(scope: Scope, name: str, new: str | None) -> Lines:
 
 def _branches(scope: Scope, *, is_all: bool) -> RefList:
     head = scope.head()
-    asides = describe_temporary(scope.repo, EventStore(scope.repo.store))
+    agent_branches = describe_temporary(scope.repo, EventStore(scope.repo.store))
     found = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
-    rows = [row for row in found if row.name not in asides or row.current]
+    rows = [row for row in found if row.name not in agent_branches or row.current]
     if head.branch is None and head.commit is not None:
         rows.insert(0, _row(scope, "(no branch)", head.commit, True))
-    apart = tuple((asides[row.name], row) for row in found if row.name in asides and not row.current)
-    return RefList("branch", tuple(rows), apart, scope.spell_command("branch", "--all") if apart and not is_all else "")
+    by_agents = tuple(
+        (agent_branches[row.name], row) for row in found if row.name in agent_branches and not row.current
+    )
+    return RefList(
+        "branch", tuple(rows), by_agents, scope.spell_command("branch", "--all") if by_agents and not is_all else ""
+    )
 
 
 def tag_arguments(parser: Parser) -> None:
@@ -135,10 +139,10 @@ def tag(scope: Scope, options: Namespace) -> Result:
     scope.repo.create_tag(name, at, force=options.force or is_again)
     moved = f" (was {describe.label(was, scope.repo.commit_at(was), longest=60)})" if was is not None else ""
     now = describe.label(at, commit, longest=60)
-    said = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
+    lines = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
     if name in scope.repo.branches():
-        said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
-    return Lines(tuple(said), {"tag": name, "commit": hex_of(at)})
+        lines.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
+    return Lines(tuple(lines), {"tag": name, "commit": hex_of(at)})
 
 
 @dataclass(frozen=True)
@@ -157,38 +161,41 @@ def _row(scope: Scope, name: str, at: ObjectId, current: bool = False) -> RefRow
     commit = scope.repo.commit_at(at)
     holder = scope.repo.lease_of(name)
     used = holder is not None and holder.is_alive(scope.repo.store) and not current
-    said = " ".join(part for part in (describe.prompt(commit), describe.title(commit)) if part)
-    return RefRow(name, at, said, clock(commit.time_ns, scope.now_ns), current, str(holder) if used else "")
+    title = " ".join(part for part in (describe.prompt(commit), describe.title(commit)) if part)
+    return RefRow(name, at, title, clock(commit.time_ns, scope.now_ns), current, str(holder) if used else "")
 
 
 @dataclass(frozen=True)
 class RefList(Result):
-    """Branches or tags in the order of their names. `apart`: those that agents have for a while, in words; see `asides`.
+    """Branches or tags in the order of their names. `by_agents`: those that agents have for a while, in words; see `asides`.
 
     `hidden`: these are only counted, and this lists them.
     """
 
     kind: str
     rows: tuple[RefRow, ...]
-    apart: tuple[tuple[str, RefRow], ...] = ()
+    by_agents: tuple[tuple[str, RefRow], ...] = ()
     hidden: str = ""
 
     def to_json(self) -> Json:
-        return [*(_facts(row) for row in self.rows), *({**_facts(row), "aside": said} for said, row in self.apart)]
+        return [
+            *(_facts(row) for row in self.rows),
+            *({**_facts(row), "aside": aside} for aside, row in self.by_agents),
+        ]
 
     def blocks(self) -> Sequence[Block]:
-        if not self.rows and not self.apart:
+        if not self.rows and not self.by_agents:
             return [Line(f"There is no {self.kind} yet.")]
         found: list[Block] = [Table(("", "", "", "", "", ""), tuple(map(_cells, self.rows)), flexible=3)]
         if self.hidden:
             return [
                 *found,
                 Line(
-                    f"and {plural(len(self.apart), 'branch', 'branches')} that agents have for a while: {self.hidden}"
+                    f"and {plural(len(self.by_agents), 'branch', 'branches')} that agents have for a while: {self.hidden}"
                 ),
             ]
-        if self.apart:
-            rows = tuple((*_cells(row), clean(said)) for said, row in self.apart)
+        if self.by_agents:
+            rows = tuple((*_cells(row), clean(label)) for label, row in self.by_agents)
             found += [Line("That agents have for a while:"), Table(("",) * 7, rows, flexible=3)]
         return found
 

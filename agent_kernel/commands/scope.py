@@ -88,11 +88,11 @@ class Tasks(Protocol):
         """Raise UsageProblem if the text that replaces a step is not valid code."""
         ...
 
-    def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
+    def decide_between_cells(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
         """Answer while no cell runs, and let the run go on under the cell that asked; returns how it stands then."""
         ...
 
-    def resume_apart(self, run: str, answer: str) -> str:
+    def resume_between_cells(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
         ...
 
@@ -138,7 +138,7 @@ class Notebook(Protocol):
 class Scope:
     """One use of a verb. `session` is None on the command line."""
 
-    bound_repo: Repository | None
+    repo_or_none: Repository | None
     session: Session | None = None
     notebook: Notebook | None = None
     place: str = ""  # how the store was named, where the line names one
@@ -151,8 +151,8 @@ class Scope:
 
     def spell_command(self, *words: str) -> str:
         """Spell what to type at this interface, with these words."""
-        verb, *rest = words
-        return " ".join([self.command, verb, *map(_quote, [self.place] if self.place else []), *map(_quote, rest)])
+        name, *rest = words
+        return " ".join([self.command, name, *map(_quote, [self.place] if self.place else []), *map(_quote, rest)])
 
     def step(self, doing: str) -> Callable[[int, int], None] | None:
         """What a long operation of the repository reports to, if someone wants to see it."""
@@ -166,9 +166,9 @@ class Scope:
         Raises:
             NotBoundError: the notebook is bound to none.
         """
-        if self.bound_repo is None:
+        if self.repo_or_none is None:
             raise NotBoundError
-        return self.bound_repo
+        return self.repo_or_none
 
     @property
     def session_id(self) -> str:
@@ -375,7 +375,7 @@ class Parser(argparse.ArgumentParser):
         if self._greedy and "are required" in message:
             message += f"; write it before {' and '.join(self._greedy)}: they take all words that follow"
         if message.startswith("unrecognized arguments:"):
-            message += "".join(f"; {said}" for option, said in self._answers.items() if option in message.split())
+            message += "".join(f"; {hint}" for option, hint in self._answers.items() if option in message.split())
             message += self._close(message.split()[2:])
         raise UsageProblem(f"{message} ({usage})")
 

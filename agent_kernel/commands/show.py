@@ -34,7 +34,7 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["ShownOutputs", "ShownPage", "outputs_of", "page_of", "show", "show_arguments"]
+__all__ = ["DocumentReport", "MaskedOutputs", "document_of", "outputs_of", "show", "show_arguments"]
 
 
 # -- what a cell showed, in words: text as text, everything else by its type and size
@@ -49,14 +49,14 @@ _READABLE = ("text/plain", "text/markdown", "text/latex", "text/html", "image/sv
 
 
 @dataclass(frozen=True)
-class ShownOutputs:
+class MaskedOutputs:
     """The outputs of one commit's cell."""
 
     outputs: Outputs
     hidden: frozenset[str]  # what the cell's code gave away
     read: Callable[[Representation], bytes | None]
 
-    def without_code(self) -> ShownOutputs:
+    def without_code(self) -> MaskedOutputs:
         """The same, of errors only what they are called: a traceback quotes code."""
         found = tuple(
             msgspec.structs.replace(one, traceback=(), text="") if one.kind == "error" else one
@@ -74,9 +74,9 @@ class ShownOutputs:
         for text in texts:
             own = text.splitlines()
             room = max(0, min(_LINES_EACH, _LINES - len(lines)))
-            shown = own if len(own) <= room else own[:room]
-            left_out += len(own) - len(shown)
-            lines += [line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in shown]
+            visible = own if len(own) <= room else own[:room]
+            left_out += len(own) - len(visible)
+            lines += [line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in visible]
         more = [Line(f"{plural(left_out, 'more line')}: {how_to_see_more}")] if left_out else []
         return [*([Code("\n".join(lines))] if lines else []), *more]
 
@@ -84,14 +84,14 @@ class ShownOutputs:
         return [self._json(output) for output in self.outputs.outputs]
 
     def _text(self, output: Output) -> str:
-        said = self._text_of(output)
+        text = self._text_of(output)
         if output.kind == "update_display_data":
-            said = f"(in place of what an earlier cell showed)\n{said}"
+            text = f"(in place of what an earlier cell showed)\n{text}"
         elif output.under is not None:
-            said = f"(under [{output.under}])\n{said}"
+            text = f"(under [{output.under}])\n{text}"
         elif output.widget:
-            said = f"(in a widget)\n{said}"
-        return said.rstrip("\n")
+            text = f"(in a widget)\n{text}"
+        return text.rstrip("\n")
 
     def _text_of(self, output: Output) -> str:
         if output.kind == "gap":
@@ -102,20 +102,22 @@ class ShownOutputs:
             return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}".rstrip(": "))
         best = min(
             (
-                face
-                for face in output.representations
-                if face.mime in _READABLE and face.is_kept and face.form != "bytes"
+                representation
+                for representation in output.representations
+                if representation.mime in _READABLE and representation.is_kept and representation.form != "bytes"
             ),
-            key=lambda face: _READABLE.index(face.mime),
+            key=lambda representation: _READABLE.index(representation.mime),
             default=None,
         )
-        others = ", ".join(_size(face) for face in output.representations if face is not best)
+        others = ", ".join(
+            _size(representation) for representation in output.representations if representation is not best
+        )
         text = self.content(best) if best is not None else ""
         return "\n".join(part for part in (text, f"({others})" if others else "") if part)
 
-    def content(self, face: Representation) -> str:
+    def content(self, representation: Representation) -> str:
         """The text of one MIME type as it may be shown; nothing if it was left out."""
-        content = self.read(face)
+        content = self.read(representation)
         return "" if content is None else self.clean(content.decode("utf-8", "replace"))
 
     def clean(self, text: str) -> str:
@@ -137,28 +139,32 @@ class ShownOutputs:
         if output.widget:
             found["widget"] = output.widget
         if output.representations:
-            found["faces"] = [self._face_json(face) for face in output.representations]
+            found["faces"] = [self._representation_json(representation) for representation in output.representations]
         return found
 
-    def _face_json(self, face: Representation) -> Json:
-        text = {"text": self.content(face)} if face.form != "bytes" and face.is_kept else {}
-        return {"mime": face.mime, "size": face.size, "kept": face.is_kept, **text}
+    def _representation_json(self, representation: Representation) -> Json:
+        text = (
+            {"text": self.content(representation)} if representation.form != "bytes" and representation.is_kept else {}
+        )
+        return {"mime": representation.mime, "size": representation.size, "kept": representation.is_kept, **text}
 
 
-def outputs_of(repo: Repository, commit: Commit) -> ShownOutputs | None:
+def outputs_of(repo: Repository, commit: Commit) -> MaskedOutputs | None:
     """What the commit's cell showed; None if nothing was kept."""
     cell = commit.cell
     if cell is None or cell.outputs is None:
         return None
     _, hidden = previews.mask_code(cell.source)
-    return ShownOutputs(
-        read_outputs(repo.objects, cell.outputs), hidden, lambda face: read_representation(repo.objects, face)
+    return MaskedOutputs(
+        read_outputs(repo.objects, cell.outputs),
+        hidden,
+        lambda representation: read_representation(repo.objects, representation),
     )
 
 
-def _size(face: Representation) -> str:
-    left_out = "" if face.is_kept else " left out"
-    return f"{clean_lines(face.mime)} {size_text(face.size)}{left_out}"
+def _size(representation: Representation) -> str:
+    left_out = "" if representation.is_kept else " left out"
+    return f"{clean_lines(representation.mime)} {size_text(representation.size)}{left_out}"
 
 
 def show_arguments(parser: Parser) -> None:
@@ -184,22 +190,22 @@ def show(scope: Scope, options: Namespace) -> Result:
             raise UsageProblem(f"a variable has no outputs, environment or notebook; they are those of {rev or 'HEAD'}")
         return _variable(scope, found, commit, name)
     if options.environment:
-        from agent_kernel.commands.diff import ShownEnvironment, environment_of
+        from agent_kernel.commands.diff import EnvironmentReport, environment_of
 
-        return ShownEnvironment(found, commit, environment_of(scope.repo, commit))
+        return EnvironmentReport(found, commit, environment_of(scope.repo, commit))
     if options.notebook:
-        return ShownPage(found, commit, page_of(scope.repo, commit))
+        return DocumentReport(found, commit, document_of(scope.repo, commit))
     return _commit(scope, found, commit, full=options.outputs)
 
 
-def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> ShownCommit:
+def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> CommitReport:
     tree = scope.repo.tree(commit.tree)
     entries = {change.name: tree.get(change.name) for change in commit.changed}
     lines = {name: describe.entry_line(scope.repo, entry) or "removed" for name, entry in entries.items()}
     outlines = {name: describe.entry_outline(scope.repo, name, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.spell_command("show", short(found), "--outputs")
-    return ShownCommit(
+    return CommitReport(
         found,
         describe.mask_commit(commit),
         refs,
@@ -214,7 +220,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Sho
 
 
 @dataclass(frozen=True)
-class ShownCommit(Result):
+class CommitReport(Result):
     """A commit with its code and what it did to each variable."""
 
     id: ObjectId
@@ -222,7 +228,7 @@ class ShownCommit(Result):
     refs: tuple[str, ...]
     lines: dict[str, str]  # changed name: its value in one line
     outlines: dict[str, str]  # and without anything that it holds
-    outputs: ShownOutputs | None
+    outputs: MaskedOutputs | None
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
@@ -235,16 +241,16 @@ class ShownCommit(Result):
     def to_json(self) -> Json:
         values: dict[str, Json] = dict(self.lines)
         outputs: Json = self.outputs.to_json() if self.outputs is not None else []
-        said = describe.commit_json(self.id, self.commit)
+        facts = describe.commit_json(self.id, self.commit)
         return {
-            **said,
+            **facts,
             "refs": list(self.refs),
             "values": values,
             "outputs": outputs,
             "records": list(self.records),
         }
 
-    def outline(self) -> ShownCommit:
+    def outline(self) -> CommitReport:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
         return replace(
             self, commit=describe.without_code(self.commit), lines=self.outlines, outputs=outputs, records=()
@@ -252,18 +258,18 @@ class ShownCommit(Result):
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""
-        shown: list[Block] = [Line(f"commit {hex_of(self.id)}{refs}", strong=True), Table(("", ""), self._facts())]
+        blocks: list[Block] = [Line(f"commit {hex_of(self.id)}{refs}", strong=True), Table(("", ""), self._facts())]
         if text := self._text():
-            shown += [Line(""), Code(text)]
+            blocks += [Line(""), Code(text)]
         if self.outputs is not None:
-            shown += [
+            blocks += [
                 Line(""),
                 Line("Output:"),
                 *self.outputs.blocks(full=self.full, how_to_see_more=self.how_to_see_more),
             ]
         if self.commit.changed:
-            shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
-        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved, self.holders))]
+            blocks += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
+        return [*blocks, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved, self.holders))]
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         commit = self.commit
@@ -302,18 +308,18 @@ def _cell(commit: Commit) -> str:
     return clean(", ".join(part for part in (describe.prompt(commit), duration(commit.cell.duration_s), how) if part))
 
 
-def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> ShownVariable:
+def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> VariableReport:
     entry = scope.repo.tree(commit.tree).get(name)
     if entry is None or name.startswith("\0"):
         raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
     last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))
     summary = describe.summary_of(scope.repo, entry)
     missing = describe.not_saved(scope.repo, name, entry)
-    return ShownVariable(name, found, summary, size_of(scope.repo, entry), last, missing)
+    return VariableReport(name, found, summary, size_of(scope.repo, entry), last, missing)
 
 
 @dataclass(frozen=True)
-class ShownVariable(Result):
+class VariableReport(Result):
     """One variable as a commit holds it, from its summary."""
 
     name: str
@@ -332,7 +338,7 @@ class ShownVariable(Result):
             "name": self.name,
             "commit": hex_of(self.commit),
             "size": 0 if self._is_missing else self.size,
-            "not_saved": self.missing.said.partition(": ")[2] if self.missing else None,
+            "not_saved": self.missing.sentence.partition(": ")[2] if self.missing else None,
             "changed_in": hex_of(self.last[0]),
             "summary": _summary_json(self.summary) if self.summary else None,
         }
@@ -343,7 +349,7 @@ class ShownVariable(Result):
         # What stands in the place of a value that is not saved at all has a size, which nobody asks about.
         facts += [] if self._is_missing else [("Size:", size_text(self.size))]
         facts.append(("Changed in:", describe.label(*self.last)))
-        line += f" ({self.missing.said})" if self.missing else ""
+        line += f" ({self.missing.sentence})" if self.missing else ""
         table = _first_rows(self.summary) if self.summary and self.summary.columns else []
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
 
@@ -372,60 +378,62 @@ def _first_rows(summary: previews.Preview) -> list[Block]:
     known = max(map(len, summary.rows), default=len(summary.columns))
     columns = summary.columns[: known or None]
     names = tuple(clean(column.name) for column in columns)
-    told = tuple(_kind(column, summary) for column in columns)
+    kinds = tuple(_kind(column, summary) for column in columns)
     rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
-    shown = Table(names, (*(row + ("",) * (len(names) - len(row)) for row in rows), told))
+    table = Table(names, (*(row + ("",) * (len(names) - len(row)) for row in rows), kinds))
     more = previews.count_of_columns(summary) - len(names)
     if more <= 0:
-        return [shown]
-    return [shown, Line(f"… and {plural(more, f'more {previews.noun_of_columns(summary)}')}")]
+        return [table]
+    return [table, Line(f"… and {plural(more, f'more {previews.noun_of_columns(summary)}')}")]
 
 
 # -- the page that a commit was made on: the notebook's cells, code and text, as they were open or saved last then
 
 
-def page_of(repo: Repository, commit: Commit) -> NotebookSnapshot | None:
+def document_of(repo: Repository, commit: Commit) -> NotebookSnapshot | None:
     """The page beside the commit; None where the kernel knew of none."""
     return read_notebook(repo.objects, commit)
 
 
 @dataclass(frozen=True)
-class ShownPage(Result):
+class DocumentReport(Result):
     """The page of one commit, with what looks like a secret masked, as in the code of the commit itself."""
 
     id: ObjectId
     commit: Commit
-    page: NotebookSnapshot | None
+    document: NotebookSnapshot | None
 
     def to_json(self) -> Json:
-        if self.page is None:
+        if self.document is None:
             return {"commit": hex_of(self.id), "notebook": None}
-        cells: list[Json] = [{"id": cell.id, "type": cell.type, "source": _mask_cell(cell)} for cell in self.page.cells]
-        page: dict[str, Json] = {
-            "name": self.page.name,
+        cells: list[Json] = [
+            {"id": cell.id, "type": cell.type, "source": _mask_cell(cell)} for cell in self.document.cells
+        ]
+        document: dict[str, Json] = {
+            "name": self.document.name,
             "saved": self._save_time().isoformat(timespec="microseconds"),
             "cells": cells,
         }
-        return {"commit": hex_of(self.id), "notebook": page}
+        return {"commit": hex_of(self.id), "notebook": document}
 
     def blocks(self) -> Sequence[Block]:
         head = Line(describe.label(self.id, self.commit), strong=True)
-        if self.page is None:
+        if self.document is None:
             return [head, Line("no page was recorded: it was made in a terminal, or before the notebook was saved")]
-        many = plural(len(self.page.cells), "cell")
-        shown: list[Block] = [
+        many = plural(len(self.document.cells), "cell")
+        blocks: list[Block] = [
             head,
-            Line(f"{clean(self.page.name)}, {many}, as of {self._save_time():%a %d %b %Y %H:%M:%S}"),
+            Line(f"{clean(self.document.name)}, {many}, as of {self._save_time():%a %d %b %Y %H:%M:%S}"),
         ]
         own = self.commit.cell.id if self.commit.cell else ""
-        for cell in self.page.cells:
+        for cell in self.document.cells:
             mark = ", the cell of this commit" if own and cell.id == own else ""
-            shown += [Line(""), Line(f"{clean(cell.type)}{mark}:"), Code(clean_lines(_mask_cell(cell)))]
-        return shown
+            blocks += [Line(""), Line(f"{clean(cell.type)}{mark}:"), Code(clean_lines(_mask_cell(cell)))]
+        return blocks
 
     def _save_time(self) -> datetime:
-        assert self.page is not None
-        return exact_time(self.page.saved_ns, self.commit.utc_offset_s)
+        assert self.document is not None
+        return exact_time(self.document.saved_ns, self.commit.utc_offset_s)
 
 
 def _mask_cell(cell: NotebookCell) -> str:

@@ -23,9 +23,9 @@ __all__ = [
     "COMMANDS",
     "Overview",
     "answer",
-    "as_asked",
     "command_named",
     "error_json",
+    "expand_help",
     "parser_of",
     "run",
     "wants_json",
@@ -109,7 +109,7 @@ COMMANDS: dict[str, Command] = {verb.name: verb for verb in _ALL}
 
 
 # What people type who know it from git or from elsewhere.
-_ELSEWHERE = {
+_HINTS = {
     "add": "nothing has to be added: every cell is a commit of what it changed",
     "blame": "log -- NAME shows the commits that changed a variable",
     "back": "undo reverses the last operation, rollback REF goes further back",
@@ -145,41 +145,41 @@ def command_named(name: str, commands: Iterable[str] = COMMANDS) -> Command:
     known = list(commands)
     close = get_close_matches(name.lower(), known, 1)
     hint = f"did you mean {close[0]}?" if close else f"the commands are {' '.join(known)}"
-    raise UsageProblem(f"there is no command {name!r}; {_ELSEWHERE.get(name, hint)}")
+    raise UsageProblem(f"there is no command {name!r}; {_HINTS.get(name, hint)}")
 
 
-def parser_of(verb: Command, command: str = "%agent", *, names_store: bool = False) -> Parser:
+def parser_of(command: Command, prefix: str = "%agent", *, names_store: bool = False) -> Parser:
     """The parser of a verb's arguments. `names_store`: its first argument says which store, and nothing is live."""
-    said = verb.alone if names_store and verb.alone else verb.help
-    parser = Parser(f"{command} {verb.name}", f"{said[0].upper()}{said[1:]}.")
+    summary = command.alone if names_store and command.alone else command.help
+    parser = Parser(f"{prefix} {command.name}", f"{summary[0].upper()}{summary[1:]}.")
     if names_store:
         parser.takes(
             "store", "place", help="a store's folder or URL, a notebook, or a notebook's folder", optional=False
         )
-    module = _home(verb)
-    cast("Callable[[Parser], None]", getattr(module, f"{verb.name}_arguments"))(parser)
+    module = _home(command)
+    cast("Callable[[Parser], None]", getattr(module, f"{command.name}_arguments"))(parser)
     parser.flag("--json", help="print JSON, for programs")
     return parser
 
 
-def _home(verb: Command) -> ModuleType:
+def _home(command: Command) -> ModuleType:
     # Some commands are those of packages above this one, which may be named here and not imported.
-    return import_module(verb.home if "." in verb.home else f"agent_kernel.commands.{verb.home}")
+    return import_module(command.home if "." in command.home else f"agent_kernel.commands.{command.home}")
 
 
-def _function(verb: Command) -> str:
-    return f"{verb.name}_" if iskeyword(verb.name) else verb.name
+def _function(command: Command) -> str:
+    return f"{command.name}_" if iskeyword(command.name) else command.name
 
 
-def run(verb: Command, scope: Scope, options: Namespace) -> Result:
+def run(command: Command, scope: Scope, options: Namespace) -> Result:
     """Do what the verb says, on arguments that its parser read.
 
     Raises:
         AgentKernelError: it could not be done; nothing was changed.
         UsageProblem: the arguments do not go together.
     """
-    module = _home(verb)
-    return cast("Callable[[Scope, Namespace], Result]", getattr(module, _function(verb)))(scope, options)
+    module = _home(command)
+    return cast("Callable[[Scope, Namespace], Result]", getattr(module, _function(command)))(scope, options)
 
 
 def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
@@ -189,19 +189,19 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
         AgentKernelError: it could not be done; nothing was changed.
         UsageProblem: the words do not fit.
     """
-    words = as_asked(words)
+    words = expand_help(words)
     if not words or words[0] in ("--help", "-h", "help"):
         return Overview(scope.command), False
     if words[0] == "--version":
         return Lines((f"agent-kernel {_version()}",)), False
     if list(words) == ["--json"]:
         return Overview(scope.command), True
-    verb = command_named(words[0])
+    command = command_named(words[0])
     try:
-        options = parser_of(verb, scope.command).read(words[1:])
+        options = parser_of(command, scope.command).read(words[1:])
     except Helped as help_text:
         return Lines((str(help_text),)), False
-    return run(verb, scope, options), bool(options.json)
+    return run(command, scope, options), bool(options.json)
 
 
 def words_of(line: str) -> list[str]:
@@ -210,8 +210,8 @@ def words_of(line: str) -> list[str]:
     Raises:
         UsageProblem: a quotation mark is not closed.
     """
-    verb = COMMANDS.get(next(iter(line.split()), ""))
-    if verb is not None and verb.home == "agents" and parser_of(verb).takes_prose:
+    command = COMMANDS.get(next(iter(line.split()), ""))
+    if command is not None and command.home == "agents" and parser_of(command).takes_prose:
         lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
         lexer.whitespace_split, lexer.commenters, lexer.quotes, lexer.escape = True, "", '"', ""
         try:
@@ -236,7 +236,7 @@ def _unquote(words: list[str]) -> list[str]:
     return [*words[:at], first[1:], *rest]
 
 
-def as_asked(words: Sequence[str]) -> Sequence[str]:
+def expand_help(words: Sequence[str]) -> Sequence[str]:
     """`help VERB` is `VERB --help`."""
     return [words[1], "--help"] if len(words) > 1 and words[0] == "help" else words
 
@@ -248,10 +248,10 @@ def wants_json(words: Sequence[str]) -> bool:
 
 def error_json(error: Exception) -> Json:
     """What a program is told of an error."""
-    told: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, MergeConflictError):
-        told["conflicts"] = conflicts_json(error)
-    return {"error": told}
+        facts["conflicts"] = conflicts_json(error)
+    return {"error": facts}
 
 
 def conflicts_json(error: MergeConflictError) -> list[dict[str, Json]]:
@@ -276,15 +276,15 @@ class Overview(Result):
         self._alone = alone  # there is no notebook at this interface
 
     def blocks(self) -> Sequence[Line | Table]:
-        rows = tuple((f"{self.command} {verb.name}", self._help(verb)) for verb in self.commands)
+        rows = tuple((f"{self.command} {command.name}", self._help(command)) for command in self.commands)
         return [
             Line("Version control for a notebook's variables: every cell is a commit.", strong=True),
             Table(("", ""), rows),
             Line(f"{self.command} VERB --help explains a verb. A ref is a branch, a tag, an id, HEAD~2, @{{1}} …"),
         ]
 
-    def _help(self, verb: Command) -> str:
-        return verb.alone if self._alone and verb.alone else verb.help
+    def _help(self, command: Command) -> str:
+        return command.alone if self._alone and command.alone else command.help
 
     def to_json(self) -> Json:
-        return {verb.name: self._help(verb) for verb in self.commands}
+        return {command.name: self._help(command) for command in self.commands}

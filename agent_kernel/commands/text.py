@@ -25,8 +25,8 @@ __all__ = [
     "list_names",
     "money",
     "pad",
-    "place_text",
     "plural",
+    "shorten_url",
     "size_text",
     "width_of",
 ]
@@ -89,13 +89,13 @@ def cut(text: str, width: int, *, middle: bool = False) -> str:
         return "…"[:width]
     tail = text[-_TAIL:] if middle and width > 2 * _TAIL else ""
     room = width - 1 - width_of(tail)
-    kept = ""
+    head = ""
     for character in text:
         room -= width_of(character)
         if room < 0:
             break
-        kept += character
-    return f"{kept}…{tail}"
+        head += character
+    return f"{head}…{tail}"
 
 
 def width_of(text: str) -> int:
@@ -122,14 +122,14 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def place_text(url: str) -> str:
+def shorten_url(url: str) -> str:
     """A store's place, as short as it can be said from here."""
     path = Path(url.removeprefix("lmdb://").removeprefix("bundle://"))
     if not path.is_absolute():
         return clean(url)
-    for base, shown in _bases():
+    for base, prefix in _bases():
         if path.is_relative_to(base):
-            return clean(f"{shown}{path.relative_to(base)}")
+            return clean(f"{prefix}{path.relative_to(base)}")
     return clean(str(path))
 
 

@@ -61,7 +61,7 @@ class View(msgspec.Struct, frozen=True):
     branches: Mapping[str, ObjectId]
     tags: Mapping[str, ObjectId]
     order: tuple[Record, ...]
-    places: Mapping[ObjectId, int]
+    order_of: Mapping[ObjectId, int]
     waiting: tuple[str, ...] = ()  # the runs of agents that wait for a person
     undone: frozenset[str] = frozenset()  # those that were taken back
 
@@ -127,11 +127,11 @@ class Timeline:
         heads = [head.commit for head in self._repo.heads().values() if head.branch is None and head.commit]
         tips = frozenset([*branches.values(), *tags.values(), *heads])
         order = self._order(tips)
-        places = {record.id: place for place, record in enumerate(order)}
+        order_of = {record.id: position for position, record in enumerate(order)}
         waiting = tuple(EventStore(self._repo.store).waiting())
         undone = _undone(order, [*branches.values(), *heads])
         head = self._repo.head(self._session_id)
-        self._view = View(version, epoch, head, branches, tags, order, places, waiting, undone)
+        self._view = View(version, epoch, head, branches, tags, order, order_of, waiting, undone)
         self._tips, self._epoch = tips, epoch
 
     def _refs(self) -> tuple[str, bytes | None]:
@@ -150,7 +150,7 @@ class Timeline:
             self._read_all()
         before = self._view
         if before is not None:
-            new, met = self._walk(tips, before.places)
+            new, met = self._walk(tips, before.order_of)
             # What was reached before still is, if each old tip is one yet or lies below what is new.
             if self._tips <= tips | met:
                 fresh = _by_time(new)
@@ -202,7 +202,7 @@ def reachable_commits(view: View, tips: Iterable[ObjectId], but: Container[Objec
     found = {tip for tip in tips if tip not in but}
     waiting = list(found)
     while waiting:
-        for parent in view.order[view.places[waiting.pop()]].parents:
+        for parent in view.order[view.order_of[waiting.pop()]].parents:
             if parent not in found and parent not in but:
                 found.add(parent)
                 waiting.append(parent)

@@ -95,14 +95,14 @@ def gc_arguments(parser: Parser) -> None:
 
 
 def gc(scope: Scope, options: Namespace) -> Result:
-    left = () if options.dry_run else _tidy(scope)
+    deleted = () if options.dry_run else _tidy(scope)
     report = scope.repo.gc(dry_run=options.dry_run, progress=scope.step("deleting"))
-    gone = (
-        [f"Deleted {plural(len(left), 'branch', 'branches')} that agents left behind: {clean(', '.join(left))}"]
-        if left
+    lines = (
+        [f"Deleted {plural(len(deleted), 'branch', 'branches')} that agents left behind: {clean(', '.join(deleted))}"]
+        if deleted
         else []
     )
-    return Lines((*gone, describe_collection(report, dry_run=options.dry_run)), gc_json(report))
+    return Lines((*lines, describe_collection(report, dry_run=options.dry_run)), gc_json(report))
 
 
 def _tidy(scope: Scope) -> tuple[str, ...]:
@@ -203,19 +203,19 @@ def prune(scope: Scope, options: Namespace) -> Result:
     policy = Retention(keep_last=options.keep_last or 1, keep_days=options.keep_days or 0.0)
     if options.dry_run or not options.yes:
         report = scope.repo.prune(policy, dry_run=True)
-        would = f"would drop {plural(report.dropped, 'commit')} and keep {_describe_kept(report, policy)}"
+        would = f"would drop {plural(report.dropped, 'commit')} and keep {_describe_policy(report, policy)}"
         if options.dry_run:
             return Lines((would[0].upper() + would[1:],), _prune_facts(report))
         if report.dropped:
-            asked = scope.spell_command("prune", *_policy_words(options), "--yes")
+            command = scope.spell_command("prune", *_policy_words(options), "--yes")
             raise Question(
-                f"Really prune? It {would}; that rewrites the history and cannot be undone; to do it: {asked}"
+                f"Really prune? It {would}; that rewrites the history and cannot be undone; to do it: {command}"
             )
         return Lines(
-            (f"Nothing to prune: every commit is kept, {_describe_kept(report, policy)}",), _prune_facts(report)
+            (f"Nothing to prune: every commit is kept, {_describe_policy(report, policy)}",), _prune_facts(report)
         )
     report = scope.repo.prune(policy) if scope.session is None else scope.session.prune(policy)
-    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_describe_kept(report, policy)}"
+    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_describe_policy(report, policy)}"
     return Lines((f"{dropped}; freed {size_text(report.bytes_freed)}",), _prune_facts(report))
 
 
@@ -225,7 +225,7 @@ def _policy_words(options: Namespace) -> list[str]:
     return [*last, *days]
 
 
-def _describe_kept(report: PruneReport, policy: Retention) -> str:
+def _describe_policy(report: PruneReport, policy: Retention) -> str:
     """`24: the newest 5 of each branch (10), tagged (3), with a message (11)`; the numbers add up."""
     words = {
         "newest": f"the newest {policy.keep_last} of each branch" if (policy.keep_last or 1) > 1 else "branch tips",
@@ -268,7 +268,7 @@ class _Meant(msgspec.Struct, frozen=True):
     commits: tuple[ObjectId, ...]
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """`variables a and b and commit 1f2e3d4c`."""
         kinds = (("variable", list(map(clean, self.names))), ("commit", list(map(short, self.commits))))
         return " and ".join(f"{kind}{'s' if len(all) > 1 else ''} {' and '.join(all)}" for kind, all in kinds if all)
@@ -309,7 +309,7 @@ def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
 
 def _ask_to_confirm(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     """Say what forgetting would do, and what to type to have it done."""
-    start = f"Really forget? It rewrites the whole history without {meant.said}, and cannot be undone"
+    start = f"Really forget? It rewrites the whole history without {meant.text}, and cannot be undone"
     do_it = f"to do it: {scope.spell_command('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
     if not meant.names:
         return f"{start}; {do_it}"
@@ -324,8 +324,8 @@ def _ask_to_confirm(scope: Scope, meant: _Meant, *, sources: bool) -> str:
         masks = f"{spoken}: --sources masks it there too" if spoken else ""
         return "; ".join(filter(None, [start, do_it, masks]))
     code = _names(traces.code)
-    gone = f"{clean(', '.join(code[:5]))} would go too, with the text in the code" if code else ""
-    return "; ".join(filter(None, [start, f"{spoken} and would be masked" if spoken else "", gone, do_it]))
+    warning = f"{clean(', '.join(code[:5]))} would go too, with the text in the code" if code else ""
+    return "; ".join(filter(None, [start, f"{spoken} and would be masked" if spoken else "", warning, do_it]))
 
 
 def _names(entries: Iterable[str]) -> list[str]:
@@ -346,7 +346,7 @@ def _from_now_on(scope: Scope) -> list[str]:
 
 
 def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Lines:
-    lines = [f"Forgot {meant.said}; freed {size_text(report.bytes_freed)}"]
+    lines = [f"Forgot {meant.text}; freed {size_text(report.bytes_freed)}"]
     if report.shared_with:
         others = clean(", ".join(report.shared_with[:5]))
         lines.append(f"The same value is, or was, also in {others}: forget them too if it must go")
@@ -356,26 +356,26 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Lines:
         lines.append(f"Took it out of {plural(report.events_masked, 'event')} of agents' runs too")
     if report.mentioned_in:
         many = plural(len(report.mentioned_in), "cell")
-        places = " ".join(map(short, report.mentioned_in[:5]))
+        commits = " ".join(map(short, report.mentioned_in[:5]))
         if report.redacted:
-            lines.append(f"Masked what the code of {many} gave away: {places}")
+            lines.append(f"Masked what the code of {many} gave away: {commits}")
         else:
-            asked = scope.spell_command("forget", *meant.names, "--sources", "--yes")
+            command = scope.spell_command("forget", *meant.names, "--sources", "--yes")
             them = "it" if len(meant.names) == 1 else "them"
-            lines.append(f"The code of {many} still speaks of {them}: {places}; to mask it there: {asked}")
+            lines.append(f"The code of {many} still speaks of {them}: {commits}; to mask it there: {command}")
     if report.redacted:
         lines += _from_now_on(scope)
     if report.code_dropped:
         lines.append(f"Went too, with the text in the code: {clean(', '.join(report.code_dropped[:5]))}")
     if report.also_in:
-        asked = scope.spell_command("forget", *report.also_in[:5], "--yes")
-        lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
+        command = scope.spell_command("forget", *report.also_in[:5], "--yes")
+        lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {command}")
     if report.in_memory:
         lines.append(f"Still in memory, and in the next commit again: {clean(', '.join(report.in_memory[:5]))}")
     known = scope.session.ignored() if scope.session is not None else ()
     if ignored := [name for name in meant.names if name in known]:
-        asked = scope.spell_command("ignore", "--remove", *ignored)
-        lines.append(f"Ignored from now on: {clean(', '.join(ignored))}; to store it again: {asked}")
+        command = scope.spell_command("ignore", "--remove", *ignored)
+        lines.append(f"Ignored from now on: {clean(', '.join(ignored))}; to store it again: {command}")
     if not report.is_collected:
         lines.append(
             f"The disk is full, so the bytes are still in the store: free some space, then {scope.spell_command('gc')}"

@@ -96,29 +96,31 @@ def _work(wire: _Wire, output: _Output | None, store: str, branch: str | None) -
 
 def _end() -> None:
     """Threads of the code may never end, and Python would wait for them."""
-    here = (threading.current_thread(), threading.main_thread())
-    if any(thread not in here and not thread.daemon for thread in threading.enumerate()):
+    own = (threading.current_thread(), threading.main_thread())
+    if any(thread not in own and not thread.daemon for thread in threading.enumerate()):
         os._exit(_DONE)
 
 
 def _serve(namespace: Namespace, wire: _Wire, executor: _Executor) -> None:
     for line in wire:
         executor.handle_interrupts()  # the code may have set handlers of its own
-        asked: dict[str, object] = {}
+        request: dict[str, object] = {}
         answer: Answer
         try:
-            asked = _read_request(line)
-            answer = {"ok": True} | _answer(namespace, asked)
+            request = _read_request(line)
+            answer = {"ok": True} | _answer(namespace, request)
         except (AgentKernelError, ValueError, TypeError, RecursionError) as error:
             answer = _refusal(error)
-        wire.send({"id": asked.get("id")} | answer)
-        if answer["ok"] and "close" in asked:
+        wire.send({"id": request.get("id")} | answer)
+        if answer["ok"] and "close" in request:
             return
 
 
 def _refusal(error: Exception) -> Answer:
-    said = f"the line is not JSON: {error}" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else error
-    return {"ok": False, "error": str(said), "type": type(error).__name__}
+    message = (
+        f"the line is not JSON: {error}" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else error
+    )
+    return {"ok": False, "error": str(message), "type": type(error).__name__}
 
 
 # -- what a request asks
@@ -152,15 +154,15 @@ def _answer(namespace: Namespace, request: dict[str, object]) -> Answer:
     return _VERBS[verbs[0]](namespace, request)
 
 
-def _text(request: Mapping[str, object], verb: str) -> str:
-    value = request[verb]
+def _text(request: Mapping[str, object], key: str) -> str:
+    value = request[key]
     if not isinstance(value, str):
-        raise ValueError(f"{verb} takes a text")
+        raise ValueError(f"{key} takes a text")
     return value
 
 
-def _text_or_true(request: Mapping[str, object], verb: str) -> str | None:
-    return None if request[verb] is True else _text(request, verb)
+def _text_or_true(request: Mapping[str, object], key: str) -> str | None:
+    return None if request[key] is True else _text(request, key)
 
 
 def _run(namespace: Namespace, request: dict[str, object]) -> Answer:
@@ -168,12 +170,12 @@ def _run(namespace: Namespace, request: dict[str, object]) -> Answer:
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
         raise ValueError("timeout_s takes a number of seconds, more than 0")
     ran = namespace.run(_text(request, "run"), None if seconds is None else min(float(seconds), threading.TIMEOUT_MAX))
-    return _told(ran) | _where(namespace)
+    return _run_facts(ran) | _where(namespace)
 
 
-def _told(ran: Ran) -> Answer:
-    told: Answer = {name: getattr(ran, name) for name in ran.__struct_fields__}
-    return told | {"ok": ran.error is None, "unsaved": _unsaved(ran.unsaved.values())}
+def _run_facts(ran: Ran) -> Answer:
+    facts: Answer = {name: getattr(ran, name) for name in ran.__struct_fields__}
+    return facts | {"ok": ran.error is None, "unsaved": _unsaved(ran.unsaved.values())}
 
 
 def _unsaved(found: Iterable[Unsaved]) -> Answer:
@@ -185,8 +187,8 @@ def _unsaved(found: Iterable[Unsaved]) -> Answer:
 
 
 def _moved(namespace: Namespace, report: Report) -> Answer:
-    told: Answer = {"changed": how_changed(report.changed), "unsaved": _unsaved(report.unsaved)}
-    return told | {"notes": report.notes} | _where(namespace)
+    facts: Answer = {"changed": how_changed(report.changed), "unsaved": _unsaved(report.unsaved)}
+    return facts | {"notes": report.notes} | _where(namespace)
 
 
 def _where(namespace: Namespace) -> Answer:
@@ -346,9 +348,9 @@ _MOST_PIECES: Final = 1_000
 
 
 def _write_all(descriptor: int, text: bytes) -> None:
-    left = memoryview(text)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    rest = memoryview(text)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _lines_to(descriptor: int) -> TextIO:
@@ -378,11 +380,11 @@ class _Output:
         if not hasattr(os, "fork"):
             return None
         source, sink = os.pipe()
-        asked, asks = os.pipe()
+        requests, asks = os.pipe()
         answered, answers = os.pipe()
         if os.fork() == 0:
-            _collect(source, asked, answers)
-        for number in (source, asked, answers):
+            _collect(source, requests, answers)
+        for number in (source, requests, answers):
             os.close(number)
         error = os.dup(2)
         os.dup2(sink, 1)
@@ -409,36 +411,36 @@ class _Output:
         return self._answers.read(size).decode()
 
 
-def _collect(source: int, asked: int, answers: int) -> NoReturn:
+def _collect(source: int, requests: int, answers: int) -> NoReturn:
     """Read what comes, and give it away whenever somebody asks. Ends with whoever could ask."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.closerange(0, min(source, asked, answers))
-        for number in range(min(source, asked, answers), 64):
-            if number not in (source, asked, answers):
+        os.closerange(0, min(source, requests, answers))
+        for number in range(min(source, requests, answers), 64):
+            if number not in (source, requests, answers):
                 with suppress(OSError):
                     os.close(number)
         os.set_blocking(source, False)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        kept, sources = BoundedText(MOST_OUTPUT), [source, asked]
+        output, sources = BoundedText(MOST_OUTPUT), [source, requests]
         while True:
             ready, _, _ = select.select(sources, [], [])
-            is_asked = asked in ready
-            if is_asked and not os.read(asked, 1):
+            is_requested = requests in ready
+            if is_requested and not os.read(requests, 1):
                 os._exit(0)
             # All that was written before somebody asked is in the pipe, which holds no more than this.
-            for _ in range(_PIPE_READS if is_asked else 1):
+            for _ in range(_PIPE_READS if is_requested else 1):
                 data = _read(source) if source in sources else b""
                 if data is None:
                     break
-                kept.write(decoder.decode(data))
+                output.write(decoder.decode(data))
                 if not data:
-                    sources = [asked]
+                    sources = [requests]
                     break
-            if is_asked:
-                text = kept.getvalue().encode("utf-8", "replace")
+            if is_requested:
+                text = output.getvalue().encode("utf-8", "replace")
                 _write_all(answers, struct.pack("!Q", len(text)) + text)
-                kept = BoundedText(MOST_OUTPUT)
+                output = BoundedText(MOST_OUTPUT)
     finally:
         os._exit(1)
 

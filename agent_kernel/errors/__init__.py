@@ -140,20 +140,20 @@ class AgentKernelError(Exception):
         if not fields:
             super().__init__(*values, **named)
             return
-        given = dict(zip(fields, values, strict=False))
-        unknown = [*values[len(fields) :], *(name for name in named if name in given or name not in fields)]
-        missing = [name for name in fields if name not in given | named and not hasattr(type(self), name)]
+        by_name = dict(zip(fields, values, strict=False))
+        unknown = [*values[len(fields) :], *(name for name in named if name in by_name or name not in fields)]
+        missing = [name for name in fields if name not in by_name | named and not hasattr(type(self), name)]
         if unknown or missing:
             raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}: {unknown=}, {missing=}")
-        given |= named
+        by_name |= named
         for name in fields:
-            setattr(self, name, given.get(name, getattr(type(self), name, None)))
+            setattr(self, name, by_name.get(name, getattr(type(self), name, None)))
 
     def __repr__(self) -> str:
         if not self.__match_args__:
             return super().__repr__()
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
-        return f"{type(self).__qualname__}({shown})"
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({fields})"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception replays positional arguments only, so an error built with keywords would not survive the way
@@ -444,7 +444,7 @@ class TooLargeError(AgentKernelError):
 # -- what the history raises: what names a commit, who may move a branch, what can be merged
 
 
-_ASIDE = r"preview/[0-9a-f]{8}(-[0-9a-f]{5})?|race/[0-9a-f]{5}/\d+"  # see agents/asides.py
+_AGENT_BRANCH = r"preview/[0-9a-f]{8}(-[0-9a-f]{5})?|race/[0-9a-f]{5}/\d+"  # see agents/asides.py
 
 
 class RefNotFoundError(NotFoundError):
@@ -467,7 +467,7 @@ class RefNotFoundError(NotFoundError):
         if self.said:
             return self.said
         # A branch and a tag may have the same one. Branches that nobody named are no way to go.
-        names = tuple(name for name in dict.fromkeys(self.known) if not re.fullmatch(_ASIDE, name))
+        names = tuple(name for name in dict.fromkeys(self.known) if not re.fullmatch(_AGENT_BRANCH, name))
         close = [] if self.reason else get_close_matches(self.name, names, 3)
         known = ", ".join(names[:8]) or "none yet"
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
@@ -475,8 +475,8 @@ class RefNotFoundError(NotFoundError):
         remedy = f"; {self.remedy}" if self.remedy else ""
         if close:
             return f"no branch, tag or commit is called {self.name!r}; did you mean {' or '.join(close)}?{remedy}"
-        said = what or f"no branch, tag or commit is called {self.name!r}"
-        return f"{said} (branches and tags: {known}{more}){remedy}"
+        sentence = what or f"no branch, tag or commit is called {self.name!r}"
+        return f"{sentence} (branches and tags: {known}{more}){remedy}"
 
 
 class AmbiguousRefError(NotFoundError):
@@ -486,8 +486,8 @@ class AmbiguousRefError(NotFoundError):
     candidates: tuple[str, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(self.candidates[:8])
-        return f"{self.name!r} fits {len(self.candidates)} commits: {shown}; give more digits"
+        candidates = ", ".join(self.candidates[:8])
+        return f"{self.name!r} fits {len(self.candidates)} commits: {candidates}; give more digits"
 
 
 class InvalidRefNameError(AgentKernelError, ValueError):
@@ -578,10 +578,10 @@ class MergeConflictError(AgentKernelError):
             f"{', '.join(group)} share objects or a class: one choice is for all of them" for group in self.together
         ]
         taken = {name for group in self.together for name in group[1:]}
-        asked = [name for name in names if name not in taken]
-        choose = f"choose with --ours {asked[0]} or --theirs {asked[0]}" if asked else ""
-        if len(asked) > 1:
-            choose += f", and so for {', '.join(asked[1:])}"
+        undecided = [name for name in names if name not in taken]
+        choose = f"choose with --ours {undecided[0]} or --theirs {undecided[0]}" if undecided else ""
+        if len(undecided) > 1:
+            choose += f", and so for {', '.join(undecided[1:])}"
         return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, self.remedy or choose])
 
 

@@ -66,11 +66,11 @@ class RunElsewhereError(AgentError):
     @property
     def lies(self) -> str:
         """`step 1 of run 3f2a9 is on branch main and not in the history here`"""
-        verb = "are" if self.what.startswith("steps") else "is"
+        are = "are" if self.what.startswith("steps") else "is"
         if self.gone:
-            return f"{self.what} of run {self.run[-5:]} {verb} gone with commit {self.commit}, which no branch led to"
+            return f"{self.what} of run {self.run[-5:]} {are} gone with commit {self.commit}, which no branch led to"
         where = f"on branch {self.branch}" if self.branch else f"at commit {self.commit}"
-        return f"{self.what} of run {self.run[-5:]} {verb} {where} and not in the history here"
+        return f"{self.what} of run {self.run[-5:]} {are} {where} and not in the history here"
 
     @property
     def way(self) -> str:
@@ -197,8 +197,8 @@ class TaskInterruptedError(AgentError):
     reason: str = ""
 
     def __str__(self) -> str:
-        said = f" ({self.reason})" if self.reason else ""
-        return f"run {self.run[-5:]} was stopped{said}; run.resume() or %agent resume goes on"
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"run {self.run[-5:]} was stopped{reason}; run.resume() or %agent resume goes on"
 
 
 class RaceError(AgentError):

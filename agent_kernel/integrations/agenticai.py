@@ -75,7 +75,7 @@ class AgentKernelBackend(StateBackend):
         config: StateConfig | None = None,
     ) -> None:
         if isinstance(repo, StateConfig):
-            config, repo = repo, _place_of(repo)
+            config, repo = repo, _path_of(repo)
         self.config = config or StateConfig(backend=_NAME)
         if self.config.encryption and not self.config.encryption_key:
             raise ValueError("encryption needs an encryption_key")
@@ -143,8 +143,8 @@ class AgentKernelBackend(StateBackend):
     def _put(self, packed: Mapping[str, object]) -> None:
         for key, entry in packed.items():
             id = _id_of(key)
-            there: _EntryRecord | None = self._entries.get(id)
-            created = time.time_ns() if there is None else there.created_ns
+            current: _EntryRecord | None = self._entries.get(id)
+            created = time.time_ns() if current is None else current.created_ns
             name = json.dumps(key) if id.startswith(_HASHED) else ""
             record = _EntryRecord(id=id, created_ns=created, key=name, entry=entry)
             self._entries.put(record, ttl_s=self.config.ttl or None)
@@ -204,7 +204,7 @@ class AgentKernelStateManager(StateManager):
         )
 
 
-def _place_of(config: StateConfig) -> str:
+def _path_of(config: StateConfig) -> str:
     if not config.persist_path:
         raise ValueError("persist_path must be the path or URL of a repository")
     return config.persist_path

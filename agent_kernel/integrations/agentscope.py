@@ -63,7 +63,7 @@ __all__ = ["AgentKernelStorage"]
 T = TypeVar("T")
 _Names: TypeAlias = tuple[str, ...]  # a record's: the user and the id, mostly
 _Json: TypeAlias = dict[str, Any]
-_Place: TypeAlias = tuple[str, _Names]  # a collection, and a record's names in it
+_RecordKey: TypeAlias = tuple[str, _Names]  # a collection, and a record's names in it
 
 _MOST_NAME: Final = 100  # bytes of a name in a key
 _LAST: Final = 10**12 - 1
@@ -247,14 +247,14 @@ class AgentKernelStorage(StorageBase):
         """
 
         def act() -> Any:
-            there = kind.get(_key(*names))
+            current = kind.get(_key(*names))
             if name:
                 holder = self._find_named(kind, names[:-1], name)
                 if holder is not None and holder.id != names[-1]:
                     raise ValueError(
                         f"the {kind.schema.collection} {holder.id!r} has the name {name!r}: choose another"
                     )
-            made = (document if there is None else there.document)["created_at"]
+            made = (document if current is None else current.document)["created_at"]
             times = {"created_at": made, "updated_at": datetime.now().isoformat()}
             return kind.put(kind.make(id=_key(*names), document=document | times, name=name)).record
 
@@ -274,8 +274,8 @@ class AgentKernelStorage(StorageBase):
 
         return self._change(kind, act, "update", names)
 
-    def _change(self, kind: Records[Any], act: Callable[[], T], verb: str, names: _Names) -> T:
-        return together(kind, act, f"{kind.schema.collection}: {verb} {names[-1]}")
+    def _change(self, kind: Records[Any], act: Callable[[], T], action: str, names: _Names) -> T:
+        return together(kind, act, f"{kind.schema.collection}: {action} {names[-1]}")
 
     # -- deleting
 
@@ -296,28 +296,28 @@ class AgentKernelStorage(StorageBase):
             for plane, one in planes.items()
         ][-1]
 
-    def _delete_on(self, plane: Plane, root: _Place, doomed: dict[_Place, None]) -> bool:
-        was_there = False
-        for place in doomed | self._closure(root):
-            collection, names = place
+    def _delete_on(self, plane: Plane, root: _RecordKey, doomed: dict[_RecordKey, None]) -> bool:
+        existed = False
+        for key in doomed | self._closure(root):
+            collection, names = key
             kind = self._kinds[collection]
             if kind.schema.plane == plane:
                 record = self._get(kind, *names)
-                is_gone = kind.delete(_key(*names))
-                was_there |= is_gone and place == root
+                is_deleted = kind.delete(_key(*names))
+                existed |= is_deleted and key == root
                 if record is not None:
                     self._forget(record, names)
-        return was_there
+        return existed
 
-    def _closure(self, root: _Place) -> dict[_Place, None]:
+    def _closure(self, root: _RecordKey) -> dict[_RecordKey, None]:
         """The record and all that goes with it. What is not there has nothing, but for the sessions and schedules of an agent."""
-        found: dict[_Place, None] = {}
+        found: dict[_RecordKey, None] = {}
         waiting = [root]
         while waiting:
-            place = waiting.pop()
-            if place in found:
+            key = waiting.pop()
+            if key in found:
                 continue
-            collection, names = place
+            collection, names = key
             record = self._get(self._kinds[collection], *names)
             if record is not None:
                 dependents = self._dependents(record, names)
@@ -325,7 +325,7 @@ class AgentKernelStorage(StorageBase):
                 dependents = self._of_agent(names)
             else:
                 continue
-            found[place] = None
+            found[key] = None
             waiting.extend((kind.schema.collection, others) for kind, others in dependents)
         return found
 
@@ -502,16 +502,18 @@ class AgentKernelStorage(StorageBase):
             warnings.warn(
                 "pass `origin` to upsert_session: its `source` arguments are deprecated", DeprecationWarning, 2
             )
-        given: _Json = {"config": _json(config)} | ({} if state is None else {"state": _json(state)})
+        updates: _Json = {"config": _json(config)} | ({} if state is None else {"state": _json(state)})
         came_from = {name: value for name, value in flat.items() if value} if origin is None else {"origin": origin}
         own_id = {"id": session_id} if session_id else {}
         new: _Json = (
-            _json(SessionRecord(user_id=user_id, agent_id=agent_id, config=config, **own_id, **came_from)) | given
+            _json(SessionRecord(user_id=user_id, agent_id=agent_id, config=config, **own_id, **came_from)) | updates
         )
 
         def act() -> SessionRecord:
-            there = self._sessions.get(_key(user_id, new["id"])) if session_id else None
-            return self._put(self._sessions, (user_id, new["id"]), new if there is None else there.document | given)
+            current = self._sessions.get(_key(user_id, new["id"])) if session_id else None
+            return self._put(
+                self._sessions, (user_id, new["id"]), new if current is None else current.document | updates
+            )
 
         return await asyncio.to_thread(together, self._sessions, act)
 
@@ -609,11 +611,9 @@ class AgentKernelStorage(StorageBase):
         """
         if "offset" in kwargs:
             warnings.warn("list_messages pages with `before`: `offset` is ignored", DeprecationWarning, stacklevel=2)
-        return await asyncio.to_thread(self._page_of_messages, user_id, session_id, limit, before)
+        return await asyncio.to_thread(self._read_messages, user_id, session_id, limit, before)
 
-    def _page_of_messages(
-        self, user_id: str, session_id: str, limit: int, before: str | None
-    ) -> tuple[list[Msg], bool]:
+    def _read_messages(self, user_id: str, session_id: str, limit: int, before: str | None) -> tuple[list[Msg], bool]:
         first = ""
         if before is not None:
             number = self._number(user_id, session_id, before)
@@ -787,12 +787,12 @@ class AgentKernelStorage(StorageBase):
         chunk_count: int | None = None,
     ) -> None:
         """Set a document's status, and its error and number of chunks if they are given. A missing document is left alone."""
-        given = {"error": error, "chunk_count": chunk_count}
+        updates = {"error": error, "chunk_count": chunk_count}
 
         def change(document: _Json) -> _Json:
             return {
                 "status": status,
-                "data": document["data"] | {name: one for name, one in given.items() if one is not None},
+                "data": document["data"] | {name: one for name, one in updates.items() if one is not None},
             }
 
         await self._modify(self._documents, (user_id, knowledge_base_id, document_id), change)
@@ -812,7 +812,7 @@ class AgentKernelStorage(StorageBase):
         moment = now or datetime.now()
 
         def change(document: _Json) -> _Json | None:
-            if _is_held(document) and not _is_before(document["lease_expires_at"], moment):
+            if _has_lease(document) and not _is_before(document["lease_expires_at"], moment):
                 return None
             return {"processing_node": processing_node, "lease_expires_at": (moment + lease_ttl).isoformat()}
 
@@ -854,7 +854,7 @@ class AgentKernelStorage(StorageBase):
 
         def is_expired(document: _Json) -> bool:
             is_open = document["status"] not in _TERMINAL
-            return is_open and _is_held(document) and _is_before(document["lease_expires_at"], moment)
+            return is_open and _has_lease(document) and _is_before(document["lease_expires_at"], moment)
 
         return await self._list(self._documents, where=is_expired)
 
@@ -904,7 +904,7 @@ def _old_members(team: TeamRecord) -> list[str]:
     return cast("list[str]", vars(team.data)["member_ids"])
 
 
-def _is_held(document: _Json) -> bool:
+def _has_lease(document: _Json) -> bool:
     return document["processing_node"] is not None and document["lease_expires_at"] is not None
 
 

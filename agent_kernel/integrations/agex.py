@@ -120,9 +120,9 @@ class AgentKernelTask:
             ValueError: `keep` without a world.
         """
         _check_keep(world, keep=keep)
-        given = self._task.bind(args, inputs)
+        arguments = self._task.bind(args, inputs)
         self._refuse_unstorable()
-        live = {name: value for name, value in given.items() if name in self._live}
+        live = {name: value for name, value in arguments.items() if name in self._live}
         repo = Repository.open("memory:") if world is None else world.repo
         branch = f"{self.spec.name}-{secrets.token_hex(3)}"
         if world is not None and world.session.head is not None:
@@ -132,13 +132,13 @@ class AgentKernelTask:
             run = self._equipped(live).start(
                 self._task.text,
                 returns=self._task.returns,
-                inputs={name: value for name, value in given.items() if name not in live},
+                inputs={name: value for name, value in arguments.items() if name not in live},
                 state=session,
             )
             return self._settle(run, session, world, live, keep=keep)
         except BaseException:  # nobody has its ref
             session.close()
-            self._put_away("", repo, branch, world, kept=False)
+            self._put_away("", repo, branch, world, is_kept=False)
             raise
 
     def resume(
@@ -238,25 +238,25 @@ class AgentKernelTask:
                 status, value, message = "failed", None, f"its value cannot be stored: {unsaved.reason}"
         head = "" if session.head is None else hex_of(session.head)
         session.close()
-        kept = keep or status == "needs_input"
-        ref = run.id if kept else None
-        self._put_away(run.id, repo, branch, world, kept=kept)
+        is_kept = keep or status == "needs_input"
+        ref = run.id if is_kept else None
+        self._put_away(run.id, repo, branch, world, is_kept=is_kept)
 
         def again(answer: str, /, **more: object) -> AgentKernelOutcome:
             return self.resume(run.id, answer, world=world, keep=keep, **{**live, **more})
 
-        asked = again if status == "needs_input" else None
+        question = again if status == "needs_input" else None
         return AgentKernelOutcome(
-            status, run.id, value, message, ref, branch if kept else "", head if kept else "", run.usage, asked
+            status, run.id, value, message, ref, branch if is_kept else "", head if is_kept else "", run.usage, question
         )
 
-    def _put_away(self, run: str, repo: Repository, branch: str, world: Versioned | None, *, kept: bool) -> None:
-        if world is None and kept:
+    def _put_away(self, run: str, repo: Repository, branch: str, world: Versioned | None, *, is_kept: bool) -> None:
+        if world is None and is_kept:
             self._scratch[run] = repo
         elif world is None:
             self._scratch.pop(run, None)
             repo.close()
-        elif not kept and branch in repo.branches():
+        elif not is_kept and branch in repo.branches():
             repo.delete_branch(branch, force=True)
 
 

@@ -115,7 +115,7 @@ class AgentKernelDb(InMemoryDb):
         self.repo = open_on(repo, branch, plane, memory_plane)
         self.id = id or generate_id(f"agent_kernel {self.repo.store.url}")
         self._session_records = Records(self.repo, _SessionRecord, plane=plane, branch=branch)
-        self._places = Records(self.repo, _RunPlace, plane=plane, branch=branch)
+        self._run_numbers = Records(self.repo, _RunPlace, plane=plane, branch=branch)
         self._memory_records = Records(self.repo, _MemoryRecord, plane=memory_plane, branch=branch)
         self._where: dict[str, Any] = {"plane": plane, "branch": branch}
         self._is_ready = True
@@ -177,7 +177,7 @@ class AgentKernelDb(InMemoryDb):
         record = self._record(session_id, user_id)
         if record is None:
             return None
-        return _given(self._row_of(record, runs_limit), session_type, deserialize)
+        return _deserialized(self._row_of(record, runs_limit), session_type, deserialize)
 
     def get_sessions(
         self,
@@ -247,8 +247,8 @@ class AgentKernelDb(InMemoryDb):
         Args:
             preserve_updated_at: keep what they say of when they were changed.
         """
-        given = [session for session in sessions if session is not None]
-        found = self._upsert(given, f"{len(given)} sessions", preserve_updated_at) if given else []
+        present = [session for session in sessions if session is not None]
+        found = self._upsert(present, f"{len(present)} sessions", preserve_updated_at) if present else []
         return [_stored(row, session, deserialize) for row, session in found]
 
     def _upsert(
@@ -262,8 +262,8 @@ class AgentKernelDb(InMemoryDb):
 
         return self._change(store, what)
 
-    def _upsert_row(self, given: dict[str, Any], session: Session, keeps_time: bool) -> dict[str, Any] | None:
-        row = dict(given)
+    def _upsert_row(self, original: dict[str, Any], session: Session, keeps_time: bool) -> dict[str, Any] | None:
+        row = dict(original)
         updated = row.get("updated_at") if keeps_time else None
         record = self._record(row["session_id"])
         if record is None:
@@ -305,7 +305,7 @@ class AgentKernelDb(InMemoryDb):
             return self._session_records.put(record)
 
         record = self._change(rename, f"rename session {session_id}")
-        return None if record is None else _given(self._row_of(record), session_type, deserialize)
+        return None if record is None else _deserialized(self._row_of(record), session_type, deserialize)
 
     def delete_session(self, session_id: str, user_id: str | None = None) -> bool:
         """Delete a session and its runs; whether it was there and this user's."""
@@ -358,7 +358,7 @@ class AgentKernelDb(InMemoryDb):
 
     def _delete(self, record: _SessionRecord) -> None:
         for run in self._runs_of(record):
-            self._places.delete(_place_id(run["run_id"], record.id))
+            self._run_numbers.delete(_run_id(run["run_id"], record.id))
         self._list(record.id).clear()
         self._session_records.delete(record.id)
 
@@ -366,8 +366,8 @@ class AgentKernelDb(InMemoryDb):
 
     def get_run(self, run_id: str, deserialize: bool | None = True) -> Any:
         """A run, of whatever session, or None."""
-        for place in self._places_of(run_id):
-            run = self._list(place.session)[place.number]
+        for entry in self._numbers_of(run_id):
+            run = self._list(entry.session)[entry.number]
             return deserialize_run(get_run_type(run), run) if deserialize else run
         return None
 
@@ -400,8 +400,8 @@ class AgentKernelDb(InMemoryDb):
             runs.sort(key=lambda run: (run.get("run_index") or 0, run.get("created_at") or 0))
         else:
             runs = apply_sorting(runs, sort_by, sort_order)
-        shown = _page(runs, limit, page)
-        return [deserialize_run(get_run_type(run), run) for run in shown] if deserialize else (shown, len(runs))
+        selected = _page(runs, limit, page)
+        return [deserialize_run(get_run_type(run), run) for run in selected] if deserialize else (selected, len(runs))
 
     def upsert_run(self, run: Any, session_id: str, user_id: str | None = None, run_index: int | None = None) -> None:
         """Store a run of a session. Where the session does not exist, nothing is stored.
@@ -428,19 +428,19 @@ class AgentKernelDb(InMemoryDb):
         self._change(store, f"run of session {session_id}")
 
     def _put_run(self, record: _SessionRecord, run: dict[str, Any]) -> None:
-        id, runs = _place_id(run["run_id"], record.id), self._list(record.id)
-        place: _RunPlace | None = self._places.get(id)
-        if place is None:
+        id, runs = _run_id(run["run_id"], record.id), self._list(record.id)
+        entry: _RunPlace | None = self._run_numbers.get(id)
+        if entry is None:
             number = len(runs)
-            self._places.put(_RunPlace(id=id, session=record.id, number=number))
+            self._run_numbers.put(_RunPlace(id=id, session=record.id, number=number))
             runs.append(run if run.get("run_index") is not None else {**run, "run_index": number})
         else:
-            before = runs[place.number]
-            self._replace_run(place, {**run, "run_index": before.get("run_index", place.number)})
+            before = runs[entry.number]
+            self._replace_run(entry, {**run, "run_index": before.get("run_index", entry.number)})
 
-    def _replace_run(self, place: _RunPlace, run: dict[str, Any]) -> None:
-        runs = self._list(place.session)
-        runs.replace_tail(place.number, [run, *runs[place.number + 1 :]])
+    def _replace_run(self, entry: _RunPlace, run: dict[str, Any]) -> None:
+        runs = self._list(entry.session)
+        runs.replace_tail(entry.number, [run, *runs[entry.number + 1 :]])
 
     def delete_run(self, run_id: str) -> bool:
         """Delete a run, of whatever session; whether it was there.
@@ -454,18 +454,18 @@ class AgentKernelDb(InMemoryDb):
         self._change(partial(self._delete_runs, run_ids), f"delete {len(run_ids)} runs")
 
     def _delete_runs(self, run_ids: Iterable[str]) -> bool:
-        gone: dict[str, set[int]] = {}
-        for place in itertools.chain.from_iterable(map(self._places_of, run_ids)):
-            self._places.delete(place.id)
-            gone.setdefault(place.session, set()).add(place.number)
-        for session, numbers in gone.items():
+        deleted: dict[str, set[int]] = {}
+        for entry in itertools.chain.from_iterable(map(self._numbers_of, run_ids)):
+            self._run_numbers.delete(entry.id)
+            deleted.setdefault(entry.session, set()).add(entry.number)
+        for session, numbers in deleted.items():
             runs, first = self._list(session), min(numbers)
-            left = [None if number in numbers else run for number, run in enumerate(runs[first:], first)]
-            while left and left[-1] is None:
-                left.pop()
-            runs.replace_tail(first, left)
+            remaining = [None if number in numbers else run for number, run in enumerate(runs[first:], first)]
+            while remaining and remaining[-1] is None:
+                remaining.pop()
+            runs.replace_tail(first, remaining)
             self._touch(self._session_records[session])
-        return bool(gone)
+        return bool(deleted)
 
     def cancel_pending_run(
         self,
@@ -486,19 +486,19 @@ class AgentKernelDb(InMemoryDb):
 
         def cancel() -> bool:
             record = self._record(session_id)
-            place = None if record is None else self._places.get(_place_id(run_id, record.id))
-            if record is None or place is None or record.row.get("user_id") not in (None, user_id):
+            entry = None if record is None else self._run_numbers.get(_run_id(run_id, record.id))
+            if record is None or entry is None or record.row.get("user_id") not in (None, user_id):
                 return False
-            run = self._list(place.session)[place.number]
+            run = self._list(entry.session)[entry.number]
             if run.get("status") != expected_status:
                 return False
-            self._replace_run(place, {**run, "status": "CANCELLED", "content": run.get("content") or reason})
+            self._replace_run(entry, {**run, "status": "CANCELLED", "content": run.get("content") or reason})
             return True
 
         return self._change(cancel, f"cancel run {run_id}")
 
-    def _places_of(self, run_id: str) -> list[_RunPlace]:
-        return self._places.find(exactly(_key(run_id)) + ".*")
+    def _numbers_of(self, run_id: str) -> list[_RunPlace]:
+        return self._run_numbers.find(exactly(_key(run_id)) + ".*")
 
     def _list(self, session: str) -> RecordList:
         """The runs of a session, by the id of its record."""
@@ -554,10 +554,12 @@ class AgentKernelDb(InMemoryDb):
             stored: list[dict[str, Any]] = []
             for document in documents:
                 id = _key(document["memory_id"])
-                there: _MemoryRecord | None = self._memory_records.get(id)
-                kept = {} if there is None else {name: there.memory.get(name) for name in ("user_id", "created_at")}
-                memory = {**document, **{name: value for name, value in kept.items() if value is not None}}
-                since = new_id() if there is None else there.since
+                current: _MemoryRecord | None = self._memory_records.get(id)
+                preserved = (
+                    {} if current is None else {name: current.memory.get(name) for name in ("user_id", "created_at")}
+                )
+                memory = {**document, **{name: value for name, value in preserved.items() if value is not None}}
+                since = new_id() if current is None else current.since
                 self._memory_records.put(_MemoryRecord(id=id, since=since, memory=memory))
                 stored.append(memory)
             return stored
@@ -605,7 +607,7 @@ def _typed(session: Session) -> dict[str, Any]:
     return row | next(({"session_type": kind.value} for model, kind in _TYPES if isinstance(session, model)), {})
 
 
-def _given(row: dict[str, Any], session_type: SessionType | None, deserialize: bool | None) -> Any:
+def _deserialized(row: dict[str, Any], session_type: SessionType | None, deserialize: bool | None) -> Any:
     return deserialize_session(session_type, row) if deserialize else row
 
 
@@ -656,5 +658,5 @@ def _key(name: str) -> str:
     return blake3(str(name).encode("utf-8", "surrogatepass")).hexdigest(12)
 
 
-def _place_id(run_id: str, session: str) -> str:
+def _run_id(run_id: str, session: str) -> str:
     return f"{_key(run_id)}.{session}"

@@ -92,12 +92,12 @@ class AgentKernelKV(KVStore):
         self, expected: Mapping[str, bytes | None], writes: Mapping[str, bytes], removes: Iterable[str] = ()
     ) -> bool:
         """Write and remove, all or nothing, if every name in `expected` still has its value. Returns whether it did."""
-        gone = self._check_batch(writes, removes)
+        removed = self._check_batch(writes, removes)
         if any(not _fits(name) and value is not None for name, value in expected.items()):
             return False
         before = {_key_of(name): value for name, value in expected.items() if _fits(name)}
         new: dict[bytes, bytes | None] = {_key_of(name, must_fit=True): value for name, value in writes.items()}
-        return self._store.swap(before, new | dict.fromkeys(_key_of(name) for name in gone if _fits(name)))
+        return self._store.swap(before, new | dict.fromkeys(_key_of(name) for name in removed if _fits(name)))
 
     def clear(self) -> None:
         """Remove all names of kvgit. What is ours stays."""

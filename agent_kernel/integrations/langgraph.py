@@ -99,7 +99,7 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Write(msgspec.Struct, frozen=True, array_like=True):
-    place: int  # among the writes of its task
+    index: int  # among the writes of its task
     channel: str
     value: tuple[str, bytes]  # ("", b""): a list in pages
     spine: Spine | None = None
@@ -170,7 +170,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint. Returns the config that names it."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_and_namespace(config)
         parent = get_checkpoint_id(config)
         bare = cast("Checkpoint", {name: value for name, value in checkpoint.items() if name != "channel_values"})
         metadata = get_checkpoint_metadata(config, metadata)
@@ -201,23 +201,23 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote after a checkpoint. What the task has written before stays, but for errors and interrupts."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_and_namespace(config)
         id = _key(thread, namespace, config["configurable"]["checkpoint_id"], _WRITES, _short(task_id, 8))
-        new = [(WRITES_IDX_MAP.get(channel, place), channel, value) for place, (channel, value) in enumerate(writes)]
+        new = [(WRITES_IDX_MAP.get(channel, index), channel, value) for index, (channel, value) in enumerate(writes)]
         typed = [self._items_of(value) or self.serde.dumps_typed(value) for _, _, value in new]
 
         def store() -> None:
-            there = self._writes.get(id)
-            merged = {} if there is None else {one.place: one for one in _writes_of(there)}
+            current = self._writes.get(id)
+            merged = {} if current is None else {one.index: one for one in _writes_of(current)}
             known = frozenset(merged)
-            for (place, channel, _), value in zip(new, typed, strict=True):
-                if place < 0 or place not in known:
+            for (index, channel, _), value in zip(new, typed, strict=True):
+                if index < 0 or index not in known:
                     # What a task writes is in the next checkpoint, too: both have the same pages.
                     spine = self._write_list(thread, value, None) if isinstance(value, list) else None
-                    merged[place] = _Write(place, channel, ("", b"") if isinstance(value, list) else value, spine)
-            path = task_path if there is None else there.path
+                    merged[index] = _Write(index, channel, ("", b"") if isinstance(value, list) else value, spine)
+            path = task_path if current is None else current.path
             record = _WritesRecord(id=id, task=task_id, path=path, writes=_packed(list(merged.values())))
-            if record != there:
+            if record != current:
                 self._writes.put(record)
 
         self._change(store, f"LangGraph: writes of thread {thread}")
@@ -226,17 +226,17 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         self, thread: str, namespace: str, parent: str | None, checkpoint: Checkpoint, new_versions: ChannelVersions
     ) -> dict[str, _Value]:
         before = None if parent is None else self._checkpoints.get(_key(thread, namespace, parent, _CHECKPOINT))
-        held = {} if before is None or before.is_remnant else _body_of(before).values
+        values_before = {} if before is None or before.is_remnant else _body_of(before).values
         found: dict[str, _Value] = {}
         for channel, version in checkpoint["channel_versions"].items():
-            there = held.get(channel)
-            if channel not in new_versions and there is not None and there.version == version:
-                found[channel] = there if there.holder else _Value(version, holder=cast("str", parent))
+            current = values_before.get(channel)
+            if channel not in new_versions and current is not None and current.version == version:
+                found[channel] = current if current.holder else _Value(version, holder=cast("str", parent))
             elif channel in checkpoint["channel_values"]:
                 value = checkpoint["channel_values"][channel]
-                if there is not None and there.holder:
-                    there = self._held_by(thread, namespace, channel, there)
-                found[channel] = self._stored(thread, version, value, there)
+                if current is not None and current.holder:
+                    current = self._value_in_holder(thread, namespace, channel, current)
+                found[channel] = self._stored(thread, version, value, current)
         return found
 
     def _stored(self, thread: str, version: _Version, value: object, before: _Value | None) -> _Value:
@@ -278,7 +278,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         self._late.update(((thread, digest), id) for digest, id in used.items() if digest not in known)
         return spine
 
-    def _held_by(self, thread: str, namespace: str, channel: str, value: _Value) -> _Value | None:
+    def _value_in_holder(self, thread: str, namespace: str, channel: str, value: _Value) -> _Value | None:
         """The value that a pointer stands for."""
         holder = self._checkpoints.get(_key(thread, namespace, value.holder, _CHECKPOINT))
         return None if holder is None else _body_of(holder).values.get(channel)
@@ -306,7 +306,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that a config names, or the newest of its thread and namespace. Returns None if nothing is there."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_and_namespace(config)
         checkpoint = get_checkpoint_id(config)
         if checkpoint:
             record = self._checkpoints.get(_key(thread, namespace, checkpoint, _CHECKPOINT))
@@ -333,8 +333,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         """
         wanted = None if config is None else get_checkpoint_id(config)
         newest = None if before is None else get_checkpoint_id(before)
-        left = -1 if limit is None else max(limit, 0)
-        for record in self._living(_start_of(config)) if left else ():
+        remaining = -1 if limit is None else max(limit, 0)
+        for record in self._living(_start_of(config)) if remaining else ():
             if (wanted and record.checkpoint != wanted) or (newest and record.checkpoint >= newest):
                 continue
             if filter:
@@ -342,8 +342,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
                 if any(metadata.get(name) != value for name, value in filter.items()):
                     continue
             yield self._tuple_of(record)
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 return
 
     def _living(self, start: str) -> Iterator[_CheckpointRecord]:
@@ -372,9 +372,9 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             if value.holder not in bodies:
                 holder = self._checkpoints.get(_key(record.thread, record.namespace, value.holder, _CHECKPOINT))
                 bodies[value.holder] = body if holder is None else _body_of(holder)
-            here = bodies[value.holder].values.get(channel)
-            if here is not None and not here.holder:
-                found[channel] = self._value_of(record.thread, here)
+            original = bodies[value.holder].values.get(channel)
+            if original is not None and not original.holder:
+                found[channel] = self._value_of(record.thread, original)
         return found
 
     def _value_of(self, thread: str, value: _Value) -> Any:
@@ -388,9 +388,9 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     def _pending(self, record: _CheckpointRecord) -> _PendingWrites:
         found: list[tuple[tuple[str, str, int], _Write]] = []
         for id in self._writes.ids(exactly(_start(record.thread, record.namespace, record.checkpoint) + _WRITES) + "*"):
-            there = self._writes.get(id)
-            if there is not None:
-                found += [(writes_sort_key(there.path, there.task, one.place), one) for one in _writes_of(there)]
+            writes = self._writes.get(id)
+            if writes is not None:
+                found += [(writes_sort_key(writes.path, writes.task, one.index), one) for one in _writes_of(writes)]
         found.sort(key=lambda pair: pair[0])
         return [(key[1], one.channel, self._written(record.thread, one)) for key, one in found]
 
@@ -407,10 +407,10 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         fork already it does not fork again, and the subgraph goes on where it was asked to. That holds while the thread's newest
         checkpoint is the parent's: one that the thread has moved past LangGraph (since 1.2) forks all the same.
         """
-        asked = config["configurable"]
-        namespace = asked.get("checkpoint_ns", "")
-        inner = [one for one in asked.get("checkpoint_map") or () if one != namespace and one.startswith(namespace)]
-        if not inner or not asked.get("checkpoint_id") or found.metadata.get("source") in _FORKED:
+        options = config["configurable"]
+        namespace = options.get("checkpoint_ns", "")
+        inner = [one for one in options.get("checkpoint_map") or () if one != namespace and one.startswith(namespace)]
+        if not inner or not options.get("checkpoint_id") or found.metadata.get("source") in _FORKED:
             return found
         return found._replace(metadata={**found.metadata, "source": "fork"})
 
@@ -428,9 +428,9 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         wanted = set(run_ids)
 
         def delete() -> None:
-            gone = [record for record in self._living("") if record.run in wanted]
-            for thread in dict.fromkeys(record.thread for record in gone):
-                self._delete_from(thread, {record.id for record in gone if record.thread == thread})
+            deleted = [record for record in self._living("") if record.run in wanted]
+            for thread in dict.fromkeys(record.thread for record in deleted):
+                self._delete_from(thread, {record.id for record in deleted if record.thread == thread})
 
         if wanted:
             self._change(delete, "LangGraph: delete runs")
@@ -474,23 +474,23 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             record = before
             missing -= _body_of(before).values.keys()
 
-    def _delete_from(self, thread: str, gone: Collection[str]) -> None:
+    def _delete_from(self, thread: str, deleted: Collection[str]) -> None:
         """Delete checkpoints of a thread. What the others point at stays, as remnants, with the pages of their lists."""
-        if not gone:
+        if not deleted:
             return
         records: dict[str, _CheckpointRecord] = {}
         for id in self._checkpoints.ids(exactly(_start(thread)) + "*"):
             if _kind_of(id) == _CHECKPOINT:
                 records[id] = self._checkpoints[id]
-        left = {id: record for id, record in records.items() if id not in gone and not record.is_remnant}
+        remaining = {id: record for id, record in records.items() if id not in deleted and not record.is_remnant}
         needed: dict[str, set[str]] = {}
-        for record in left.values():
+        for record in remaining.values():
             for channel, value in _body_of(record).values.items():
                 if value.holder:
                     key = _key(thread, record.namespace, value.holder, _CHECKPOINT)
                     needed.setdefault(key, set()).add(channel)
-        spines = [spine for record in left.values() for spine in _spines_of(record)]
-        for id in records.keys() - left.keys():
+        spines = [spine for record in remaining.values() for spine in _spines_of(record)]
+        for id in records.keys() - remaining.keys():
             self._delete([*self._checkpoints.ids(exactly(id.removesuffix(_CHECKPOINT) + _WRITES) + "*")])
             remnant = _remnant_of(records[id], needed.get(id, ()))
             if remnant is None:
@@ -519,15 +519,15 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
         def copy() -> None:
             for id in [*self._checkpoints.ids(exactly(old) + "*")]:
-                there = new + id.removeprefix(old)
+                new_id = new + id.removeprefix(old)
                 kind = _kind_of(id)
                 if kind == _CHECKPOINT:
                     record = self._checkpoints[id]
-                    self._checkpoints.put(record.model_copy(update={"id": there, "thread": target_thread_id}))
+                    self._checkpoints.put(record.model_copy(update={"id": new_id, "thread": target_thread_id}))
                 elif kind == _WRITES:
-                    self._writes.put(self._writes[id].model_copy(update={"id": there}))
+                    self._writes.put(self._writes[id].model_copy(update={"id": new_id}))
                 else:
-                    self._pages.put(self._pages[id].model_copy(update={"id": there}))
+                    self._pages.put(self._pages[id].model_copy(update={"id": new_id}))
 
         if source_thread_id != target_thread_id:
             self._change(copy, f"LangGraph: copy {source_thread_id} to {target_thread_id}")
@@ -681,7 +681,7 @@ def _start_of(config: RunnableConfig | None) -> str:
     return _start(thread, namespace, get_checkpoint_id(config) if namespace is not None else None)
 
 
-def _place_of(config: RunnableConfig) -> tuple[str, str]:
+def _thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
     return str(config["configurable"]["thread_id"]), config["configurable"].get("checkpoint_ns") or ""
 
 
@@ -755,11 +755,13 @@ class AgentKernelStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations as one: all of them read what was there before."""
-        given = list(ops)
-        changes = any(isinstance(op, PutOp) or (isinstance(op, GetOp | SearchOp) and op.refresh_ttl) for op in given)
+        operations = list(ops)
+        changes = any(
+            isinstance(op, PutOp) or (isinstance(op, GetOp | SearchOp) and op.refresh_ttl) for op in operations
+        )
         if not changes:
-            return [self._answer(op) for op in given]
-        return together(self._items, partial(self._do, given), "LangGraph: store")
+            return [self._answer(op) for op in operations]
+        return together(self._items, partial(self._do, operations), "LangGraph: store")
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
@@ -810,14 +812,14 @@ class AgentKernelStore(BaseStore):
         if not is_plain([*op.namespace, op.key]):
             raise InvalidRecordError("langgraph store", ascii(op.key), "UTF-8 does not hold its name")
         packed = None if is_plain(op.value) else _packed_value(op.key, op.value)
-        now, there = datetime.now(UTC), self._items.get(id)
+        now, current = datetime.now(UTC), self._items.get(id)
         record = self._items.schema.model(
             id=id,
             namespace=op.namespace,
             key=op.key,
             value=op.value if packed is None else {},
             packed=packed,
-            created=now if there is None else there.created,
+            created=now if current is None else current.created,
             updated=now,
             ttl_min=op.ttl,
         )
@@ -854,8 +856,10 @@ def _value_of(record: _ItemRecord) -> dict[str, Any]:
 def _in_order(records: Iterable[_ItemRecord]) -> list[_ItemRecord]:
     """Namespace after namespace, each and what is in it in the order in which they came."""
     found = sorted(records, key=lambda record: record.created)
-    places = {namespace: place for place, namespace in enumerate(dict.fromkeys(one.namespace for one in found))}
-    return sorted(found, key=lambda record: places[record.namespace])
+    positions = {
+        namespace: position for position, namespace in enumerate(dict.fromkeys(one.namespace for one in found))
+    }
+    return sorted(found, key=lambda record: positions[record.namespace])
 
 
 def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -865,10 +869,10 @@ def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _equals(found: Any, wanted: Any) -> bool:
     if not isinstance(wanted, dict):
         return bool(found == wanted)
-    wishes = cast("dict[str, Any]", wanted)
-    if any(name.startswith("$") for name in wishes):
-        return all(_compare(name, found, wish) for name, wish in wishes.items())
-    return isinstance(found, dict) and _fits(cast("dict[str, Any]", found), wishes)
+    conditions = cast("dict[str, Any]", wanted)
+    if any(name.startswith("$") for name in conditions):
+        return all(_compare(name, found, condition) for name, condition in conditions.items())
+    return isinstance(found, dict) and _fits(cast("dict[str, Any]", found), conditions)
 
 
 def _compare(name: str, found: Any, wanted: Any) -> bool:

@@ -162,14 +162,14 @@ class AgentKernelSession(SessionABC):
 
     def _expired(self, before: int, is_expired: Callable[[TResponseInputItem], bool]) -> int:
         """How many items, from the oldest on, are expired."""
-        for place, item in enumerate(self._items):
-            if place == before or not is_expired(_given(item)):
-                return place
+        for index, item in enumerate(self._items):
+            if index == before or not is_expired(_item_of(item)):
+                return index
         return before
 
     def _newest(self, limit: int | None) -> list[TResponseInputItem]:
         """The last items, the oldest of them first."""
-        return [_given(item) for item in self._items.items(limit)]
+        return [_item_of(item) for item in self._items.items(limit)]
 
     async def _change(self, change: Callable[[], T], what: str) -> T:
         """Make a change in a thread, to its end even where the caller is cancelled meanwhile."""
@@ -191,7 +191,7 @@ def _name_of(session_id: str) -> str:
     return "openai-agents " + (session_id if is_plain else f"#{blake3(raw).hexdigest()}")
 
 
-def _given(item: Any) -> Any:
+def _item_of(item: Any) -> Any:
     if isinstance(item, list):  # with its time and turn
         item = item[0]
     return unpack_json(item)
@@ -268,7 +268,7 @@ class _TurnUsage(Record):
     output_tokens_details: JsonValue = None
 
 
-class _Said(NamedTuple):
+class _Row(NamedTuple):
     """An item of a conversation."""
 
     item: Any
@@ -347,7 +347,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
 
         def read() -> list[TResponseInputItem]:
             items = self._list(self._or_current(branch_id)).items(None if wanted is not None and wanted < 0 else wanted)
-            return [_given(item) for item in items]
+            return [_item_of(item) for item in items]
 
         return await self._in_thread(read)
 
@@ -356,10 +356,10 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         self._require_open()
         if not items:
             return
-        asked = self._moment
+        moment = self._moment
 
         def add() -> None:
-            self._append(self._current_for(asked), items)
+            self._append(self._current_for(moment), items)
 
         try:
             await _to_its_end(self._in_order(self._as_one(add, "add items")))
@@ -368,14 +368,14 @@ class AdvancedAgentKernelSession(AgentKernelSession):
             raise
 
     def _append(self, branch: str, items: list[TResponseInputItem]) -> None:
-        there, now = self._list(branch), time.time_ns()
-        last = next(_backwards(there), None)
+        items_stored, now = self._list(branch), time.time_ns()
+        last = next(_backwards(items_stored), None)
         turn = 0 if last is None else last.turn
         stored: list[JsonValue] = []
-        for place, item in enumerate(items):
+        for index, item in enumerate(items):
             turn += _is_user(item)
-            stored.append([pack_json(item), now + place, turn])
-        there.extend(stored)
+            stored.append([pack_json(item), now + index, turn])
+        items_stored.extend(stored)
         about = self._about()
         if branch not in about.created_ns:
             self._keep(about, branch)
@@ -384,19 +384,19 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         self, validate: Callable[[TResponseInputItem], None] | None = None
     ) -> TResponseInputItem | None:
         self._require_open()
-        asked = self._moment
+        moment = self._moment
 
         def pop() -> TResponseInputItem | None:
-            branch = self._current_for(asked)
-            there = self._list(branch)
-            newest = _backwards(there)
+            branch = self._current_for(moment)
+            items = self._list(branch)
+            newest = _backwards(items)
             last = next(newest, None)
             if last is None:
                 return None
             if validate is not None:
                 validate(last.item)
             before = next(newest, None)
-            there.pop()
+            items.pop()
             if before is None or before.turn != last.turn:
                 self._usage.delete(self._usage_id(branch, last.turn))
             item: TResponseInputItem = last.item
@@ -442,28 +442,28 @@ class AdvancedAgentKernelSession(AgentKernelSession):
             raise ValueError("Branch name cannot be empty")
         self._require_open()
 
-        def fork() -> tuple[str, _Said, _Moment]:
+        def fork() -> tuple[str, _Row, _Moment]:
             about = self._about()
-            here = self._refreshed(about)
-            rows = _rows(self._list(here.branch))
+            current = self._refreshed(about)
+            rows = _rows(self._list(current.branch))
             found = next(((at, row) for at, row in enumerate(rows) if row.is_user and row.turn == turn_number), None)
             if found is None:
-                raise ValueError(f"Turn {turn_number} does not contain a user message in branch '{here.branch}'")
-            place, row = found
+                raise ValueError(f"Turn {turn_number} does not contain a user message in branch '{current.branch}'")
+            index, row = found
             name = self._new_name(about, branch_name, turn_number)
-            if place:
-                self._list(here.branch).fork(self._name_of_list(name), place)
+            if index:
+                self._list(current.branch).fork(self._name_of_list(name), index)
             self._keep(about, name)
-            return name, row, here
+            return name, row, current
 
-        async def create() -> tuple[str, _Said, _Moment]:
-            name, row, here = await self._in_thread(self._as_one(fork, f"branch from turn {turn_number}"))
-            await self._in_thread(partial(self._point_to, name, here.cleared))
-            return name, row, here
+        async def create() -> tuple[str, _Row, _Moment]:
+            name, row, current = await self._in_thread(self._as_one(fork, f"branch from turn {turn_number}"))
+            await self._in_thread(partial(self._point_to, name, current.cleared))
+            return name, row, current
 
-        name, row, here = await _to_its_end(create())
-        said = "" if _debug.DONT_LOG_MODEL_DATA else f" ({_preview(row.item.get('content', ''), 50)!r})"
-        self._logger.debug("Created branch %r from turn %s%s in %r", name, turn_number, said, here.branch)
+        name, row, current = await _to_its_end(create())
+        excerpt = "" if _debug.DONT_LOG_MODEL_DATA else f" ({_preview(row.item.get('content', ''), 50)!r})"
+        self._logger.debug("Created branch %r from turn %s%s in %r", name, turn_number, excerpt, current.branch)
         return name
 
     async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
@@ -516,9 +516,9 @@ class AdvancedAgentKernelSession(AgentKernelSession):
 
         def delete() -> int:
             self._require_branch(branch_id)
-            there = self._list(branch_id)
-            count = len(there)
-            there.clear()
+            items = self._list(branch_id)
+            count = len(items)
+            items.clear()
             self._forget_usage(branch_id)
             return count
 
@@ -588,12 +588,12 @@ class AdvancedAgentKernelSession(AgentKernelSession):
 
         What is added or popped afterwards does not change which turn that is. What cannot be stored goes to the log.
         """
-        asked = self._moment
+        moment = self._moment
 
-        def capture() -> tuple[str, _Said | None]:
-            if self._refreshed(self._about()).cleared != asked.cleared:
-                return asked.branch, None
-            branch = self._current_for(asked)
+        def capture() -> tuple[str, _Row | None]:
+            if self._refreshed(self._about()).cleared != moment.cleared:
+                return moment.branch, None
+            branch = self._current_for(moment)
             return branch, _first_of_turn(self._list(branch))
 
         try:
@@ -608,7 +608,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
             extra: dict[str, object] = {"session_id": self.session_id}
             log_model_action_error(self._logger, "Failed to store session usage", error, diagnostic_extra=lambda: extra)
 
-    async def _store_turn_usage(self, usage: Usage, branch: str, first: _Said | None) -> None:
+    async def _store_turn_usage(self, usage: Usage, branch: str, first: _Row | None) -> None:
         """`first`: the first item of the turn. Where it is gone, or another one is in its place, nothing is stored."""
         if first is None:
             return
@@ -700,7 +700,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
             return _name_of(self.session_id)
         return "openai-agents-branch " + _digest(self.session_id + "\0" + branch)
 
-    async def _read(self, branch: str | None) -> list[_Said]:
+    async def _read(self, branch: str | None) -> list[_Row]:
         self._require_open()
         return await self._in_thread(lambda: list(_rows(self._list(self._or_current(branch)))))
 
@@ -722,12 +722,12 @@ class AdvancedAgentKernelSession(AgentKernelSession):
     def _or_current(self, branch: str | None) -> str:
         return self._refreshed(self._about()).branch if branch is None else branch
 
-    def _current_for(self, asked: _Moment) -> str:
+    def _current_for(self, moment: _Moment) -> str:
         """The branch that a call is about: the one that was current then, unless all were cleared since."""
         about = self._about()
         now = self._refreshed(about)
-        is_there = now.cleared == asked.cleared and self._exists(asked.branch, about)
-        return asked.branch if is_there else now.branch
+        exists = now.cleared == moment.cleared and self._exists(moment.branch, about)
+        return moment.branch if exists else now.branch
 
     def _point_to(self, branch: str, cleared: int) -> bool:
         """Make a branch the current one, unless all were cleared since; whether that was done."""
@@ -770,7 +770,7 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         return run()
 
 
-def _rows(items: RecordList) -> Iterator[_Said]:
+def _rows(items: RecordList) -> Iterator[_Row]:
     turn = 0
     for stored in items:
         row = _row(stored)
@@ -778,14 +778,14 @@ def _rows(items: RecordList) -> Iterator[_Said]:
         yield row._replace(turn=turn)
 
 
-def _row(stored: Any) -> _Said:
-    return _Said(_given(stored), stored[2], stored[1]) if isinstance(stored, list) else _Said(_given(stored), 0, 0)
+def _row(stored: Any) -> _Row:
+    return _Row(_item_of(stored), stored[2], stored[1]) if isinstance(stored, list) else _Row(_item_of(stored), 0, 0)
 
 
 _FEW: Final = 16
 
 
-def _backwards(items: RecordList) -> Iterator[_Said]:
+def _backwards(items: RecordList) -> Iterator[_Row]:
     """The items, the newest first; read as they are asked for."""
     count = len(items)
     step = _FEW
@@ -798,9 +798,9 @@ def _backwards(items: RecordList) -> Iterator[_Said]:
         count, step = start, 2 * step
 
 
-def _first_of_turn(items: RecordList) -> _Said | None:
+def _first_of_turn(items: RecordList) -> _Row | None:
     """The first item of the last turn. None: there is no turn yet."""
-    first: _Said | None = None
+    first: _Row | None = None
     for row in _backwards(items):
         if first is not None and row.turn != first.turn:
             break
@@ -820,7 +820,7 @@ def _timestamp(time_ns: int) -> str | None:
     return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S") if time_ns else None
 
 
-def _as_turn(row: _Said, preview: int | None) -> dict[str, Any]:
+def _as_turn(row: _Row, preview: int | None) -> dict[str, Any]:
     content = row.item.get("content", "")
     return {
         "turn": row.turn,

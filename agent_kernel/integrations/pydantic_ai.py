@@ -102,8 +102,8 @@ class AgentKernelStepStore:
 
     async def register_run(self, record: RunRecord) -> None:
         """Store what a run is."""
-        kept = _RunRecord(id=_key(record.run_id), run=_RUN.dump_python(record, mode="json"))
-        await self._change(partial(self._runs.put, kept), f"pydantic-ai: run {record.run_id}")
+        stored = _RunRecord(id=_key(record.run_id), run=_RUN.dump_python(record, mode="json"))
+        await self._change(partial(self._runs.put, stored), f"pydantic-ai: run {record.run_id}")
 
     async def get_run(self, *, run_id: str) -> RunRecord | None:
         """What a run is; None: it is not known."""
@@ -114,7 +114,7 @@ class AgentKernelStepStore:
         self, *, parent_run_id: str | None = None, conversation_id: str | None = None
     ) -> list[RunRecord]:
         """The runs of a parent and of a conversation, in the order in which they began."""
-        runs = [_RUN.validate_python(kept.run) for kept in await asyncio.to_thread(self._runs.find)]
+        runs = [_RUN.validate_python(stored.run) for stored in await asyncio.to_thread(self._runs.find)]
         wanted = [run for run in runs if parent_run_id in (None, run.parent_run_id)]
         return sorted(
             (run for run in wanted if conversation_id in (None, run.conversation_id)), key=lambda run: run.started_at
@@ -134,7 +134,7 @@ class AgentKernelStepStore:
     async def list_events(self, *, run_id: str) -> list[StepEvent]:
         """The events of a run, in order."""
         found = await asyncio.to_thread(self._events.find, f"{_key(run_id)}.*")
-        return [_EVENT.validate_python(kept.event) for kept in reversed(found)]
+        return [_EVENT.validate_python(stored.event) for stored in reversed(found)]
 
     async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
         """Store a snapshot, once for each idempotency key, and none that is older than the newest."""
@@ -147,7 +147,7 @@ class AgentKernelStepStore:
             if (number is not None and number < largest) or not self._is_new(f"{start}s.", snapshot.idempotency_key):
                 return
             shared = 0 if before is None else self._shared(before, messages, lines)
-            kept = _SnapshotRecord(
+            stored = _SnapshotRecord(
                 id=_next(self._snapshots, start),
                 snapshot={name: getattr(snapshot, name) for name in _FIELDS}
                 | {"timestamp": snapshot.timestamp.isoformat()},
@@ -158,7 +158,7 @@ class AgentKernelStepStore:
                 digest=_digest(lines),
                 number=largest if number is None else number,
             )
-            self._snapshots.put(kept)
+            self._snapshots.put(stored)
 
         start = f"{_key(snapshot.run_id)}."
         messages: list[Any] = ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json")
@@ -185,11 +185,11 @@ class AgentKernelStepStore:
         parts: list[list[Any]] = []
         wanted: int | None = None
         while id:
-            kept = self._snapshots[id]
-            own = kept.messages if wanted is None else kept.messages[: max(wanted - kept.shared, 0)]
+            stored = self._snapshots[id]
+            own = stored.messages if wanted is None else stored.messages[: max(wanted - stored.shared, 0)]
             parts.append(own)
-            wanted = kept.shared if wanted is None else min(wanted, kept.shared)
-            id = kept.base if wanted else ""
+            wanted = stored.shared if wanted is None else min(wanted, stored.shared)
+            id = stored.base if wanted else ""
         return [message for part in reversed(parts) for message in part]
 
     async def latest_snapshot(self, *, run_id: str, include_interrupted: bool = False) -> ContinuableSnapshot | None:
@@ -204,10 +204,10 @@ class AgentKernelStepStore:
     def _load(self, run_id: str, include_interrupted: bool, limit: int | None) -> list[ContinuableSnapshot]:
         found: list[ContinuableSnapshot] = []
         for id in self._snapshots.ids(exactly(f"{_key(run_id)}.") + "*"):
-            kept = self._snapshots[id]
-            if include_interrupted or kept.snapshot["state"] == "complete":
+            stored = self._snapshots[id]
+            if include_interrupted or stored.snapshot["state"] == "complete":
                 messages = ModelMessagesTypeAdapter.validate_python(self._messages_of(id))
-                found.append(_SNAPSHOT.validate_python({**kept.snapshot, "messages": messages}))
+                found.append(_SNAPSHOT.validate_python({**stored.snapshot, "messages": messages}))
             if limit is not None and len(found) >= limit:
                 break
         return found
@@ -215,9 +215,9 @@ class AgentKernelStepStore:
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Store what became of a call of a tool. No checkout rewinds it."""
         id = f"{_key(record.run_id)}.{_key(record.tool_call_id)}"
-        kept = _EffectRecord(id=id, effect=_EFFECT.dump_python(record, mode="json"))
+        stored = _EffectRecord(id=id, effect=_EFFECT.dump_python(record, mode="json"))
         await self._change(
-            partial(self._effects.put, kept), f"pydantic-ai: {record.status} {record.tool_name}", self._effects
+            partial(self._effects.put, stored), f"pydantic-ai: {record.status} {record.tool_name}", self._effects
         )
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
@@ -228,7 +228,7 @@ class AgentKernelStepStore:
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """The calls of a run that began, and of whose end nothing is known."""
         found = await asyncio.to_thread(self._effects.find, f"{_key(run_id)}.*")
-        effects = [_EFFECT.validate_python(kept.effect) for kept in found]
+        effects = [_EFFECT.validate_python(stored.effect) for stored in found]
         return sorted((one for one in effects if one.status == "started"), key=lambda one: one.started_at)
 
     async def _change(self, change: Callable[[], T], message: str, records: Records[Any] | None = None) -> T:
@@ -256,9 +256,9 @@ def _next(records: Records[Any], start: str) -> str:
 
 def _shared(before: Sequence[Any], after: Sequence[Any]) -> int:
     """How many messages at the beginning are the same."""
-    for place, (one, other) in enumerate(zip(before, after, strict=False)):
+    for index, (one, other) in enumerate(zip(before, after, strict=False)):
         if one != other:
-            return place
+            return index
     return min(len(before), len(after))
 
 

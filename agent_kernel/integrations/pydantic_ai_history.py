@@ -91,12 +91,12 @@ class AgentKernelHistory:
         new = self._dumped(messages)
 
         def act() -> int:
-            kept = 0
-            for there, one in zip(self._list, new, strict=False):
-                if there != one:
+            unchanged = 0
+            for stored, one in zip(self._list, new, strict=False):
+                if stored != one:
                     break
-                kept += 1
-            return self._list.replace_tail(kept, new[kept:])
+                unchanged += 1
+            return self._list.replace_tail(unchanged, new[unchanged:])
 
         return self._list.together(act, f"pydantic-ai: save {self.name}")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from agent_kernel.commands.places import (
-    default_place,
+    default_store,
     find_redirect,
     find_store,
     is_store,
@@ -28,7 +28,7 @@ from agent_kernel.commands.places import (
     remember,
     what_is_new,
 )
-from agent_kernel.commands.text import clean, clock, place_text, plural, size_text
+from agent_kernel.commands.text import clean, clock, plural, shorten_url, size_text
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
 from agent_kernel.magics.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
@@ -261,11 +261,11 @@ class Binding:
         self.session: Session | None = None
         self.repo: Repository | None = None
 
-    def tell_page(self, page: NotebookSnapshot) -> None:
-        """A front end says what stands on the notebook's page now."""
-        self._page = page
+    def set_document(self, document: NotebookSnapshot) -> None:
+        """Take the document as the front end has it now."""
+        self._page = document
         if self.session is not None:
-            self.session.tell_page(page)
+            self.session.tell_page(document)
 
     def path(self) -> Path | None:
         """The notebook's file, if it is one."""
@@ -476,13 +476,13 @@ class Binding:
         branch = f"branch {self.session.branch}" if self.session.branch else "no branch"
         stop = "; %agent off stops it" if start.startswith("Every") else ""
         of = "of" if start.startswith("Every") else "at"
-        where = place_text(self.repo.store.url)
+        where = shorten_url(self.repo.store.url)
         return f"{start} {branch} {of} {where}{stop}"
 
     def report_pending_bind(self) -> None:
         """Another store, or way to open it, was configured: say what takes it up, for what is open stays open."""
         if self.repo is not None:
-            place = self._options.store or place_text(self.repo.store.url)
+            place = self._options.store or shorten_url(self.repo.store.url)
             self._notices.say(f"{self._line('Bound to')} as before; %agent bind {place} takes this up")
 
     def close(self) -> None:
@@ -529,7 +529,7 @@ class DefaultStores:
     def _default_path(self) -> Path:
         if self._first_location is None:
             self._first_location = Path.cwd(), self._programs_kernel()
-        return default_place(self._notebook(), *self._first_location)
+        return default_store(self._notebook(), *self._first_location)
 
     def are_known(self) -> bool:
         """Whether it is known already what is bound: in a kernel without a notebook only its first cell tells who runs it."""
@@ -554,7 +554,7 @@ class DefaultStores:
         own, notebook = self._default_path(), self._notebook()
         chosen = find_redirect(own)
         if chosen is not None and not is_store(chosen):
-            back = f"%agent bind {place_text(str(own))} goes back to the usual place"
+            back = f"%agent bind {shorten_url(str(own))} goes back to the usual place"
             raise StoreUnavailableError(str(chosen), f"it was bound here, and is not there any more ({back})")
         if chosen is None and adopts and self._is_programs():
             why = "the program that runs this notebook did not name it, so its history is stored there, separate from all others"

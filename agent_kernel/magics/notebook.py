@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.commands.text import place_text
+from agent_kernel.commands.text import shorten_url
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.binding import Binding, Options
 from agent_kernel.repository import Author, person
@@ -294,7 +294,7 @@ class LiveNotebook(Binding):
         if not isinstance(error, AgentKernelError):
             logger.debug("a cell was not committed", exc_info=error)
         message = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
-        place = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
+        place = shorten_url(self.repo.store.url) if self.repo is not None else "PLACE"
         is_gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
         way = (
             f"%agent bind {place} opens it or makes it anew"

@@ -423,7 +423,7 @@ class Tasks:
             return found.deny(reason, by=by)
         return found.approve(by=by) if code is None else found.edit(code, by=by)
 
-    def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
+    def decide_between_cells(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
         """The same while no cell runs, on the main thread: what the run shows stands under the cell that asked.
 
         Returns:
@@ -470,7 +470,7 @@ class Tasks:
         is_here = session is None or start.branch in ("", session.branch)
         return "" if is_here or not is_external(start.model) else start.branch
 
-    def resume_apart(self, run: str, answer: str) -> str:
+    def resume_between_cells(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
         self._refuse_if_elsewhere(run)
         return self._drive_between_cells(self._find(run).resume(answer, by=person().name))

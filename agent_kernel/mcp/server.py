@@ -82,10 +82,10 @@ def _tool(name: str, call: Call) -> Callable[..., Awaitable[str]]:
     method = getattr(Tools, name)
 
     async def use(asking: Context[Any, Any], **arguments: object) -> str:
-        told = await call(name, arguments, _client(asking))
-        if told.failed:
-            raise ToolError(told.text)
-        return told.text
+        answer = await call(name, arguments, _client(asking))
+        if answer.failed:
+            raise ToolError(answer.text)
+        return answer.text
 
     hints = {**typing.get_type_hints(method), "asking": Context}
     parameters = list(inspect.signature(method).parameters.values())[1:]
@@ -144,12 +144,12 @@ def guard_app(app: ASGIApp, port: int, token: str) -> ASGIApp:
     return guard
 
 
-async def _refuse(send: Send, status: int, said: bytes) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(said)).encode())]
+async def _refuse(send: Send, status: int, message: bytes) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(message)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": said})
+    await send({"type": "http.response.body", "body": message})
 
 
 # -- work for the main thread, given to it by the thread that speaks with the client

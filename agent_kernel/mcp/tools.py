@@ -60,7 +60,7 @@ __all__ = [
     "Answer",
     "Kernel",
     "Steps",
-    "Stored",
+    "StoredBranch",
     "ToolAnswer",
     "ToolCall",
     "Tools",
@@ -120,10 +120,10 @@ class Tools:
         Args:
             ref: as they were at this commit, branch or tag; HEAD is now.
         """
-        place = self._live()
-        if place is not None and ref == "HEAD":
-            lines = {name: _live_line(place, name) for name in place.names()[:_MOST_NAMES]}
-            many = len(place.names())
+        context = self._live()
+        if context is not None and ref == "HEAD":
+            lines = {name: _live_line(context, name) for name in context.names()[:_MOST_NAMES]}
+            many = len(context.names())
         else:
             repo = self._scope().repo
             tree = repo.tree(self._scope().commit(ref)[1].tree)
@@ -141,13 +141,13 @@ class Tools:
         """
         if self._is_hidden(name):
             raise NameNotFoundError(name, ref)
-        place = self._live()
+        context = self._live()
         try:
             return self._run_command("show", f"{ref}:{name}")
         except NameNotFoundError:
-            if place is None or ref != "HEAD" or name not in place.names():
+            if context is None or ref != "HEAD" or name not in context.names():
                 raise
-            return f"{name}: {place.summary(name)} (not saved)"
+            return f"{name}: {context.summary(name)} (not saved)"
 
     def history(self, limit: int = 20, name: str = "") -> str:
         """The history, newest first: commit, what ran, which variables it changed.
@@ -225,35 +225,39 @@ class Tools:
 
     def _make_move(self, move: Move, *words: str) -> str:
         """Make a move in the agent's name, or say what it waits for."""
-        place = self._steps.open_context()
-        asked = self._steps.request_approval(move)
-        if asked or place.session is None:
-            return asked or self._run_command(*words)
-        with acting_as(place.session, self._steps.author):
+        context = self._steps.open_context()
+        request = self._steps.request_approval(move)
+        if request or context.session is None:
+            return request or self._run_command(*words)
+        with acting_as(context.session, self._steps.author):
             return self._run_command(*words)
 
     def _scope(self) -> Scope:
-        place = self._live()
-        session = place.session if place is not None else None
+        context = self._live()
+        session = context.session if context is not None else None
         repo = session.repo if session is not None else self._repo
         return Scope(repo, session, command="agent-kernel", row_lines=row_lines)
 
     def _is_hidden(self, name: str) -> bool:
-        place = self._live()
-        return not place.is_visible(name) if place is not None else self._hidden is not None and name in self._hidden
+        context = self._live()
+        return (
+            not context.is_visible(name) if context is not None else self._hidden is not None and name in self._hidden
+        )
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
-        place = self._live()
+        context = self._live()
         redactor = Redactor(self._is_hidden)
-        if place is not None:
-            place.learn_secrets()
-            redactor = place.redactor
+        if context is not None:
+            context.learn_secrets()
+            redactor = context.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = messages.cut(redactor.redact(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
-        hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
-        return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
+        answer_text = messages.cut(redactor.redact(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
+        hidden = {word for word in set(_WORD.findall(answer_text)) if self._is_hidden(word)}
+        return (
+            _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], answer_text) if hidden else answer_text
+        )
 
 
 TOOLS: Final = (
@@ -269,13 +273,13 @@ TOOLS: Final = (
 )
 
 
-def _live_line(place: ExecutionContext, name: str) -> str:
+def _live_line(context: ExecutionContext, name: str) -> str:
     """A live variable, and that it is not saved, where that is so of what HEAD has of it."""
-    line = place.summary(name)
-    if place.session is None or place.session.head is None:
+    line = context.summary(name)
+    if context.session is None or context.session.head is None:
         return line
-    repo = place.session.repo
-    entry = repo.tree_at(place.session.head).get(name)
+    repo = context.session.repo
+    entry = repo.tree_at(context.session.head).get(name)
     summary = describe.summary_of(repo, entry) if entry is not None else None
     is_of_head = summary is not None and line.partition(",")[0] == summary.type  # else it changed since
     return _describe_stored(repo, name, entry) if is_of_head and describe.not_saved(repo, name, entry) else line
@@ -284,9 +288,11 @@ def _live_line(place: ExecutionContext, name: str) -> str:
 def _describe_stored(repo: Repository, name: str, entry: Entry | None) -> str:
     missing = describe.not_saved(repo, name, entry)
     if missing is None or not missing.is_whole:
-        return describe.entry_said(repo, name, entry)
+        return describe.entry_line_with_unsaved(repo, name, entry)
     summary = describe.summary_of(repo, entry) if entry is not None else None
-    return f"{summary.type} ({missing.said})" if summary is not None else missing.said  # its size is a placeholder's
+    return (
+        f"{summary.type} ({missing.sentence})" if summary is not None else missing.sentence
+    )  # its size is a placeholder's
 
 
 def about(tool: str) -> str:
@@ -315,22 +321,28 @@ class Steps:
     """
 
     def __init__(
-        self, place: Callable[[], ExecutionContext], *, agent: str, approve: str, step_s: float | None, decides: str
+        self,
+        open_context: Callable[[], ExecutionContext],
+        *,
+        agent: str,
+        approve: str,
+        step_s: float | None,
+        decides: str,
     ) -> None:
-        self._place = place
+        self._open_context = open_context
         self._agent = Agent(agent, approve=approve, limits=Limits(step_s=step_s), context_tokens=0)
         self._decides = decides
         self._running: Run[Any] | None = None
 
     def open_context(self) -> ExecutionContext:
         """The namespace, opened now if it was not."""
-        return self._place()
+        return self._open_context()
 
     def run(self, code: str, purpose: str) -> str:
         """Run code as a step, or say what it waits for."""
         task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
         model = external_model(self._agent.name, code)
-        return self._drive(start_run(self._agent, task[:_MOST_TASK], self._place(), model=model))
+        return self._drive(start_run(self._agent, task[:_MOST_TASK], self._open_context(), model=model))
 
     def request_approval(self, move: Move) -> str:
         """What a person has to be asked before a move is made; "": nothing, it may be made now.
@@ -338,20 +350,20 @@ class Steps:
         Raises:
             MoveNotMadeError: it is not allowed. RefNotFoundError: there is no such commit.
         """
-        place = self._place()
-        if place.session is None:
+        context = self._open_context()
+        if context.session is None:
             return ""
-        found = findings(place.session, move, self.author)
+        found = findings(context.session, move, self.author)
         verdict = approval.verdict_on(self._agent.approve, found, can_ask=True)
         if verdict == "deny":
             raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
         if verdict == "run":
             return ""
         task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
-        run = start_run(self._agent, task[:_MOST_TASK], place, model=external_model(self._agent.name)).id
+        run = start_run(self._agent, task[:_MOST_TASK], context, model=external_model(self._agent.name)).id
         action = Action(source=SOURCE, code=move.code, call=SOURCE)
-        approval.log_of(place.event_store, run).note(action, step=1, before=place.head)
-        return self._drive(reopen_run(place, run))
+        approval.log_of(context.event_store, run).note(action, step=1, before=context.head)
+        return self._drive(reopen_run(context, run))
 
     @property
     def author(self) -> Author:
@@ -364,13 +376,13 @@ class Steps:
         Raises:
             RunNotFoundError: there is no such run of this agent.
         """
-        place = self._place()
-        found = place.event_store.find(run)
-        if place.event_store.first(found).model != external_model(self._agent.name).name:
+        context = self._open_context()
+        found = context.event_store.find(run)
+        if context.event_store.first(found).model != external_model(self._agent.name).name:
             raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
-        if state_of(tuple(place.event_store.of(found))) == "running":
-            return self._drive(reopen_run(place, found))
-        return self._describe_step(tuple(place.event_store.of(found)))
+        if state_of(tuple(context.event_store.of(found))) == "running":
+            return self._drive(reopen_run(context, found))
+        return self._describe_step(tuple(context.event_store.of(found)))
 
     def stop(self) -> None:
         """Interrupt the code that runs, if any does; from any thread."""
@@ -391,30 +403,30 @@ class Steps:
 
     def _describe_step(self, events: Sequence[Event]) -> str:
         """The last step: what it showed and changed, and what it did that going back does not cover."""
-        asked = approval.open_request(events)
-        if asked is not None:
-            return self._asks(asked)
+        request = approval.open_request(events)
+        if request is not None:
+            return self._asks(request)
         output = next((event for event in reversed(events) if isinstance(event, Output)), None)
         if output is None:
             return "It was stopped before its code ran."
-        said = [output.sent]
-        lost = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
-        said += [f"Not saved: {name} ({reason})" for name, reason in lost]
+        parts = [output.sent]
+        unsaved = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
+        parts += [f"Not saved: {name} ({reason})" for name, reason in unsaved]
         effects = [f"  {event.text}" for event in events if isinstance(event, Effect)]
         if effects:
-            said.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
+            parts.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
         if output.after and output.after != output.before:
-            said.append(f"Commit {output.after[:8]}.")
-        return "\n\n".join(said)
+            parts.append(f"Commit {output.after[:8]}.")
+        return "\n\n".join(parts)
 
-    def _asks(self, asked: ApprovalRequested) -> str:
-        risky = [one for one in asked.findings if one.risky or one.kind == KIND] or list(asked.findings)
-        changes = ", ".join(one.what for one in asked.findings if one.kind == CHANGES)
+    def _asks(self, request: ApprovalRequested) -> str:
+        risky = [one for one in request.findings if one.risky or one.kind == KIND] or list(request.findings)
+        changes = ", ".join(one.what for one in request.findings if one.kind == CHANGES)
         is_move = any(one.kind == KIND for one in risky)
-        run = short_run(asked.run)
+        run = short_run(request.run)
         return "\n".join(
             [
-                (_STOPPED if asked.stopped else _UNDECIDED).format(run=run),
+                (_STOPPED if request.stopped else _UNDECIDED).format(run=run),
                 *(f"  {one.kind}: {one.what}" for one in risky),
                 *([f"  would change: {changes or 'no variable'}"] if is_move else []),
                 self._decides.replace("{run}", run),
@@ -481,29 +493,29 @@ class Answer(msgspec.Struct, frozen=True):
 
 def answered(request: str) -> Answer:
     """Do what is asked, in the notebook of this kernel."""
-    asked = msgspec.json.decode(request, type=ToolCall)
-    if time.time() > asked.until:
+    call = msgspec.json.decode(request, type=ToolCall)
+    if time.time() > call.until:
         return Answer(late=True)
     try:
-        place = here()
+        context = here()
     except NotBoundError:
         return Answer(_UNBOUND, failed=True)
     except AgentKernelError as error:
         return Answer(str(error), failed=True)
-    steps = Steps(lambda: place, agent=asked.agent, approve=asked.approve, step_s=asked.step_s, decides=_DECIDES)
-    repo = place.session.repo if place.session is not None else None
+    steps = Steps(lambda: context, agent=call.agent, approve=call.approve, step_s=call.step_s, decides=_DECIDES)
+    repo = context.session.repo if context.session is not None else None
     try:
-        told: ToolAnswer = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+        tool_answer: ToolAnswer = Tools(repo, lambda: context, steps).call(call.tool, call.arguments)
     finally:
-        place.moved()  # this was no cell, at the end of which panels are told
-    return Answer(told.text, told.failed)
+        context.moved()  # this was no cell, at the end of which panels are told
+    return Answer(tool_answer.text, tool_answer.failed)
 
 
 # -- what an agent outside acts on: a running kernel, asked over its own channels between its cells, or a store alone
 
 _CALL: Final = "__import__('agent_kernel.mcp.tools', fromlist=['answered']).answered({request!r})"
 _BUSY: Final = "The kernel is busy with something else; nothing was done. Ask again when it has ended."
-_GONE: Final = "The kernel has ended, or does not answer any more; it is not known what came of this call."
+_NO_REPLY: Final = "The kernel has ended, or does not answer any more; it is not known what came of this call."
 
 
 @contextmanager
@@ -553,8 +565,8 @@ class Kernel:
         if not self._ready():
             return ToolAnswer(_BUSY, failed=True)
         until = time.time() + self._wait_s
-        asked = ToolCall(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
-        request = msgspec.json.encode(asked).decode()
+        tool_call = ToolCall(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
+        request = msgspec.json.encode(tool_call).decode()
         message = self._client.execute(
             "",
             silent=True,
@@ -564,7 +576,7 @@ class Kernel:
             stop_on_error=False,
         )
         reply = self._reply(message, until)
-        return ToolAnswer(_BUSY if reply is None else _GONE, failed=True) if not reply else _decode_reply(reply)
+        return ToolAnswer(_BUSY if reply is None else _NO_REPLY, failed=True) if not reply else _decode_reply(reply)
 
     def stop(self) -> None:
         """Interrupt what runs there; from any thread."""
@@ -610,13 +622,13 @@ class Kernel:
 
 def _decode_reply(reply: dict[str, Any]) -> ToolAnswer:
     content = reply["content"]
-    shown = content.get("user_expressions", {}).get("answer", {})
-    if shown.get("status") != "ok":
-        about = shown or content
+    result = content.get("user_expressions", {}).get("answer", {})
+    if result.get("status") != "ok":
+        about = result or content
         return ToolAnswer(
             f"The kernel could not do it: {about.get('ename', 'error')}: {about.get('evalue', '')}", failed=True
         )
-    answer = msgspec.json.decode(shown["data"]["text/plain"], type=Answer)
+    answer = msgspec.json.decode(result["data"]["text/plain"], type=Answer)
     return ToolAnswer(_BUSY, failed=True) if answer.late else ToolAnswer(answer.text, answer.failed)
 
 
@@ -624,14 +636,16 @@ def _decode_reply(reply: dict[str, Any]) -> ToolAnswer:
 
 
 @contextmanager
-def open_store(store: str, *, agent: str, approve: str, step_s: float | None, branch: str | None) -> Generator[Stored]:
+def open_store(
+    store: str, *, agent: str, approve: str, step_s: float | None, branch: str | None
+) -> Generator[StoredBranch]:
     """The store, closed at the end.
 
     Raises:
         StoreError: it cannot be opened. NotAStoreError: the place holds no store.
     """
     repo = Repository.open(find_store(store), create=False)
-    found = Stored(repo, store, agent=agent, approve=approve, step_s=step_s, branch=branch)
+    found = StoredBranch(repo, store, agent=agent, approve=approve, step_s=step_s, branch=branch)
     try:
         yield found
     finally:
@@ -639,7 +653,7 @@ def open_store(store: str, *, agent: str, approve: str, step_s: float | None, br
         repo.close()
 
 
-class Stored:
+class StoredBranch:
     """The tools of a store."""
 
     def __init__(
@@ -649,7 +663,7 @@ class Stored:
         self._branch = branch
         self._agent = agent
         self._state: Versioned | None = None
-        self._place: ExecutionContext | None = None
+        self._context: ExecutionContext | None = None
         self._notes: list[str] = []
         decides = (
             f"The person allows it with `agent-kernel approve {name} --run {{run}}`, or denies it with "
@@ -662,9 +676,9 @@ class Stored:
         """Use a tool by its name."""
         name = agent or self._agent
         steps = self._steps[name] = self._steps.get(name) or self._begin(agent=name)
-        told = Tools(self._repo, lambda: self._place, steps).call(tool, arguments)
+        tool_answer = Tools(self._repo, lambda: self._context, steps).call(tool, arguments)
         notes, self._notes = self._notes, []
-        return ToolAnswer("\n\n".join([told.text, *notes]), told.failed) if notes else told
+        return ToolAnswer("\n\n".join([tool_answer.text, *notes]), tool_answer.failed) if notes else tool_answer
 
     def stop(self) -> None:
         """Interrupt the code that runs; from any thread."""
@@ -677,13 +691,13 @@ class Stored:
         Raises:
             UntrustedStoreError: somebody else made the store, and nobody here trusts it.
         """
-        if self._place is None:
-            with warnings.catch_warnings(record=True) as told:
+        if self._context is None:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 self._state = Versioned(self._repo, branch=self._branch, author=Author(self._agent, "agent"))
-            self._notes += [str(one.message) for one in told]
-            self._place = ExecutionContext(self._state.session.namespace, self._state.session)
-        return self._place
+            self._notes += [str(one.message) for one in caught]
+            self._context = ExecutionContext(self._state.session.namespace, self._state.session)
+        return self._context
 
     def close(self) -> None:
         """Give the branch back."""

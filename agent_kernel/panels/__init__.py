@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 _RACE = ("agent_kernel.agents.races.race", "Race")
 PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
 
-_LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
+_STORE_LEFT = (
+    "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
+)
 _UNLOADED = "agent_kernel is not loaded any more. %load_ext agent_kernel loads it again."
 
 
@@ -172,21 +174,21 @@ class Panels:
         return line is not None
 
     def show_move(self) -> str:
-        said = ""
+        notice = ""
         if self._server is not None:
             try:
-                said = self._server.look_back(is_typed=True)
-                self._server.tell()
+                notice = self._server.look_back(is_typed=True)
+                self._server.publish_state()
                 for panel in self._panels:
                     panel.renew()
             except Exception:
                 logger.exception("the panels were not told")
-        return said
+        return notice
 
     def leave_store(self) -> None:
         self._close_live()
         if self._server is not None:
-            self._server.leave(_LEFT)
+            self._server.leave(_STORE_LEFT)
 
     def asks(self, run: str) -> bool:
         from agent_kernel.panels.cards import Card
@@ -211,20 +213,20 @@ class Panels:
         return self._shell.display_formatter.mimebundle_formatter
 
     def _race_bundle(self, race: Race, **_: object) -> tuple[dict[str, object], dict[str, object]]:
-        """What a race shows of itself: its card, or the faces that it has without panels.
+        """What a race shows of itself: its card, or the representations that it has without panels.
 
         These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
         """
-        from agent_kernel.panels.cards import faces_of_race, race_panel
+        from agent_kernel.panels.cards import race_panel, represent_race
 
         if not self._is_rich():
-            return faces_of_race(race), {}
+            return represent_race(race), {}
 
         try:
             tasks = self._notebook.scope().notebook
             panel = race_panel(self.server(), race)
         except AgentKernelError:  # it is of a store that this notebook is not bound to
-            return faces_of_race(race), {}
+            return represent_race(race), {}
         if tasks is not None:
             tasks.tasks.keep(race)
         self._panels.append(panel)
@@ -238,10 +240,10 @@ class Panels:
         from agent_kernel.panels.footer import run_footer
 
         try:
-            told = self.server().context().ask("run", {"id": run})
+            run_answer = self.server().context().ask("run", {"id": run})
             after = session.next_undo.after.commit if session.next_undo is not None else None
-            undo = after is not None and hex_of(after) == told["tip"]
-            line = run_footer(told, session.branch, undo=undo)
+            undo = after is not None and hex_of(after) == run_answer["tip"]
+            line = run_footer(run_answer, session.branch, undo=undo)
         except AgentKernelError:  # it is kept nowhere that a panel could look into
             return False
         if not self._is_rich():
@@ -299,9 +301,9 @@ class Panels:
                 raise
             except Exception:  # of the libraries for widgets: what is shown without them will do
                 logger.exception("the panel cannot be shown")
-        from agent_kernel.panels.widget import faces_of
+        from agent_kernel.panels.widget import represent_result
 
-        self._shell.display_pub.publish(faces_of(server.context(), result, opens))
+        self._shell.display_pub.publish(represent_result(server.context(), result, opens))
         return True
 
     def _show_live(self, result: Result) -> bool:
@@ -377,9 +379,9 @@ class Panels:
             self.show_move()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.context import PageChannel
+        from agent_kernel.panels.context import DocumentChannel
 
-        self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
+        self._channels.append(DocumentChannel(self._notebook, comm, self._hung_up))
 
     def _panel_closed(self, panel: HistoryPanel) -> None:
         self._panels = [one for one in self._panels if one is not panel]

@@ -29,7 +29,7 @@ from agent_kernel.errors import (
     NotFoundError,
     RequestError,
 )
-from agent_kernel.panels.context import GoneError
+from agent_kernel.panels.context import ContextClosedError
 from agent_kernel.queries import failure
 from agent_kernel.queries.plans import change_fields
 from agent_kernel.queries.reader import in_words
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTS",
     "Act",
+    "ActJob",
     "Aimed",
     "Branched",
     "Claimed",
     "Committed",
     "Decided",
-    "Left",
     "Merged",
     "Named",
     "Nothing",
     "Outcome",
+    "PendingCells",
     "Picked",
     "Resumed",
-    "Standing",
+    "SharedState",
     "Switched",
     "Tagged",
     "Undone",
-    "Wanted",
     "act_of",
     "check",
     "complete_plan",
@@ -212,7 +212,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
 }
 
 # The act as the subject of a sentence, "Check out of [7] failed".
-_CALLED: Final = {
+_SUBJECTS: Final = {
     "branch": "New branch {}",
     "checkout": "Check out of {}",
     "cherry_pick": "Cherry-pick of {}",
@@ -243,11 +243,11 @@ class Act(msgspec.Struct, frozen=True):
     @property
     def subject(self) -> str:
         """The act at the beginning of a sentence."""
-        said = _CALLED[self.op].format(self.label)
-        return f"{said[:1].upper()}{said[1:]}"
+        text = _SUBJECTS[self.op].format(self.label)
+        return f"{text[:1].upper()}{text[1:]}"
 
     @property
-    def told(self) -> dict[str, object]:
+    def description(self) -> dict[str, object]:
         """What a panel is told of it while it waits."""
         return {"op": self.op, "label": self.label, "id": self.id}
 
@@ -292,10 +292,10 @@ def _find_open_request(context: PanelContext, args: Decided) -> ApprovalRequeste
     """Return what is asked, if it is still what whoever decides has seen."""
     with context.inside() as (repo, _):
         events = tuple(EventStore(repo.store).of(args.run))
-    asked = open_request(events)
-    if asked is None or asked.step != args.step:
+    request = open_request(events)
+    if request is None or request.step != args.step:
         raise RequestError("", _why_not(events, args.step))
-    return asked
+    return request
 
 
 def _why_not(events: Sequence[Event], step: int) -> str:
@@ -342,12 +342,12 @@ def _names(repo: Repository, rev: str, commit: ObjectId) -> bool:
 
 logger = logging.getLogger(__name__)
 
-_SAID = "nothing was"  # changed, merged: an error that says so already needs no second sentence
+_NOTHING_WAS = "nothing was"  # changed, merged: an error that says so already needs no second sentence
 
 
 def describe_question_failure(error: BaseException) -> dict[str, str]:
     """Describe why a question failed, as data."""
-    if isinstance(error, GoneError):
+    if isinstance(error, ContextClosedError):
         return {"code": "gone", "message": error.reason}
     if not isinstance(error, AgentKernelError):
         logger.error("a panel got no answer", exc_info=error)
@@ -360,7 +360,7 @@ def describe_act_failure(error: BaseException, *, moved: bool) -> dict[str, str]
     Args:
         moved: HEAD is elsewhere all the same.
     """
-    if isinstance(error, GoneError):
+    if isinstance(error, ContextClosedError):
         return describe_question_failure(error)
     if isinstance(error, KeyboardInterrupt):
         return {"code": "failed", "message": "it was interrupted."}
@@ -371,9 +371,9 @@ def describe_act_failure(error: BaseException, *, moved: bool) -> dict[str, str]
     elif isinstance(error, LoadError):
         code, reason = "refused", f"{list_names(error.names, 5)} could not be loaded: {clean(error.reason)}"
     else:
-        told = describe_question_failure(error)
-        code, reason = told["code"], told["message"]
-    end = "" if moved or _SAID in reason.lower() else " Nothing was changed."
+        failed = describe_question_failure(error)
+        code, reason = failed["code"], failed["message"]
+    end = "" if moved or _NOTHING_WAS in reason.lower() else " Nothing was changed."
     return {"code": code, "message": f"{reason.rstrip('.')}.{end}"}
 
 
@@ -396,16 +396,16 @@ _LONG: Final = frozenset({"decide", "resume"})
 _ON_ITS_WAY: Final[dict[str, object]] = {"notes": [], "undo": False, "cells": None}
 
 
-class Left(msgspec.Struct, frozen=True):
+class PendingCells(msgspec.Struct, frozen=True):
     """Cells that are still to be brought back: only a panel can, and who asked for them may not be there any more."""
 
     id: str
     document: str  # in which they were asked for; "": in any
-    page: object
+    cells: object
     label: str  # of the commit
 
     def describe(self, turn: int) -> Answer:
-        """The same for panels, without the page."""
+        """The same for panels, without the cells."""
         return {"turn": str(turn), "id": self.id, "document": self.document}
 
 
@@ -424,15 +424,15 @@ class Outcome(msgspec.Struct, frozen=True):
             return None if self.done is None else {**self.done, "cells": None, "op": act.op}, None
         return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
 
-    def cells_left(self, act: Act) -> Left | None:
+    def pending_cells(self, act: Act) -> PendingCells | None:
         """Return the cells that came of it, if any."""
-        page = None if self.done is None else self.done.get("cells")
-        if page is None or not isinstance(act.args, Aimed):
+        cells = None if self.done is None else self.done.get("cells")
+        if cells is None or not isinstance(act.args, Aimed):
             return None
-        return Left(act.id, act.args.document, page, act.label)
+        return PendingCells(act.id, act.args.document, cells, act.label)
 
 
-class Wanted:
+class ActJob:
     """Something that a panel wants done.
 
     Args:
@@ -445,13 +445,13 @@ class Wanted:
         context: PanelContext,
         scope: Callable[[], Scope],
         answer: Reply,
-        tell: Callable[[Act, Outcome | None], None],
+        report: Callable[[Act, Outcome | None], None],
     ) -> None:
         self.act = act
         self._context = context
         self._scope = scope
         self._answer = answer
-        self._tell = tell
+        self._report = report
 
     def do(self) -> None:
         if self.act.op in _LONG:
@@ -465,11 +465,11 @@ class Wanted:
 
     def _end(self, outcome: Outcome) -> None:
         answered = self._answer.error(outcome.failed) if outcome.failed else self._answer.ok(outcome.done)
-        self._tell(self.act, None if answered else outcome)
+        self._report(self.act, None if answered else outcome)
 
     def waits(self) -> None:
-        self._answer.ok({"queued": self.act.told})
-        self._tell(self.act, None)
+        self._answer.ok({"queued": self.act.description})
+        self._report(self.act, None)
 
     def is_dropped(self) -> None:
         self._answer.error({"code": "refused", "message": "another request took its place, or it was cancelled."})
@@ -517,43 +517,43 @@ _CELLS_STAY: Final = (
 )
 
 
-class Standing:
+class SharedState:
     """A part of every panel's state, kept for those that come later too."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._failed: Answer | None = None
         self._done: Answer | None = None
-        self._left: Left | None = None
+        self._pending_cells: PendingCells | None = None
         self._undo: Answer | None = None
         self._turn = 0
 
     @property
-    def told(self) -> Answer:
+    def fields(self) -> Answer:
         """The fields of `State` that this is about."""
         with self._lock:
-            left = self._left.describe(self._turn) if self._left is not None else None
-            return {"failed": self._failed, "done": self._done, "cells": left, "undo": self._undo}
+            pending = self._pending_cells.describe(self._turn) if self._pending_cells is not None else None
+            return {"failed": self._failed, "done": self._done, "cells": pending, "undo": self._undo}
 
     def act_begins(self) -> None:
         """Another act is asked for."""
         with self._lock:
-            self._failed = self._done = self._left = None
+            self._failed = self._done = self._pending_cells = None
 
     def act_ends(self, act: Act, outcome: Outcome) -> None:
         """One that had waited is done, or could not be."""
         with self._lock:
             self._done, self._failed = outcome.describe(act)
-            self._left = outcome.cells_left(act)
+            self._pending_cells = outcome.pending_cells(act)
             self._turn += 1
 
     def cell_begins(self) -> None:
         """All panels have heard what was done. Cells that nobody took up would replace those that are written since."""
         with self._lock:
             self._done = None
-            left, self._left = self._left, None
-            if left is not None:
-                text = f"The notebook's cells of {left.label} were not brought back: another cell has begun first."
+            pending, self._pending_cells = self._pending_cells, None
+            if pending is not None:
+                text = f"The notebook's cells of {pending.label} were not brought back: another cell has begun first."
                 self._failed = {"text": text, "code": "refused"}
 
     def note_moves(self, context: PanelContext, session: Session | None, *, is_typed: bool) -> str:
@@ -564,13 +564,13 @@ class Standing:
         """
         if session is None or not context.with_cells:
             return ""
-        said = ""
+        message = ""
         for operations, is_undone in ((session.operations.undone, True), (session.operations.done, False)):
             for of in map(name_of, operations):
                 if context.with_cells.get(of, is_undone) == is_undone:
                     continue
                 context.with_cells[of] = is_undone
-                said = _CELLS_STAY if is_undone else ""
+                message = _CELLS_STAY if is_undone else ""
                 if is_typed:
                     op, text = ("undo", "undone") if is_undone else ("redo", "done again")
                     done: dict[str, object] = {
@@ -582,23 +582,23 @@ class Standing:
                     }
                     with self._lock:
                         self._done = {**done, "head": context.head(), "cells": None}
-        return said
+        return message
 
     def leave(self, dropped: Act | None) -> None:
         """The notebook lets go of its store, and of what waited."""
         with self._lock:
-            self._failed = self._done = self._left = self._undo = None
+            self._failed = self._done = self._pending_cells = self._undo = None
             if dropped is not None:
                 text = f"{dropped.subject} was not done: the notebook has left the store."
                 self._failed = {"text": text, "code": "gone"}
 
     def claim(self, turn: str) -> object:
-        """The page that waits to be brought back, for the first who asks."""
+        """The cells that wait to be brought back, for the first who asks."""
         with self._lock:
-            if self._left is None or turn != str(self._turn):
+            if self._pending_cells is None or turn != str(self._turn):
                 return None
-            left, self._left = self._left, None
-            return left.page
+            pending, self._pending_cells = self._pending_cells, None
+            return pending.cells
 
     def look_back(self, repo: Repository | None, session: Session | None) -> None:
         """See what undo would take back now. On the main thread alone."""
@@ -657,18 +657,18 @@ def do(context: PanelContext, scope: Scope, act: Act) -> Answer:
 
 def _checkout(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(context, args)  # before anything moves: it may be damaged
+    document = _load_document(context, args)  # before anything moves: it may be damaged
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().checkout(args.to))
-    return _with_cells(context, _answer_move(context, scope, f"Checked out {act.label}", report, page))
+    return _with_cells(context, _answer_move(context, scope, f"Checked out {act.label}", report, document))
 
 
 def _rollback(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(context, args)
+    document = _load_document(context, args)
     before = scope.live().head
     report = add_uncovered(scope, before, scope.live().rollback(args.to))
-    return _with_cells(context, _answer_move(context, scope, f"Rolled back to {act.label}", report, page))
+    return _with_cells(context, _answer_move(context, scope, f"Rolled back to {act.label}", report, document))
 
 
 def _with_cells(context: PanelContext, done: Answer) -> Answer:
@@ -678,8 +678,8 @@ def _with_cells(context: PanelContext, done: Answer) -> Answer:
     return done
 
 
-def _page(context: PanelContext, args: Aimed) -> object:
-    """The notebook's page, where the code is to come along: of where a branch is now, as the variables are."""
+def _load_document(context: PanelContext, args: Aimed) -> object:
+    """The notebook's document, where the code is to come along: of where a branch is now, as the variables are."""
     return context.ask("cells", {"id": args.to}) if args.what == "both" else None
 
 
@@ -721,7 +721,7 @@ def _merge(context: PanelContext, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if result.report is None:
-        return _answer_done(context, scope, f"{result.said}.")
+        return _answer_done(context, scope, f"{result.sentence}.")
     return _answer_move(context, scope, f"Merged {act.label}", result.report)
 
 
@@ -785,14 +785,14 @@ def _decide(context: PanelContext, scope: Scope, act: Act) -> Answer:
     notebook = scope.notebook
     assert notebook is not None
     code = args.code if args.decision == "edit" else None
-    said = notebook.tasks.decide_apart(args.run, args.decision, reason=args.reason, code=code)
-    return _answer_done(context, scope, f"{describe_decision(act)} {said}")
+    reply = notebook.tasks.decide_between_cells(args.run, args.decision, reason=args.reason, code=code)
+    return _answer_done(context, scope, f"{describe_decision(act)} {reply}")
 
 
 def check(context: PanelContext, scope: Scope, act: Act) -> None:
     """Raise UsageProblem where it is known beforehand that it could not be done."""
     if isinstance(act.args, Resumed):
-        _check_asked(context, act.args)
+        _check_question(context, act.args)
         if not act.args.answer:
             _check_way_on(scope, act.args)
     if isinstance(act.args, Decided) and act.args.decision == "edit":
@@ -801,14 +801,14 @@ def check(context: PanelContext, scope: Scope, act: Act) -> None:
         notebook.tasks.check_code(act.args.code or "")
 
 
-def _check_asked(context: PanelContext, args: Resumed) -> None:
+def _check_question(context: PanelContext, args: Resumed) -> None:
     """An answer is to what was seen: by now it may be answered, and the run may ask something else."""
     if args.question is None:
         return
-    told: Any = context.ask("run", {"id": args.run})
-    asked = told["questions"][args.question - 1 : args.question]
-    if not told["question"] or len(told["questions"]) != args.question:
-        by = f" by {asked[0]['answered_by']}" if asked and asked[0]["answered_by"] else ""
+    run: Any = context.ask("run", {"id": args.run})
+    questions = run["questions"][args.question - 1 : args.question]
+    if not run["question"] or len(run["questions"]) != args.question:
+        by = f" by {questions[0]['answered_by']}" if questions and questions[0]["answered_by"] else ""
         raise UsageProblem(f"this question was answered{by} already; nothing was done")
 
 
@@ -830,9 +830,9 @@ def _resume(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Resumed)
     notebook = scope.notebook
     assert notebook is not None
-    said = notebook.tasks.resume_apart(args.run, args.answer)
+    reply = notebook.tasks.resume_between_cells(args.run, args.answer)
     return _answer_done(
-        context, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}"
+        context, scope, reply if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {reply}"
     )
 
 
@@ -882,17 +882,17 @@ _DOING: Final[dict[str, Callable[[PanelContext, Scope, Act], Answer]]] = {
 def _answer_move_report(context: PanelContext, scope: Scope, result: Any) -> Answer:
     moved: MoveReport = result
     assert moved.report is not None
-    return _answer_move(context, scope, shorten_line(moved.said, 200), moved.report)
+    return _answer_move(context, scope, shorten_line(moved.sentence, 200), moved.report)
 
 
-def _answer_move(context: PanelContext, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
+def _answer_move(context: PanelContext, scope: Scope, headline: str, report: Report, document: object = None) -> Answer:
     """`Checked out [7]: 3 variables changed, 1 removed. conn stays as it is.`"""
-    sentence = f"{said}: {count_changes(report.changed)}."
-    left = _stay(scope.live())
-    if left:
-        sentence += f" {_list_names(left)} {'stays as it is' if len(left) == 1 else 'stay as they are'}."
-    lost = [describe.unsaved_line(one) for one in report.unsaved if one.name not in left]
-    return _answer_done(context, scope, sentence, report, page, lost)
+    sentence = f"{headline}: {count_changes(report.changed)}."
+    staying = _find_staying(scope.live())
+    if staying:
+        sentence += f" {_list_names(staying)} {'stays as it is' if len(staying) == 1 else 'stay as they are'}."
+    unsaved = [describe.unsaved_line(one) for one in report.unsaved if one.name not in staying]
+    return _answer_done(context, scope, sentence, report, document, unsaved)
 
 
 def _answer_done(
@@ -900,17 +900,17 @@ def _answer_done(
     scope: Scope,
     sentence: str,
     report: Report | None = None,
-    page: object = None,
+    document: object = None,
     notes: Sequence[str] = (),
 ) -> Answer:
-    told = [f"{clean(note)[:1].upper()}{clean(note)[1:]}" for note in (*(report.notes if report else ()), *notes)]
+    sentences = [f"{clean(note)[:1].upper()}{clean(note)[1:]}" for note in (*(report.notes if report else ()), *notes)]
     return {
         "done": sentence,
-        "notes": [note if note.endswith(".") else f"{note}." for note in told],
+        "notes": [note if note.endswith(".") else f"{note}." for note in sentences],
         "undo": report is not None and scope.live().next_undo is not None,
         "of": name_of(scope.live().next_undo),
         "head": context.head(),
-        "cells": page,
+        "cells": document,
     }
 
 
@@ -925,17 +925,17 @@ def count_changes(changed: Sequence[Change]) -> str:
     return ", ".join([f"{number} {'variable' if number == '1' else 'variables'} {word}", *parts[1:]])
 
 
-def _stay(session: Session) -> list[str]:
+def _find_staying(session: Session) -> list[str]:
     """The variables that are not saved, and that the move has left alone."""
-    lost = {name for one in session.status(names=False).lost if not one.stored for name in one.name.split(", ")}
-    return sorted(session.alive(session.head, lost)) if session.head is not None else []
+    unsaved = {name for one in session.status(names=False).lost if not one.stored for name in one.name.split(", ")}
+    return sorted(session.alive(session.head, unsaved)) if session.head is not None else []
 
 
 def _list_names(names: Sequence[str], most: int = 5) -> str:
-    shown = [clean(name) for name in names[:most]]
+    texts = [clean(name) for name in names[:most]]
     if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        return f"{', '.join(texts)} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def _args(act: Act, shape: type[A]) -> A:
@@ -956,23 +956,23 @@ def tag(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
     with context.inside() as (repo, session):
         at = repo.resolve(act.args.at, session.id)
         repo.create_tag(act.args.name, at)
-        said = f"Tagged {commit_text(repo.commit_at(at))} as {act.label}."
-    return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
+        message = f"Tagged {commit_text(repo.commit_at(at))} as {act.label}."
+    return {"done": message, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
 
 def write_notebook(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
-    """Write the page that was stored with a commit to a file of its own, beside the notebook."""
+    """Write the document that was stored with a commit to a file of its own, beside the notebook."""
     assert isinstance(act.args, Named)
-    page = cast("Answer | None", context.ask("cells", {"id": act.args.id}))
-    if page is None:
+    document = cast("Answer | None", context.ask("cells", {"id": act.args.id}))
+    if document is None:
         raise RequestError("write_notebook", f"no page of the notebook was stored with {act.label}")
     path = notebook.path()
-    folder, name = (Path.cwd(), Path(str(page["name"])).name) if path is None else (path.parent, path.name)
+    folder, name = (Path.cwd(), Path(str(document["name"])).name) if path is None else (path.parent, path.name)
     stem = name.removesuffix(".ipynb")
-    written = _write(folder, f"{stem}@{act.id[:_SHORT]}", _notebook(page, path))
+    written = _write(folder, f"{stem}@{act.id[:_SHORT]}", _notebook(document, path))
     where = "beside the notebook" if path is not None else f"in {folder}"
-    said = f"Wrote {written.name} {where}."
-    return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
+    message = f"Wrote {written.name} {where}."
+    return {"done": message, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
 
 def _write(folder: Path, stem: str, content: bytes) -> Path:
@@ -992,21 +992,21 @@ def _write(folder: Path, stem: str, content: bytes) -> Path:
         return path
 
 
-def _notebook(page: Answer, path: Path | None) -> bytes:
-    """The page as a notebook file, with the metadata that the notebook has now.
+def _notebook(document: Answer, path: Path | None) -> bytes:
+    """The document as a notebook file, with the metadata that the notebook has now.
 
     Of today's format, or of the one before it where the cells have no ids, or some that are none.
     """
-    cells = cast("list[dict[str, str]]", page["cells"])
+    cells = cast("list[dict[str, str]]", document["cells"])
     ids = [cell["id"] for cell in cells]
     has_ids = all(_ID.fullmatch(id) for id in ids) and len(set(ids)) == len(ids)
-    document = {
+    notebook = {
         "cells": [_cell(cell, has_ids=has_ids) for cell in cells],
         "metadata": _metadata(path),
         "nbformat": 4,
         "nbformat_minor": 5 if has_ids else 4,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=_INDENT) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(notebook), indent=_INDENT) + b"\n"
 
 
 def _cell(cell: dict[str, str], *, has_ids: bool) -> Answer:
@@ -1046,7 +1046,7 @@ def complete_plan(context: PanelContext, args: Mapping[str, object], found: Answ
         **found,
         **live,
         "cannot": [{**one, "stays": one["name"] in alive} for one in cannot],
-        "notes": [*_first(uncommitted), *cast("list[str]", found["notes"])],
+        "notes": [*_note_uncommitted(uncommitted), *cast("list[str]", found["notes"])],
     }
 
 
@@ -1059,12 +1059,12 @@ def _compare_with_memory(repo: Repository, session: Session, args: Mapping[str, 
     return change_fields(repo, repo.tree_at(to), changes)
 
 
-def _first(names: Sequence[str]) -> list[str]:
+def _note_uncommitted(names: Sequence[str]) -> list[str]:
     """That what is not committed yet is committed before anything moves."""
     if not names:
         return []
-    shown = [clean(name) for name in names[:_NAMES]]
-    more = len(names) - len(shown)
-    listed = ", ".join(shown[:-1])
-    said = f"{', '.join(shown)} and {more} more" if more else f"{listed} and {shown[-1]}" if listed else shown[0]
-    return [f"{said} {'is' if len(names) == 1 else 'are'} committed first."]
+    texts = [clean(name) for name in names[:_NAMES]]
+    more = len(names) - len(texts)
+    listed = ", ".join(texts[:-1])
+    listing = f"{', '.join(texts)} and {more} more" if more else f"{listed} and {texts[-1]}" if listed else texts[0]
+    return [f"{listing} {'is' if len(names) == 1 else 'are'} committed first."]

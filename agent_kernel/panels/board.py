@@ -34,7 +34,7 @@ class BoardPanel(anywidget.AnyWidget):
     def __init__(self, result: Board) -> None:
         super().__init__(board=_state_of(result))
         self._result = result
-        self._faces = {"text/plain": result.to_text(100), "text/html": result.to_html()}
+        self._representations = {"text/plain": result.to_text(100), "text/html": result.to_html()}
         line = cast("Comm", self.comm)
         keep_thread(line)
         line.on_close(self._comm_closed)
@@ -78,7 +78,7 @@ class BoardPanel(anywidget.AnyWidget):
         made = cast("object", super()._repr_mimebundle_())  # pyright: ignore[reportUnknownMemberType]
         view = cast("tuple[dict[str, Any], dict[str, Any]] | None", made)
         data, metadata = view or ({}, {})
-        return {**data, **self._faces}, metadata
+        return {**data, **self._representations}, metadata
 
 
 def _state_of(result: Board) -> dict[str, object]:

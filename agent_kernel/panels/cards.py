@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.agents.races.comparison import html_of, text_of
 from agent_kernel.panels.widget import HistoryPanel, identify_card, keep_thread
-from agent_kernel.queries.agents import card_faces, question_faces
+from agent_kernel.queries.agents import represent_card, represent_question
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels.server import PanelServer
     from agent_kernel.panels.widget import Comm
 
-__all__ = ["Card", "Offer", "faces_of_race", "race_panel"]
+__all__ = ["Card", "Offer", "race_panel", "represent_race"]
 
 
 class Card:
@@ -33,9 +33,9 @@ class Card:
     def __init__(self, server: PanelServer, run: str, *, rich: bool, later: bool) -> None:
         self._context: PanelContext = server.context()
         self._run = run
-        told = self._query_run()
-        self._is_question = bool(told["question"])
-        self._number = _open_number(told, self._is_question)
+        run_answer = self._query_run()
+        self._is_question = bool(run_answer["question"])
+        self._number = _open_number(run_answer, self._is_question)
         self.panel = self._panel(server) if rich and (later or not self._is_question) else None
 
     def _query_run(self) -> Answer:
@@ -62,20 +62,20 @@ class Card:
 
     def bundle(self) -> tuple[Answer, Answer]:
         """The display, as things stand now."""
-        faces_of = question_faces if self._is_question else card_faces
-        faces = cast("Answer", faces_of(self._query_run(), self._number))
+        represent = represent_question if self._is_question else represent_card
+        representations = cast("Answer", represent(self._query_run(), self._number))
         if self.panel is None:
-            return faces, {}
+            return representations, {}
         view, metadata = self.panel.bundle()
-        return {**view, **faces}, metadata
+        return {**view, **representations}, metadata
 
 
-def _open_number(told: Answer, is_question: bool) -> int:
+def _open_number(run: Answer, is_question: bool) -> int:
     """Return the number of the question, or of the step, that waits; 0: none does."""
     if is_question:
-        return len(cast("list[Answer]", told["questions"])) if told["question"] else 0
-    asked = cast("Answer | None", told["asks"])
-    return cast("int", asked["step"]) if asked is not None else 0
+        return len(cast("list[Answer]", run["questions"])) if run["question"] else 0
+    request = cast("Answer | None", run["asks"])
+    return cast("int", request["step"]) if request is not None else 0
 
 
 # -- A question under a cell, with a button for each answer: one click, and it is done between cells
@@ -139,22 +139,22 @@ class _Chosen:
 
 
 def race_panel(server: PanelServer, race: Race) -> HistoryPanel:
-    """The card, whose other faces are the table."""
+    """The card, whose other representations are the table."""
     context = server.context()
     args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
     opening = server.look(context, "open", {**args, "n": 0})
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     start: Answer = {"race": race.id}
-    faces = {**identify_card(context, start), **faces_of_race(race)}
-    return HistoryPanel(server, context, {"args": args, "ok": opening}, start, faces)
+    representations = {**identify_card(context, start), **represent_race(race)}
+    return HistoryPanel(server, context, {"args": args, "ok": opening}, start, representations)
 
 
-def faces_of_race(race: Race) -> Answer:
+def represent_race(race: Race) -> Answer:
     """The table alone, by MIME type."""
     return {"text/html": html_of(race), "text/plain": text_of(race)}
 
 
 # -- the line under a cell that changed something: which commit it became, and what that changed
 #
-# Plain data with two faces, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
+# Plain data with two representations, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
 # every other front end shows the HTML, which needs no script and holds no code.

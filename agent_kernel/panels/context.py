@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.notebooks import NotebookSnapshot
 
-__all__ = ["Answer", "GoneError", "Notebook", "PageChannel", "PanelContext"]
+__all__ = ["Answer", "ContextClosedError", "DocumentChannel", "Notebook", "PanelContext"]
 
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ Answer = dict[str, object]
 _PATIENCE_S: Final = 0.02  # for which a cell may wait for a panel
 
 
-class GoneError(AgentKernelError):
+class ContextClosedError(AgentKernelError):
     """The panel belongs to a store that the notebook has left."""
 
     reason: str
@@ -50,37 +50,37 @@ class PanelContext:
     """A repository and the session that works in it, as panels see them."""
 
     def __init__(self, repo: Repository, session: Session) -> None:
-        self._bound: tuple[Repository, Session] | None = (repo, session)
+        self._binding: tuple[Repository, Session] | None = (repo, session)
         self._reader: Reader | None = Reader(repo, session.id)
         self._lock = threading.RLock()
         self._version = ""
         self._epoch = repo.pointers.read([EPOCH])
         self.store = store_id(repo)
-        self.gone = ""  # why it is closed
+        self.closed_reason = ""  # why it is closed
         # Moves that cells came back with, by their names, and whether they are undone now.
         self.with_cells: dict[str, bool] = {}
 
     def is_of(self, repo: Repository | None, session: Session | None) -> bool:
         """Whether it belongs to this binding."""
-        bound = self._bound
-        return bound is not None and bound[0] is repo and bound[1] is session
+        binding = self._binding
+        return binding is not None and binding[0] is repo and binding[1] is session
 
     def check(self) -> None:
-        """Raise GoneError if the notebook has left this store."""
-        if self._bound is None:
-            raise GoneError(self.gone)
+        """Raise ContextClosedError if the notebook has left this store."""
+        if self._binding is None:
+            raise ContextClosedError(self.closed_reason)
 
     @contextmanager
     def inside(self) -> Generator[tuple[Repository, Session]]:
         """The repository and the session, which stay open meanwhile. Off the main thread the session is only a name.
 
         Raises:
-            GoneError: the notebook has left this store.
+            ContextClosedError: the notebook has left this store.
         """
         with self._lock:
-            if self._bound is None:
-                raise GoneError(self.gone)
-            yield self._bound
+            if self._binding is None:
+                raise ContextClosedError(self.closed_reason)
+            yield self._binding
 
     def ask(self, op: str, args: Mapping[str, object]) -> Answer:
         """What the reader answers.
@@ -99,15 +99,15 @@ class PanelContext:
                     raise
                 return cast("Answer", self._reader.ask(op, args))
 
-    def faces(self) -> Answer:
+    def represent_history(self) -> Answer:
         """What of the history stays in a saved notebook, by MIME type."""
         with self.inside():
             assert self._reader is not None
-            return self._reader.faces()
+            return self._reader.represent_history()
 
     def version(self) -> str:
         """The history's version, or, while somebody looks something up that takes long, the last one that was seen."""
-        if self.gone or not self._lock.acquire(timeout=_PATIENCE_S):
+        if self.closed_reason or not self._lock.acquire(timeout=_PATIENCE_S):
             return self._version
         try:
             if self._reader is not None:
@@ -132,13 +132,13 @@ class PanelContext:
     def close(self, why: str) -> None:
         """Let nobody in any more."""
         with self._lock:
-            self._bound = self._reader = None
-            self.gone = why
+            self._binding = self._reader = None
+            self.closed_reason = why
 
 
-# -- what the front end says of the notebook's page: its cells, as they stand in the open document
+# -- what the front end says of the notebook's document: its cells, as they stand in the open file
 #
-# The lab extension sends them before each cell runs, so that the commit holds the page as the person saw it, saved or not.
+# The lab extension sends them before each cell runs, so that the commit holds the document as the person saw it, saved or not.
 
 
 class _Cell(msgspec.Struct, frozen=True):
@@ -147,16 +147,16 @@ class _Cell(msgspec.Struct, frozen=True):
     source: str
 
 
-class _Page(msgspec.Struct, frozen=True):
+class _Document(msgspec.Struct, frozen=True):
     cells: Annotated[tuple[_Cell, ...], msgspec.Meta(max_length=100_000)]
     name: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     language: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
-class PageChannel:
-    """Hears of the page over one comm."""
+class DocumentChannel:
+    """Hears of the document over one comm."""
 
-    def __init__(self, notebook: Notebook, comm: Comm, hung_up: Callable[[PageChannel], None]) -> None:
+    def __init__(self, notebook: Notebook, comm: Comm, hung_up: Callable[[DocumentChannel], None]) -> None:
         self._notebook = notebook
         self._comm = comm
         self._hung_up = hung_up
@@ -172,11 +172,11 @@ class PageChannel:
     def _hear(self, message: Mapping[str, object]) -> None:
         content = cast("Mapping[str, object]", message["content"])
         try:
-            told = msgspec.convert(content["data"], _Page)
-            cells = (NotebookCell(cell.id, cell.type, cell.source) for cell in told.cells)
-            self._notebook.tell_page(page_of(told.name, told.language, cells))
+            document = msgspec.convert(content["data"], _Document)
+            cells = (NotebookCell(cell.id, cell.type, cell.source) for cell in document.cells)
+            self._notebook.set_document(page_of(document.name, document.language, cells))
         except (msgspec.ValidationError, ValueError) as error:  # the file, as it was saved, has to do
-            logger.warning("the page that the front end told is not kept: %s", error)
+            logger.warning("the document that the front end sent is not kept: %s", error)
 
     def _on_close(self, _message: object) -> None:
         self._hung_up(self)
@@ -213,6 +213,6 @@ class Notebook(Protocol):
         """Bind before the first cell, if there is a history already."""
         ...
 
-    def tell_page(self, page: NotebookSnapshot) -> None:
+    def set_document(self, document: NotebookSnapshot) -> None:
         """The front end says what the notebook's cells are now."""
         ...

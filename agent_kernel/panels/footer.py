@@ -1,6 +1,6 @@
 """The line under a cell that changed something: which commit it became, and what that changed.
 
-Plain data with two faces, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
+Plain data with two representations, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
 every other front end shows the HTML, which needs no script and holds no code.
 """
 
@@ -68,9 +68,9 @@ class _Stopped(msgspec.Struct, frozen=True):
     at: int
 
 
-class _Run(msgspec.Struct, frozen=True):
+class _Run(msgspec.Struct, frozen=True, rename={"ending": "said"}):
     id: str
-    said: str  # how it ended
+    ending: str  # how it ended
     bad: bool
     done: bool  # it came to its end, and well
     steps: int
@@ -134,7 +134,7 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
     stopped = run["stopped"]
     ending = _Run(
         id=run["id"],
-        said=stopped["said"] if stopped else ": ".join(filter(None, (_ENDINGS.get(status, status), run["reason"]))),
+        ending=stopped["said"] if stopped else ": ".join(filter(None, (_ENDINGS.get(status, status), run["reason"]))),
         bad=status == "failed" and not stopped,
         done=status == "completed",
         steps=len(run["steps"]),
@@ -170,7 +170,7 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
     return [
         ("⊖" if run.stopped else "■", colour if run.stopped else _MUTED),
         (line.author.name, _MUTED),
-        (run.said, colour),
+        (run.ending, colour),
         *([("code:", _MUTED), (run.stopped.code, f"{_MUTED};{_CODE}")] if run.stopped and run.stopped.code else []),
         *_chip_parts(line),
         *taken,
@@ -181,8 +181,8 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
 
 def _describe_unsaved(news: Sequence[Unsaved]) -> str:
     """`lock, fh are not saved: a lock cannot be saved; an open file cannot be saved. Run this cell again to have them back.`"""
-    told = (_describe_alike([one for one in news if one.stored == stored]) for stored in (False, True))
-    return shorten_line(previews.mask_text(" ".join(filter(None, told))), 400)
+    sentences = (_describe_alike([one for one in news if one.stored == stored]) for stored in (False, True))
+    return shorten_line(previews.mask_text(" ".join(filter(None, sentences))), 400)
 
 
 def _describe_alike(alike: Sequence[Unsaved]) -> str:
@@ -191,9 +191,9 @@ def _describe_alike(alike: Sequence[Unsaved]) -> str:
     names, many = unsaved_names(alike), len(alike) > 1
     reasons = list(dict.fromkeys(one.reason.rstrip(". ") for one in alike))
     remedies = list(dict.fromkeys(_remedy(one, many=many) for one in alike if one.remedy))
-    verb = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if alike[0].stored else 'saved'}"
-    said = f"{_some(names, ', ')} {verb}: {_some(reasons, '; ')}."
-    return " ".join([said, *(f"{way[0].upper()}{way[1:]}." for way in remedies[:_MOST])])
+    predicate = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if alike[0].stored else 'saved'}"
+    sentence = f"{_some(names, ', ')} {predicate}: {_some(reasons, '; ')}."
+    return " ".join([sentence, *(f"{way[0].upper()}{way[1:]}." for way in remedies[:_MOST])])
 
 
 def _remedy(one: Unsaved, *, many: bool) -> str:

@@ -77,11 +77,11 @@ class JobQueue:
         """Do it now if that is possible here, else as soon as it is."""
         with self._lock:
             running = self._running
-            here = not running and threading.current_thread() is threading.main_thread()
-            before, self._waiting = self._waiting, None if here else job
+            runs_now = not running and threading.current_thread() is threading.main_thread()
+            before, self._waiting = self._waiting, None if runs_now else job
         if before is not None:
             before.is_dropped()
-        if here:
+        if runs_now:
             job.do()
         elif running:
             job.waits()

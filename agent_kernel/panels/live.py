@@ -75,8 +75,8 @@ class LiveDisplay:
         self._publisher = shell.display_pub
         self._parent = shell.kernel.get_parent()
         self._id = f"agent-kernel-live-{secrets.token_hex(4)}"
-        self._shown = _bundle(result)
-        self._publisher.publish(self._shown, {}, transient={"display_id": self._id})
+        self._last_bundle = _bundle(result)
+        self._publisher.publish(self._last_bundle, {}, transient={"display_id": self._id})
         self._refresher = Refresher(result, self._show)
 
     def close(self) -> None:
@@ -89,13 +89,13 @@ class LiveDisplay:
 
     def _show(self, result: Result) -> None:
         bundle = _bundle(result)
-        if bundle != self._shown:
-            self._shown = bundle
+        if bundle != self._last_bundle:
+            self._last_bundle = bundle
             self._send()
 
     def _send(self) -> None:
         session: Any = self._publisher.session
-        content = {"data": self._shown, "metadata": {}, "transient": {"display_id": self._id}}
+        content = {"data": self._last_bundle, "metadata": {}, "transient": {"display_id": self._id}}
         message = session.msg("update_display_data", content, parent=self._parent)
         send: Callable[..., object] = session.send
         send(self._publisher.pub_socket, message, ident=self._publisher.topic)

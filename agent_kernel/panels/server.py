@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from agent_kernel.panels.actions import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, describe_question_failure
-from agent_kernel.panels.context import Answer, GoneError, PanelContext
+from agent_kernel.panels.actions import (
+    ACTS,
+    Act,
+    ActJob,
+    Claimed,
+    Outcome,
+    SharedState,
+    act_of,
+    describe_question_failure,
+)
+from agent_kernel.panels.context import Answer, ContextClosedError, PanelContext
 from agent_kernel.panels.job_queue import Job, JobQueue
 
 if TYPE_CHECKING:
@@ -47,7 +56,7 @@ class Reply:
         self._listener = listener
         self._id = id
         self._lock = threading.Lock()
-        self._given = False
+        self._answered = False
 
     def ok(self, answer: object) -> bool:
         """Give the answer, unless one was given before; return whether it was given now."""
@@ -59,15 +68,15 @@ class Reply:
 
     def _give(self, key: str, value: object) -> bool:
         with self._lock:
-            given, self._given = self._given, True
-        if not given:
+            answered, self._answered = self._answered, True
+        if not answered:
             self._listener.send({"id": self._id, key: value})
-        return not given
+        return not answered
 
 
 logger = logging.getLogger(__name__)
 
-NOT_BOUND = "This notebook is bound to no store."
+NO_STORE = "This notebook is bound to no store."
 
 
 class _Message(msgspec.Struct):
@@ -83,18 +92,18 @@ class PanelServer:
         self._notebook = notebook
         self._jobs = jobs
         self._context: PanelContext | None = None
-        self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
+        self._last_states: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
         self._lock = threading.Lock()
         self._telling = threading.Lock()
-        self._standing = Standing()
+        self._shared = SharedState()
         self._version = ""
 
     def context(self) -> PanelContext:
-        """The present binding; raises GoneError if no notebook is bound."""
+        """The present binding; raises ContextClosedError if no notebook is bound."""
         repo, session = self._notebook.repo, self._notebook.session
         with self._lock:
             if repo is None or session is None:
-                raise GoneError(NOT_BOUND)
+                raise ContextClosedError(NO_STORE)
             if self._context is not None and self._context.is_of(repo, session):
                 return self._context
             context = self._context = PanelContext(repo, session)
@@ -106,10 +115,10 @@ class PanelServer:
         dropped = self._jobs.drop()
         with self._lock:
             context, self._context = self._context, None
-        self._standing.leave(dropped.act if isinstance(dropped, Wanted) else None)
+        self._shared.leave(dropped.act if isinstance(dropped, ActJob) else None)
         if context is not None:
             context.close(why)
-        self.tell()
+        self.publish_state()
 
     # -- who listens
 
@@ -117,71 +126,71 @@ class PanelServer:
         """Tell it the state from now on, beginning with the present one."""
         with self._telling:
             with self._lock:
-                self._told[listener] = {}
-            self._say(listener, self.state_for(listener))
+                self._last_states[listener] = {}
+            self._send_state(listener, self.state_for(listener))
 
     def remove(self, listener: Listener) -> None:
         """Tell it nothing any more."""
         with self._lock:
-            self._told.pop(listener, None)
+            self._last_states.pop(listener, None)
 
-    def tell(self) -> None:
+    def publish_state(self) -> None:
         """Tell every listener the state, if it is another than it knows."""
         with self._telling:  # or a thread that was slower would have the last word with an older state
             with self._lock:
-                listeners = list(self._told)
+                listeners = list(self._last_states)
             # One look at each store, however many panels there are: a cell waits for this.
             seen: dict[PanelContext | None, Answer] = {}
             for listener in listeners:
                 context = listener.context or self._present()
                 if context not in seen:
                     seen[context] = self.state_for(listener)
-                self._say(listener, seen[context])
+                self._send_state(listener, seen[context])
 
     def _present(self) -> PanelContext | None:
         try:
             return self.context()
-        except GoneError:
+        except ContextClosedError:
             return None
 
-    def _say(self, listener: Listener, state: Answer) -> None:
+    def _send_state(self, listener: Listener, state: Answer) -> None:
         with self._lock:
-            if self._told.get(listener) in (None, state):  # it has gone, or knows
+            if self._last_states.get(listener) in (None, state):  # it has gone, or knows
                 return
-            self._told[listener] = state
+            self._last_states[listener] = state
         listener.send({"event": "state", "state": state})
 
     def state_for(self, listener: Listener) -> Answer:
         """The state as this listener sees it."""
         try:
             context = listener.context or self.context()
-        except GoneError as gone:
-            return self._answer_gone(gone.reason, "")
+        except ContextClosedError as closed:
+            return self._describe_closed(closed.reason, "")
         return self.state(context)
 
     def state(self, context: PanelContext) -> Answer:
         """What changes without being asked for."""
         version = context.version()
-        if context.gone:
-            return self._answer_gone(context.gone, version)
+        if context.closed_reason:
+            return self._describe_closed(context.closed_reason, version)
         self._version = version
         waiting = self._jobs.waiting
         return {
             "version": version,
             "busy": self._jobs.prompt or None,
-            "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
-            **self._standing.told,
+            "queued": waiting.act.description if isinstance(waiting, ActJob) else None,
+            **self._shared.fields,
             "store": context.store,
             "kernel": True,
             "gone": None,
         }
 
-    def _answer_gone(self, why: str, version: str) -> Answer:
+    def _describe_closed(self, why: str, version: str) -> Answer:
         return {
             "version": version,
             "busy": None,
             "queued": None,
-            **self._standing.told,
+            **self._shared.fields,
             "store": "",
             "kernel": False,
             "gone": why,
@@ -192,24 +201,24 @@ class PanelServer:
     def hear(self, listener: Listener, message: object) -> None:
         """Answer a message, from any thread."""
         try:
-            asked = msgspec.convert(message, _Message)
+            request = msgspec.convert(message, _Message)
         except msgspec.ValidationError as error:
             logger.warning("a panel sent an invalid message: %s", error)
             return
-        answer = Reply(listener, asked.id)
+        answer = Reply(listener, request.id)
         try:
             context = listener.context or self.context()
-            if asked.op in ACTS:
-                self._act(context, asked.op, asked.args, answer)
+            if request.op in ACTS:
+                self._act(context, request.op, request.args, answer)
                 return
-            answer.ok(self.look(context, asked.op, asked.args))
+            answer.ok(self.look(context, request.op, request.args))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the kernel goes on
             answer.error(describe_question_failure(error))
         self._notice(listener)
 
     def look(self, context: PanelContext, op: str, args: Mapping[str, object]) -> Answer:
         found = context.ask(op, args)
-        if op in _MAY_TELL_OF_RUNS and not self._jobs.is_running:  # else the variables are the cell's
+        if op in _OPS_WITH_RUNS and not self._jobs.is_running:  # else the variables are the cell's
             found = with_ways_on(found, self._notebook)
         if op == "open":
             return complete_opening(found, self.state(context), self._notebook)
@@ -222,9 +231,14 @@ class PanelServer:
     def _notice(self, listener: Listener) -> None:
         """Another kernel may work in the same store: who asks finds out, and all others with it."""
         context = listener.context or self._context
-        if context is not None and not context.gone and self._told and context.version() != self._version:
+        if (
+            context is not None
+            and not context.closed_reason
+            and self._last_states
+            and context.version() != self._version
+        ):
             self._version = context.version()
-            self.tell()
+            self.publish_state()
 
     # -- what is wanted
 
@@ -233,20 +247,20 @@ class PanelServer:
         if op == "cancel":
             answer.ok(self._cancel(context))
         elif isinstance(act.args, Claimed):
-            answer.ok(self._standing.claim(act.args.turn))
-            self.tell()
+            answer.ok(self._shared.claim(act.args.turn))
+            self.publish_state()
         elif op in _AT_ONCE:
             from agent_kernel.panels import actions
 
             answer.ok(getattr(actions, op)(context, self._notebook, act))
-            self.tell()
+            self.publish_state()
         else:
-            self._standing.act_begins()
-            self._jobs.take(Wanted(act, context, self._notebook.scope, answer, self._report_act))
+            self._shared.act_begins()
+            self._jobs.take(ActJob(act, context, self._notebook.scope, answer, self._report_act))
 
     def cell_begins(self) -> None:
         """On the main thread: a cell runs from now on."""
-        self._standing.cell_begins()
+        self._shared.cell_begins()
 
     def look_back(self, *, is_typed: bool = False) -> str:
         """See what undo would take back now, where that can be seen.
@@ -254,26 +268,26 @@ class PanelServer:
         Args:
             is_typed: a cell has moved something, and not a panel. Returns what to say of the notebook's cells then.
         """
-        self._standing.look_back(self._notebook.repo, self._notebook.session)
+        self._shared.look_back(self._notebook.repo, self._notebook.session)
         context = self._context
-        said = "" if context is None else self._standing.note_moves(context, self._notebook.session, is_typed=is_typed)
-        return said if is_typed and not self._told else ""
+        notice = "" if context is None else self._shared.note_moves(context, self._notebook.session, is_typed=is_typed)
+        return notice if is_typed and not self._last_states else ""
 
     def _cancel(self, context: PanelContext) -> Answer:
         dropped = self._jobs.drop()
-        self.tell()
-        said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
-        return {"done": said, "notes": [], "undo": False, "head": context.head(), "cells": None}
+        self.publish_state()
+        message = f"{dropped.act.subject} was cancelled." if isinstance(dropped, ActJob) else "Nothing was waiting."
+        return {"done": message, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
     def _report_act(self, act: Act, outcome: Outcome | None) -> None:
         """Tell how an act stands, and keep for all panels what came of one that was queued."""
         if outcome is not None:
-            self._standing.act_ends(act, outcome)
+            self._shared.act_ends(act, outcome)
         self.look_back()
-        self.tell()
+        self.publish_state()
 
 
-_MAY_TELL_OF_RUNS = frozenset({"open", "rows", "run"})
+_OPS_WITH_RUNS = frozenset({"open", "rows", "run"})
 _AT_ONCE = frozenset({"tag", "write_notebook"})
 
 
@@ -286,12 +300,12 @@ def complete_opening(found: Answer, state: Answer, notebook: Notebook) -> Answer
     title = found["title"] if path is None else path.name
     is_empty = cast("Answer", found["page"])["commits"] == 0
     # Only the thread that cells run on may look at the variables.
-    here = threading.current_thread() is threading.main_thread()
+    on_main_thread = threading.current_thread() is threading.main_thread()
     return {
         **found,
         "title": title,
         "state": state,
-        "unsaved_names": len(notebook.names()) if is_empty and here else 0,
+        "unsaved_names": len(notebook.names()) if is_empty and on_main_thread else 0,
     }
 
 

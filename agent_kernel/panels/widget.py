@@ -1,6 +1,6 @@
 """The history panel in a cell's output: a widget whose view is the bundled module.
 
-Only the opening travels with the widget's state; everything else is asked for by messages. The display has more faces,
+Only the opening travels with the widget's state; everything else is asked for by messages. The display has more representations,
 for whoever opens the notebook without this kernel.
 """
 
@@ -30,11 +30,11 @@ __all__ = [
     "Channel",
     "Comm",
     "HistoryPanel",
-    "faces_of",
     "identify_card",
     "keep_thread",
     "open_panel",
     "read_bundle",
+    "represent_result",
     "start_of",
 ]
 
@@ -141,7 +141,7 @@ class HistoryPanel(anywidget.AnyWidget):
     Args:
         opening: `{args, ok}`: what the view would ask at first, and the answer.
         start: what stands open at first, as `Host.start` has it.
-        faces: what is shown of it where there is no kernel, by MIME type.
+        representations: what is shown of it where there is no kernel, by MIME type.
     """
 
     _esm, _css = read_bundle("history")
@@ -153,12 +153,17 @@ class HistoryPanel(anywidget.AnyWidget):
     _closed: Callable[[HistoryPanel], None] | None = None
 
     def __init__(
-        self, server: PanelServer, context: PanelContext, opening: Answer, start: Answer, faces: Mapping[str, object]
+        self,
+        server: PanelServer,
+        context: PanelContext,
+        opening: Answer,
+        start: Answer,
+        representations: Mapping[str, object],
     ) -> None:
         super().__init__(opening=opening, start=start)
         self.context: PanelContext | None = context
         self._server = server
-        self._faces = faces
+        self._representations = representations
         self._epoch = context.epoch
         self._watching: dict[str, None] = {}  # the views that stand on a page, as far as they said
         line = cast("Comm", self.comm)
@@ -198,7 +203,7 @@ class HistoryPanel(anywidget.AnyWidget):
         if server is None or context is None or context.epoch == self._epoch:
             return
         nothing: dict[str, object] = {}
-        self._epoch, self._faces = context.epoch, nothing
+        self._epoch, self._representations = context.epoch, nothing
         before = cast("Answer", self.opening)  # pyright: ignore[reportUnknownMemberType]
         args = cast("Answer", before["args"])
         try:
@@ -218,8 +223,8 @@ class HistoryPanel(anywidget.AnyWidget):
         message = cast("dict[str, object]", content) if isinstance(content, dict) else {}
         server = self._server
         if server is None:
-            gone = {"code": "gone", "message": self.context.gone if self.context else ""}
-            self.send({"id": message.get("id"), "error": gone})
+            error = {"code": "gone", "message": self.context.closed_reason if self.context else ""}
+            self.send({"id": message.get("id"), "error": error})
         elif message.get("op") == "watch":
             self._watch(server, str(message.get("view", ""))[:80])
         elif message.get("op") == "unwatch":
@@ -236,12 +241,12 @@ class HistoryPanel(anywidget.AnyWidget):
         server.add(self)
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The display: the widget, and the other faces."""
+        """The display: the widget, and the other representations."""
         # anywidget gives bare dicts.
         made = cast("object", super()._repr_mimebundle_())  # pyright: ignore[reportUnknownMemberType]
         view = cast("tuple[dict[str, Any], dict[str, Any]] | None", made)
         data, metadata = view or ({}, {})
-        return {**data, **self._faces}, metadata
+        return {**data, **self._representations}, metadata
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.bundle()
@@ -252,14 +257,14 @@ class HistoryPanel(anywidget.AnyWidget):
 _FORMAT: Final = 1  # of what stands for a card
 
 
-def faces_of(context: PanelContext, result: Result, opens: Opens) -> Answer:
+def represent_result(context: PanelContext, result: Result, opens: Opens) -> Answer:
     """What is shown where there is no kernel, by MIME type. It stays in the notebook's file, so it holds no code and no values."""
-    faces, start = context.faces(), start_of(opens)
+    representations, start = context.represent_history(), start_of(opens)
     if not opens.commit and opens.compared is None and opens.conflict is None:
-        return faces
-    preview = {**cast("Answer", faces[HISTORY]), "start": start}
-    kept = result.outline()
-    return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
+        return representations
+    preview = {**cast("Answer", representations[HISTORY]), "start": start}
+    outline = result.outline()
+    return {HISTORY: preview, "text/html": outline.to_html(), "text/plain": outline.to_text(100)}
 
 
 def identify_card(context: PanelContext, start: Answer) -> Answer:
@@ -274,16 +279,16 @@ def start_of(opens: Opens) -> Answer:
         return {"compare": {"a": older, "b": newer, **({"name": opens.name} if opens.name else {})}}
     if opens.conflict is not None:
         conflict = opens.conflict
-        said = {"message": conflict.message, "partial": conflict.partial, "picks": conflict.picks}
-        told = {key: value for key, value in said.items() if value}
+        choices = {"message": conflict.message, "partial": conflict.partial, "picks": conflict.picks}
+        chosen = {key: value for key, value in choices.items() if value}
         sides = {"ours": list(conflict.ours), "theirs": list(conflict.theirs)}
-        return {"conflicts": {"branch": conflict.rev, **sides, **told}}
+        return {"conflicts": {"branch": conflict.rev, **sides, **chosen}}
     if opens.commit:
         return {"commit": opens.commit}
     return {"text": opens.search} if opens.search else {}
 
 
-# -- make the panel that shows a verb's answer, with all its faces
+# -- make the panel that shows a command's answer, with all its representations
 
 
 def open_panel(server: PanelServer, result: Result, opens: Opens) -> HistoryPanel:
@@ -293,9 +298,9 @@ def open_panel(server: PanelServer, result: Result, opens: Opens) -> HistoryPane
         AgentKernelError: the history cannot be read.
     """
     context = server.context()
-    faces = faces_of(context, result, opens)
+    representations = represent_result(context, result, opens)
     args: Answer = {"text": opens.search, "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
     opening = server.look(context, "open", {**args, "n": ROWS})
     # The cell that runs is the one that shows the panel: it has ended when somebody looks.
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
-    return HistoryPanel(server, context, {"args": args, "ok": opening}, start_of(opens), faces)
+    return HistoryPanel(server, context, {"args": args, "ok": opening}, start_of(opens), representations)

@@ -57,19 +57,19 @@ __all__ = [
     "Happened",
     "RaceCandidate",
     "RaceRow",
-    "RaceStanding",
+    "RaceStatus",
     "ReportRow",
     "RunDetails",
     "RunQuestion",
     "RunStep",
     "asks_of",
-    "card_faces",
     "describe_effects",
     "keeps",
     "note_of",
-    "question_faces",
     "race",
     "report_of",
+    "represent_card",
+    "represent_question",
     "run",
 ]
 
@@ -103,54 +103,54 @@ _ENDS: Final = {"success": "Returned", "fail": "Gave up", "clarify": "Asked"}
 Happened = tuple[str, str, str, str]  # a word, the sign of a change or "", what, a remark
 
 
-def keeps(asked: ApprovalRequested) -> bool:
+def keeps(request: ApprovalRequested) -> bool:
     """Whether approving takes on what the fork did, so that the code does not run again."""
-    return bool(asked.branch) and not asked.told
+    return bool(request.branch) and not request.told
 
 
-def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
+def note_of(request: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> str:
     """What to know before one says yes, in whole sentences."""
-    told = shorten_line(previews.mask_text(asked.told, hidden), 500)
-    told = f"{told[:1].upper()}{told[1:]}." if told else ""
-    if asked.stopped and not asked.preview:
-        return told
-    if not asked.preview:
+    note = shorten_line(previews.mask_text(request.told, hidden), 500)
+    note = f"{note[:1].upper()}{note[1:]}." if note else ""
+    if request.stopped and not request.preview:
+        return note
+    if not request.preview:
         return _READ
-    if asked.preview == "refused":
-        return f"Not tried. {told} {_READ}"
-    seen = f"It {_ENDED.get(asked.preview, 'ended')} in a separate process."
-    if keeps(asked):
+    if request.preview == "refused":
+        return f"Not tried. {note} {_READ}"
+    seen = f"It {_ENDED.get(request.preview, 'ended')} in a separate process."
+    if keeps(request):
         return f"{seen} {_KEEPS}"
-    return f"{seen} {told} {_READ}"
+    return f"{seen} {note} {_READ}"
 
 
 def describe_effects(
-    context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
+    context: QueryContext, request: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> tuple[Happened, ...]:
     """Describe what it changed on the fork, showed, did outside and ended its run with."""
-    return tuple(_list_effects(context, asked, before, hidden))
+    return tuple(_list_effects(context, request, before, hidden))
 
 
 def _list_effects(
-    context: QueryContext, asked: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
+    context: QueryContext, request: ApprovalRequested, before: ObjectId | None, hidden: frozenset[str]
 ) -> Iterator[Happened]:
     def mask(text: str) -> str:
         return shorten_line(previews.mask_text(text, hidden), 200)
 
-    for how, name, now in asked.changed[:_MOST]:
+    for how, name, now in request.changed[:_MOST]:
         was = _was(context, before, name) if how == "~" else ""
         yield "Changed", how, f"{shorten_line(name, 60)} {_became(was, shorten_line(now, 200))}".rstrip(), "on a fork"
-    if len(asked.changed) > _MOST:
-        yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
-    lines = [line for line in asked.output.splitlines() if line.strip()]
+    if len(request.changed) > _MOST:
+        yield "Changed", "", f"and {len(request.changed) - _MOST} more", ""
+    lines = [line for line in request.output.splitlines() if line.strip()]
     if lines:
         yield "Showed", "", mask(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on a fork"
-    if asked.error:
-        yield "Failed", "", mask(asked.error), "on a fork"
-    for what, target, count in asked.effects[:_MOST]:
+    if request.error:
+        yield "Failed", "", mask(request.error), "on a fork"
+    for what, target, count in request.effects[:_MOST]:
         yield "Outside", "", mask(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
-    if asked.settled:
-        yield _ENDS.get(asked.settled, "Ended with"), "", mask(asked.result) or "nothing", "ends the run"
+    if request.settled:
+        yield _ENDS.get(request.settled, "Ended with"), "", mask(request.result) or "nothing", "ends the run"
 
 
 def _was(context: QueryContext, before: ObjectId | None, name: str) -> str:
@@ -207,8 +207,8 @@ class ReportRow(msgspec.Struct, frozen=True):
     note: str
 
 
-class Asks(msgspec.Struct, frozen=True):
-    """A step that waits. `tried`: what it did where it was tried on a fork first; `keeps`: approving takes that on."""
+class Asks(msgspec.Struct, frozen=True, rename={"effects": "tried"}):
+    """A step that waits. `effects`: what it did where it was tried on a fork first; `keeps`: approving takes that on."""
 
     step: int
     code: tuple[tuple[str, str], ...]  # in pieces, each with its kind: keyword, string, number, comment or none
@@ -217,35 +217,35 @@ class Asks(msgspec.Struct, frozen=True):
     after: str
     asked_ms: int
     report: tuple[ReportRow, ...]
-    tried: tuple[Happened, ...]
+    effects: tuple[Happened, ...]
     keeps: bool
     note: str
 
 
-def asks_of(context: QueryContext, asked: ApprovalRequested) -> Asks:
+def asks_of(context: QueryContext, request: ApprovalRequested) -> Asks:
     """The question as a panel shows it; what looks like a secret is masked."""
-    code, hidden = previews.mask_code(asked.code)
+    code, hidden = previews.mask_code(request.code)
     code = clean_lines(code)[:_MOST_CODE]
-    before = _find_commit(context, asked.before)
+    before = _find_commit(context, request.before)
     head = context.history_now().view.head
     return Asks(
-        step=asked.step or 0,
+        step=request.step or 0,
         code=tuple(pieces_of(code)),
         source=code,
         branch=None if head.branch is None else shorten_line(head.branch, 200),
         after=_name_commit(context, before),
-        asked_ms=asked.time_ns // 1_000_000,
-        report=report_of(asked, _names_at(context, before), hidden),
-        tried=describe_effects(context, asked, before, hidden),
-        keeps=keeps(asked),
-        note=note_of(asked, hidden),
+        asked_ms=request.time_ns // 1_000_000,
+        report=report_of(request, _names_at(context, before), hidden),
+        effects=describe_effects(context, request, before, hidden),
+        keeps=keeps(request),
+        note=note_of(request, hidden),
     )
 
 
 def _find_commit(context: QueryContext, id: str) -> ObjectId | None:
     """Return the commit, where it is still there."""
     found = ObjectId(bytes.fromhex(id) + b"\x01") if id else None
-    return found if found is not None and found in context.history_now().view.places else None
+    return found if found is not None and found in context.history_now().view.order_of else None
 
 
 def _name_commit(context: QueryContext, before: ObjectId | None) -> str:
@@ -264,24 +264,24 @@ def _names_at(context: QueryContext, before: ObjectId | None) -> frozenset[str]:
 
 
 def report_of(
-    asked: ApprovalRequested, names: frozenset[str], hidden: frozenset[str] = frozenset()
+    request: ApprovalRequested, names: frozenset[str], hidden: frozenset[str] = frozenset()
 ) -> tuple[ReportRow, ...]:
     """The rows, the gravest first.
 
     Args:
         names: variables there are, of which those that the code reads are told.
     """
-    deletes = [one for one in asked.findings if _deletes(one)]
-    rest = [one for one in asked.findings if not _deletes(one)]
+    deletes = [one for one in request.findings if _deletes(one)]
+    rest = [one for one in request.findings if not _deletes(one)]
     rows = [
         _row(word, [one for one in rest if one.kind in kinds], hidden)
         for word, kinds, stays in _ROWS
         if stays or any(one.kind in kinds for one in rest)
     ]
-    read = tuple(sorted(_reads(asked.code) & names))
+    read = tuple(sorted(_reads(request.code) & names))
     rows.append(ReportRow("Reads", read[:_MOST_ITEMS], False, plural(len(read), "variable") if read else ""))
-    gone = _row("Deletes", deletes, hidden)
-    rows.insert(0 if gone.risky else len(rows), gone)
+    deletion = _row("Deletes", deletes, hidden)
+    rows.insert(0 if deletion.risky else len(rows), deletion)
     return tuple(sorted(rows, key=_rank))
 
 
@@ -347,50 +347,50 @@ _ABOUT: Final = {
     "Deletes": "delete",
 }
 _CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
-_SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
+_DECISIONS: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
 
 Details = Mapping[str, Any]
 
 
-def card_faces(run: Details, step: int) -> dict[str, str]:
-    """The faces by MIME type.
+def represent_card(run: Details, step: int) -> dict[str, str]:
+    """The representations by MIME type.
 
     Args:
         run: the answer to `run`.
     """
     asks = run["asks"]
     if asks is None or asks["step"] != step:
-        said = _describe_decision(run, step)
-        return {"text/plain": said, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(said)}</div>'}
+        message = _describe_decision(run, step)
+        return {"text/plain": message, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(message)}</div>'}
     return {"text/plain": _text(run, asks), "text/html": _html(run, asks)}
 
 
-def question_faces(run: Details, number: int) -> dict[str, str]:
+def represent_question(run: Details, number: int) -> dict[str, str]:
     """The same of what the agent asks in words: the question and the line to type, then the answer.
 
     Args:
         run: the answer to `run`.
     """
-    name, asked = run["author"]["name"], run["questions"][number - 1]
-    if asked["answered"]:
-        said = [f"{name} asked: {asked['text']}", f"{asked['answered_by'] or 'answered'}: {asked['answer']}"]
-        lines = "<br>".join(map(escape, said))
-        return {"text/plain": "\n".join(said), "text/html": f'<div style="font-size:13px;{_MUTED}">{lines}</div>'}
-    title = f"{name} asks: {asked['text']}"
+    name, question = run["author"]["name"], run["questions"][number - 1]
+    if question["answered"]:
+        texts = [f"{name} asked: {question['text']}", f"{question['answered_by'] or 'answered'}: {question['answer']}"]
+        lines = "<br>".join(map(escape, texts))
+        return {"text/plain": "\n".join(texts), "text/html": f'<div style="font-size:13px;{_MUTED}">{lines}</div>'}
+    title = f"{name} asks: {question['text']}"
     return {"text/plain": f"{title}\n{_ANSWERS} goes on", "text/html": _question(title)}
 
 
 def _question(title: str) -> str:
-    said = escape(title).replace("\n", "<br>")
+    text = escape(title).replace("\n", "<br>")
     return (
-        f'<div class="agent-kernel" style="font-size:13px;line-height:20px;padding-left:14px"><b>{said}</b>'
+        f'<div class="agent-kernel" style="font-size:13px;line-height:20px;padding-left:14px"><b>{text}</b>'
         f'<br><code style="{_CODE};background:none;color:inherit">{_ANSWERS}</code> goes on</div>'
     )
 
 
 def _describe_decision(run: Details, step: int) -> str:
     found: Sequence[Details] = [one for one in run["steps"] if one["prompt"] == f".{step}"]
-    how = _SAID.get(found[-1]["decided"], "") if found else ""
+    how = _DECISIONS.get(found[-1]["decided"], "") if found else ""
     by = f" by {found[-1]['decided_by']}" if how and found[-1]["decided_by"] else ""
     why = f": {found[-1]['reason']}" if how and found[-1]["reason"] else ""
     return f"{run['author']['name']}: step {step} was {how}{by}{why}" if how else f"step {step} does not wait any more"
@@ -413,8 +413,8 @@ def _text(run: Details, asks: Details) -> str:
         f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _list_findings(asks)
     ]
     rows += [f"    {line}" for line in _describe_absent(asks)]
-    tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
-    return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_list_commands(run)])
+    effects = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
+    return "\n".join([_title(run, asks), *code, *rows, *effects, f"  {asks['note']}", *_list_commands(run)])
 
 
 def _html(run: Details, asks: Details) -> str:
@@ -568,7 +568,7 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
     commits = [context.repo.commit_at(record.id) for record in records]
     start = events[0] if events else None
     usage = usage_of(events)
-    asked = open_question(events)
+    request = open_question(events)
     steps = _steps(events, records, commits)
     changed = combine_changes(reversed(commits))
     base = next(iter(commits[-1].parents), None) if commits else None
@@ -593,8 +593,8 @@ def run(context: QueryContext, args: OfRun) -> RunDetails:
         time_ms=(start.time_ns if start is not None else commits[-1].time_ns) // 1_000_000,
         tip=hex_of(records[0].id) if records else "",
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
-        asks=asks_of(context, asked) if isinstance(asked, ApprovalRequested) else None,
-        question=_mask_text(asked.question, 2_000) if isinstance(asked, Clarify) else "",
+        asks=asks_of(context, request) if isinstance(request, ApprovalRequested) else None,
+        question=_mask_text(request.question, 2_000) if isinstance(request, Clarify) else "",
         questions=tuple(_questions(events)),
         base="" if base is None else hex_of(base),
         changed=tuple(shorten_line(change.name) for change in changed[0][:_MOST_NAMES]),
@@ -613,8 +613,8 @@ def _questions(events: Sequence[Event]) -> list[RunQuestion]:
             text = clean_lines(previews.mask_text(event.question))[:10_000]
             found.append(RunQuestion(len(found) + 1, text, event.time_ns // 1_000_000))
         elif isinstance(event, Resumed) and found and not found[-1].answered:
-            told = {"answer": _mask_text(event.sent, _MOST_ANSWER), "answered_by": shorten_line(event.by)}
-            found[-1] = msgspec.structs.replace(found[-1], answered=True, **told)
+            answer = {"answer": _mask_text(event.sent, _MOST_ANSWER), "answered_by": shorten_line(event.by)}
+            found[-1] = msgspec.structs.replace(found[-1], answered=True, **answer)
     return found
 
 
@@ -656,10 +656,10 @@ def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence
 
 
 def _of_commit(record: Record, commit: Commit) -> RunStep:
-    said, is_code = subject_of(commit)
+    subject, is_code = subject_of(commit)
     took = commit.cell.duration_s if commit.cell is not None else None
     prompt = f".{commit.step}" if commit.step is not None else ""
-    return RunStep(hex_of(record.id), prompt, said, is_code, node_of(commit), why(commit), took)
+    return RunStep(hex_of(record.id), prompt, subject, is_code, node_of(commit), why(commit), took)
 
 
 def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> RunStep:
@@ -671,11 +671,11 @@ def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> R
     decided = next((event for event in reversed(events) if isinstance(event, ApprovalDecided)), None)
     denied = decided.reason if decided is not None else ""
     node: Node = "running" if output is None else _NODES.get(output.status, "agent")
-    said, is_code = code_line(ran or meant)
+    subject, is_code = code_line(ran or meant)
     return RunStep(
         id="" if made is None else hex_of(made[0].id),
         prompt=f".{number}",
-        subject=said,
+        subject=subject,
         is_code=is_code,
         node=node if made is None or node == "denied" else node_of(made[1]),
         why=_why(node, denied, error, "" if made is None else why(made[1])),
@@ -712,7 +712,7 @@ class RaceRow(msgspec.Struct, frozen=True):
     cells: tuple[tuple[tuple[tuple[str, str], ...], ...], ...]
 
 
-class RaceStanding(msgspec.Struct, frozen=True):
+class RaceStatus(msgspec.Struct, frozen=True):
     """A race as it stands. `picked`: from which candidate the variables here go on; null where that was undone."""
 
     id: str
@@ -729,7 +729,7 @@ class RaceStanding(msgspec.Struct, frozen=True):
     rows: tuple[RaceRow, ...]
 
 
-def race(context: QueryContext, args: OfRun) -> RaceStanding:
+def race(context: QueryContext, args: OfRun) -> RaceStatus:
     """A race, as it stands for the session that asks.
 
     Raises:
@@ -737,4 +737,4 @@ def race(context: QueryContext, args: OfRun) -> RaceStanding:
     """
     head = context.history_now().view.head.commit
     found = race_table(context.repo, EventStore(context.repo.store), args.id, head)
-    return msgspec.convert(data_of(found, context.repo), RaceStanding)
+    return msgspec.convert(data_of(found, context.repo), RaceStatus)

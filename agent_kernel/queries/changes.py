@@ -169,12 +169,12 @@ _LONGEST = 80
 def key_rows(before: Preview | None, after: Preview | None, old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
     """The first keys of a dict. Two values that read the same in short are compared as they are stored."""
     was, now = _column_types(before), _column_types(after)
-    kept = _read_items(old, was), _read_items(new, now)
+    items = _read_items(old, was), _read_items(new, now)
     rows: list[Pair] = []
     for key in islice(dict.fromkeys([*now, *was]), _MOST_ITEMS):
         differ = was.get(key) != now.get(key)
-        if not differ and old is not None and new is not None and key in kept[0] and key in kept[1]:
-            differ = not is_same(old, new, kept[0][key], kept[1][key])
+        if not differ and old is not None and new is not None and key in items[0] and key in items[1]:
+            differ = not is_same(old, new, items[0][key], items[1][key])
         rows.append(
             Pair(shorten_line(key), was.get(key), now.get(key), differ and before is not None and after is not None)
         )
@@ -223,35 +223,35 @@ def _attributes(stored: Stored | None) -> dict[str, object]:
     names = state[::2]
     if len(state) % 2 or not all(isinstance(name, str) for name in names):
         return {}
-    return {str(name): held for name, held in zip(names, state[1::2], strict=True) if not str(name).startswith("__")}
+    return {str(name): one for name, one in zip(names, state[1::2], strict=True) if not str(name).startswith("__")}
 
 
-def _describe_attribute(stored: Stored, name: str, held: object) -> str:
+def _describe_attribute(stored: Stored, name: str, value: object) -> str:
     """Describe an attribute in short."""
     if previews.names_a_secret(name):
         return previews.MASK
-    if held is None or isinstance(held, (bool, int, float)):
-        return "None" if held is None else text_of(held)
-    if isinstance(held, str):
-        return shorten_line(f"'{text_of(held)}'", _LONGEST)
-    if isinstance(held, Call):
-        return shorten_line(_of_call(stored, held), _LONGEST)
-    return f"({MORE})" if isinstance(held, tuple) else MORE
+    if value is None or isinstance(value, (bool, int, float)):
+        return "None" if value is None else text_of(value)
+    if isinstance(value, str):
+        return shorten_line(f"'{text_of(value)}'", _LONGEST)
+    if isinstance(value, Call):
+        return shorten_line(_of_call(stored, value), _LONGEST)
+    return f"({MORE})" if isinstance(value, tuple) else MORE
 
 
-def _of_call(stored: Stored, held: Call) -> str:
-    if held.name == ARRAY:
-        shape = integers(held.args[2])
-        numbers = elements_of(stored, held) if len(shape) == 1 else None
+def _of_call(stored: Stored, call: Call) -> str:
+    if call.name == ARRAY:
+        shape = integers(call.args[2])
+        numbers = elements_of(stored, call) if len(shape) == 1 else None
         if isinstance(numbers, Numbers) and 0 < numbers.count <= _FEW_ITEMS:
             return f"[{', '.join(text_of(numbers.at(place)) for place in range(numbers.count))}]"
         return f"array {shape_text(shape)}"
-    if held.name.endswith(".scalar"):
-        return text_of(_scalar(held))
-    if held.name.startswith(_OURS):  # how it is stored says nothing to a reader
-        return _of_array(held) or MORE
-    count = len(items_of(held.args[0])) if held.args else 0
-    kind = held.name.rpartition(".")[2].lstrip("_")
+    if call.name.endswith(".scalar"):
+        return text_of(_scalar(call))
+    if call.name.startswith(_OURS):  # how it is stored says nothing to a reader
+        return _of_array(call) or MORE
+    count = len(items_of(call.args[0])) if call.args else 0
+    kind = call.name.rpartition(".")[2].lstrip("_")
     return f"{kind}, {count_noun(count, 'item')}" if kind in ("list", "set", "dict") else kind
 
 
@@ -260,29 +260,29 @@ _OURS = "agent_kernel.values.restore."
 _SHAPED = {"object_array_bare": 0, "object_column": 2, "object_view": 2, "view": 2}
 
 
-def _of_array(held: Call) -> str:
+def _of_array(call: Call) -> str:
     """An array of objects in short: its texts and numbers where they are few. "" of anything else."""
-    name = held.name.rpartition(".")[2]
+    name = call.name.rpartition(".")[2]
     at = _SHAPED.get(name)
-    if at is None or len(held.args) <= at or not isinstance(held.args[at], tuple):
+    if at is None or len(call.args) <= at or not isinstance(call.args[at], tuple):
         return ""
-    shape = integers(held.args[at])
-    state = held.state[0] if name == "object_array_bare" and held.state else None
+    shape = integers(call.args[at])
+    state = call.state[0] if name == "object_array_bare" and call.state else None
     items = items_of(cast("tuple[object, ...]", state)[0]) if isinstance(state, tuple) and state else ()
     if len(shape) == 1 and 0 < len(items) <= _FEW_ITEMS and all(isinstance(item, str | int | float) for item in items):
-        said = (f"'{text_of(item)}'" if isinstance(item, str) else text_of(item) for item in items)
-        return f"[{', '.join(said)}]"
+        texts = (f"'{text_of(item)}'" if isinstance(item, str) else text_of(item) for item in items)
+        return f"[{', '.join(texts)}]"
     return f"array {shape_text(shape)}"
 
 
-def _scalar(held: Call) -> object:
+def _scalar(call: Call) -> object:
     """A number of numpy's own types: its bytes stand in the stream."""
     import struct
 
-    dtype = held.args[0] if held.args else None
-    said = str(dtype.args[0]) if isinstance(dtype, Call) and dtype.args else ""
-    content = held.args[1] if len(held.args) > 1 else None
-    code = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i", "b1": "<?"}.get(said)
+    dtype = call.args[0] if call.args else None
+    name = str(dtype.args[0]) if isinstance(dtype, Call) and dtype.args else ""
+    content = call.args[1] if len(call.args) > 1 else None
+    code = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i", "b1": "<?"}.get(name)
     if code is None or not isinstance(content, bytes) or struct.calcsize(code) != len(content):
         return ...
     found: tuple[object, ...] = struct.unpack(code, content)
@@ -290,7 +290,7 @@ def _scalar(held: Call) -> object:
 
 
 _MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; more only when the variable is opened
-_MOST_TAKEN_APART = 200_000  # bytes of an object whose attributes are looked for
+_MOST_INSPECTED = 200_000  # bytes of an object whose attributes are looked for
 _OPENING = frozenset({"array", "frame", "mapping", "series", "tensor", "text"})
 _LINE = 160
 _FEW = 3  # keys of a dict
@@ -318,8 +318,8 @@ def _changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Cha
 
     Of very many the largest are told.
     """
-    told = most_interesting_first(repo, found, _MOST)
-    return tuple(_change(repo, one) for one in told), len(found) - len(told)
+    largest = most_interesting_first(repo, found, _MOST)
+    return tuple(_change(repo, one) for one in largest), len(found) - len(largest)
 
 
 def _change(repo: Repository, one: Differing) -> Change:
@@ -365,9 +365,9 @@ def _content(entry: Entry | None, summary: previews.Preview | None, missing: des
     if entry is None:
         return ""
     if missing is not None and missing.is_whole:
-        return missing.said
-    said = "not described" if summary is None else previews.content(summary)
-    return said if missing is None else f"{said} ({missing.said})".strip()
+        return missing.sentence
+    text = "not described" if summary is None else previews.content(summary)
+    return text if missing is None else f"{text} ({missing.sentence})".strip()
 
 
 def _what_differs(repo: Repository, one: Differing) -> str:
@@ -416,7 +416,7 @@ def _opens(repo: Repository, one: Differing, before: previews.Preview | None, af
     if kinds == {"object"} and any(side.columns for side in (before, after) if side is not None):
         return True
     if kinds == {"object"} and one.how == "~" and one.new is not None:
-        return size_of(repo, one.new) <= _MOST_TAKEN_APART and _has_attributes(repo, one.new)
+        return size_of(repo, one.new) <= _MOST_INSPECTED and _has_attributes(repo, one.new)
     if not kinds & _OPENING:
         return False
     if kinds == {"text"}:
@@ -490,12 +490,12 @@ def _last_run(context: QueryContext, id: ObjectId, commit: Commit, budget: Budge
 def _line_before(context: QueryContext, id: ObjectId) -> Iterator[Record]:
     """The commits before this one on its line."""
     view = context.history_now().view
-    while id in view.places:
-        parents = view.order[view.places[id]].parents
+    while id in view.order_of:
+        parents = view.order[view.order_of[id]].parents
         if not parents:
             return
         id = parents[0]
-        yield view.order[view.places[id]]
+        yield view.order[view.order_of[id]]
 
 
 def _most_alike(context: QueryContext, earlier: Iterator[Record], commit: Commit, budget: Budget) -> Commit | None:
@@ -784,25 +784,25 @@ def _code(context: QueryContext, a: ObjectId, b: ObjectId) -> tuple[CellDiff, ..
     for key in [*left, *(key for key in right if key not in left)]:
         before, after = left.get(key), right.get(key)
         old, new = ("" if one is None else _source_of(one) for one in (before, after))
-        told = after or before
-        if old == new or told is None:
+        cell = after or before
+        if old == new or cell is None:
             continue
         about = (
             "" if before is not None and after is not None else f"only on the {'left' if after is None else 'right'}"
         )
         if before is not None and after is not None:
             about = f"{commit_text(before)} and {commit_text(after)}"
-        found.append(CellDiff(commit_text(told), diff_lines(old, new, budget), about))
+        found.append(CellDiff(commit_text(cell), diff_lines(old, new, budget), about))
     return tuple(found)
 
 
 def _cells_since(context: QueryContext, tip: ObjectId, other: ObjectId) -> dict[str, Commit]:
     """The last run of each cell that this side made and the other does not have, in the order in which they ran."""
     view = context.history_now().view
-    if tip not in view.places or other not in view.places:
+    if tip not in view.order_of or other not in view.order_of:
         own = context.repo.history.missing_from(tip, [other])
     else:
-        own = sorted(reachable_commits(view, [tip], reachable_commits(view, [other])), key=view.places.__getitem__)
+        own = sorted(reachable_commits(view, [tip], reachable_commits(view, [other])), key=view.order_of.__getitem__)
     found: dict[str, Commit] = {}
     for start in range(0, min(len(own), _MOST_RUNS), _BATCH):
         for id, commit in _read(context, own[start : start + _BATCH]):

@@ -151,10 +151,10 @@ def _roots(view: View) -> dict[str | ObjectId, str]:
     for record in view.order:
         if not record.run:
             continue
-        for merged in (view.order[view.places[parent]] for parent in record.parents[1:]):
+        for merged in (view.order[view.order_of[parent]] for parent in record.parents[1:]):
             inner = merged
             if not merged.run and merged.parents:
-                inner = view.order[view.places[merged.parents[0]]]
+                inner = view.order[view.order_of[merged.parents[0]]]
             if inner.run and inner.run != record.run:
                 outer.setdefault(inner.run, record.run)
                 outer.setdefault(merged.id, record.run)
@@ -208,7 +208,7 @@ def colours_of(view: View) -> Colours:
     for name in names:
         for id in _line(view, view.branches[name], lines):
             lines[id] = name
-            own[name] = view.order[view.places[id]].time_ns
+            own[name] = view.order[view.order_of[id]].time_ns
     newest = view.order[0].time_ns if view.order else 0
     ranked = sorted(names, key=lambda name: (name != first, own.get(name, newest + 1), name))
     branches = {name: colour for colour, name in enumerate(ranked)}
@@ -219,9 +219,9 @@ def colours_of(view: View) -> Colours:
 
 def _line(view: View, tip: ObjectId, taken: Container[ObjectId]) -> Iterator[ObjectId]:
     id: ObjectId | None = tip
-    while id is not None and id not in taken and id in view.places:
+    while id is not None and id not in taken and id in view.order_of:
         yield id
-        parents = view.order[view.places[id]].parents
+        parents = view.order[view.order_of[id]].parents
         id = parents[0] if parents else None
 
 
@@ -402,12 +402,12 @@ def lay_out(
             items.append(Item(0, day=_date(today)))
         items.append(Item(0, waits=run))
     kernels = Kernels()
-    left = [] if matching is not None or not fold else sorted(stopped_ns, key=lambda run: stopped_ns[run])
+    remaining = [] if matching is not None or not fold else sorted(stopped_ns, key=lambda run: stopped_ns[run])
 
     def add_stopped_since(time_ns: int) -> None:
         nonlocal today
-        while left and stopped_ns[left[-1]] > time_ns:
-            run = left.pop()
+        while remaining and stopped_ns[remaining[-1]] > time_ns:
+            run = remaining.pop()
             day = day_of(stopped_ns[run], tz_s)
             if day != today:
                 items.append(Item(len(nodes), day=_date(day)))
@@ -425,9 +425,9 @@ def lay_out(
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
-        said = between[found[0].id] or between[members[0].id]
-        if said:
-            items.append(Item(len(nodes), day=_date(day), text=said))
+        text = between[found[0].id] or between[members[0].id]
+        if text:
+            items.append(Item(len(nodes), day=_date(day), text=text))
         folded = None
         if fold and piece.why:
             folded = _fold(piece, part, 0 if matching is None else len(found), unfolded, asked_ns)
@@ -461,12 +461,12 @@ def _without_commits(asked_ns: Mapping[str, int], pieces: Sequence[Piece]) -> li
 
 def _parts(pieces: Sequence[Piece]) -> list[Part]:
     """Which part of its run each piece is."""
-    left = Counter(piece.run for piece in pieces if piece.run)
-    of = dict(left)
+    remaining = Counter(piece.run for piece in pieces if piece.run)
+    of = dict(remaining)
     found: list[Part] = []
     for piece in pieces:
-        left[piece.run] -= 1
-        is_first, is_last = left[piece.run] == 0, left[piece.run] == of.get(piece.run, 0) - 1
+        remaining[piece.run] -= 1
+        is_first, is_last = remaining[piece.run] == 0, remaining[piece.run] == of.get(piece.run, 0) - 1
         is_one = not piece.run or (is_first and is_last)
         found.append("" if is_one else "first" if is_first else "last" if is_last else "middle")
     return found
@@ -504,10 +504,10 @@ def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int])
     if colours.first is None:
         return None
     id: ObjectId | None = view.branches[colours.first]
-    while id is not None and id in view.places:
+    while id is not None and id in view.order_of:
         if id in node_of:
             return node_of[id]
-        parents = view.order[view.places[id]].parents
+        parents = view.order[view.order_of[id]].parents
         id = parents[0] if parents else None
     return None
 
@@ -654,13 +654,13 @@ def make_wait_row(context: QueryContext, run: str, graph: Graph) -> WaitRow:
 
 def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
     """Find where a run stopped that can go on. Returns None if it did not stop."""
-    said, step = where_stopped(EventStore(context.repo.store), events)
-    if not said:
+    where, step = where_stopped(EventStore(context.repo.store), events)
+    if not where:
         return None
     away = step_locations.find_elsewhere_error(context.position(), events)
     done = [event for event in events if isinstance(event, Output) and event.step is not None]
     return Stopped(
-        said=_mask_line(said),
+        where=_mask_line(where),
         code=_code_of(events, step),
         done=sum(event.status not in _NOT_DONE for event in done),
         refused="" if away is None else f"{away.lies}: {away.way}",
@@ -676,14 +676,14 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
     state = run_status(event_store, events)
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
-        said = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
-        return (said if failed.limit else ""), None
+        text = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"
+        return (text if failed.limit else ""), None
     action, since = open_action(events)
     step = action.step if action is not None else None
     if state == "decided":
         decided = next(event for event in reversed(since) if isinstance(event, ApprovalDecided))
-        said = "denied" if decided.decision == "deny" else "approved"
-        return f"step {step} was {said}, but the run has not resumed", step
+        text = "denied" if decided.decision == "deny" else "approved"
+        return f"step {step} was {text}, but the run has not resumed", step
     if state not in ("interrupted", "stopped"):
         return "", None
     last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
@@ -730,25 +730,25 @@ def _steps(own: Sequence[Commit]) -> int:
 
 
 def wait_row(
-    context: QueryContext, run: str, asked: ApprovalRequested | Clarify, graph: Graph, *, depth: int
+    context: QueryContext, run: str, request: ApprovalRequested | Clarify, graph: Graph, *, depth: int
 ) -> WaitRow:
     """The row of what a run asks a person. It stands by itself where the run has made no commit yet."""
-    is_step = isinstance(asked, ApprovalRequested)
-    said, is_code = (
-        code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_mask_line(asked.question), False)
+    is_step = isinstance(request, ApprovalRequested)
+    subject, is_code = (
+        code_line(request.code) if isinstance(request, ApprovalRequested) else (_mask_line(request.question), False)
     )
     if not depth and is_step:
-        said, is_code = task_of((EventStore(context.repo.store).first(run),)), False
+        subject, is_code = task_of((EventStore(context.repo.store).first(run),)), False
     return WaitRow(
         id=f"w{run}",
         run=run,
         depth=depth,
-        prompt=f".{asked.step}" if asked.step is not None else "",
-        subject=said,
+        prompt=f".{request.step}" if request.step is not None else "",
+        subject=subject,
         is_code=is_code,
-        author=Author(shorten_line(asked.agent), "agent", False),
+        author=Author(shorten_line(request.agent), "agent", False),
         waits_for="approval" if is_step else "answer",
-        time_ms=asked.time_ns // 1_000_000,
+        time_ms=request.time_ns // 1_000_000,
         graph=graph,
     )
 
@@ -756,8 +756,8 @@ def wait_row(
 def code_line(code: str) -> tuple[str, bool]:
     """The line that stands for a piece of code, and whether it is code and no comment."""
     masked, _ = previews.mask_code(code)
-    said, is_code = about("", masked)
-    return shorten_line(said, _TASK), is_code
+    line, is_code = about("", masked)
+    return shorten_line(line, _TASK), is_code
 
 
 def task_of(events: Sequence[Event]) -> str:

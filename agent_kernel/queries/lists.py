@@ -13,7 +13,7 @@ import msgspec
 
 from agent_kernel.commands.describe import by_name, grown, ranks_of
 from agent_kernel.commands.output import Table, table_lines
-from agent_kernel.commands.show import page_of
+from agent_kernel.commands.show import document_of
 from agent_kernel.commands.text import cut, duration, exact_time, pad, plural, size_text, width_of
 from agent_kernel.commands.timeline import reachable_commits
 from agent_kernel.queries import HISTORY
@@ -58,7 +58,7 @@ from agent_kernel.session.labels import describe_kind, error_kind, mask_commit, 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["branches", "faces", "faces_of", "locate", "node_of", "open_", "rows", "why"]
+__all__ = ["branches", "locate", "node_of", "open_", "represent_history", "represent_in", "rows", "why"]
 
 
 # -- what the rows of a list say
@@ -219,9 +219,9 @@ def _head_of(context: QueryContext, spread: Spread) -> Head:
 def _title_of(context: QueryContext, spread: Spread) -> str:
     """What the history is of: the notebook, as HEAD's commit knows it, or the store's folder."""
     head = spread.view.head.commit
-    page = page_of(context.repo, context.repo.commit_at(head)) if head is not None else None
-    if page is not None and page.name:
-        return shorten_line(page.name)
+    document = document_of(context.repo, context.repo.commit_at(head)) if head is not None else None
+    if document is not None and document.name:
+        return shorten_line(document.name)
     return shorten_line(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")
 
 
@@ -229,15 +229,15 @@ def branches(context: QueryContext, args: Nothing) -> tuple[Branch, ...]:
     """The branches of people: the one HEAD is on first, then those that moved last."""
     spread = context.history_now()
     view = spread.view
-    named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.asides]
-    ordered = sorted(named, key=lambda branch: (view.places[branch[1]], branch[0]))
+    named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.agent_branches]
+    ordered = sorted(named, key=lambda branch: (view.order_of[branch[1]], branch[0]))
     ordered.sort(key=lambda branch: branch[0] != view.head.branch)
     return tuple(
         Branch(
             name=shorten_line(name, 200),
             id=hex_of(at),
             lane=spread.colours.branches[name],
-            here=name == view.head.branch,
+            is_current=name == view.head.branch,
             note=_note(spread, name),
             holder=_holder(context, name),
         )
@@ -292,12 +292,14 @@ class Preview(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
 
 
-def faces(repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
-    """The static faces by MIME type: a table as HTML and as plain text, and our own as data."""
-    return faces_of(QueryContext(repo, session_id), rows=rows, now_ns=now_ns)
+def represent_history(
+    repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: int | None = None
+) -> dict[str, Any]:
+    """The static representations by MIME type: a table as HTML and as plain text, and our own as data."""
+    return represent_in(QueryContext(repo, session_id), rows=rows, now_ns=now_ns)
 
 
-def faces_of(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
+def represent_in(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
     """The same, from what is read already."""
     spread = context.history_now()
     made = _preview(context, spread, rows, time.time_ns() if now_ns is None else now_ns)
@@ -350,9 +352,9 @@ def _cells(context: QueryContext, row: CommitRow) -> tuple[str, ...]:
     commit = context.repo.commit_at(ObjectId(bytes.fromhex(row.id) + b"\x01"))
     when = exact_time(commit.time_ns, commit.utc_offset_s)
     refs = ", ".join(f"{ref.name} (HEAD)" if ref.head and ref.kind == "branch" else ref.name for ref in row.refs)
-    said = row.subject if not row.why else f"{row.subject}, {row.why}"
+    subject = row.subject if not row.why else f"{row.subject}, {row.why}"
     took = duration(row.took_s) if row.took_s is not None else ""
-    return f"{_graph(row)} {refs}".rstrip(), row.prompt, said, _chips(row), took, f"{when.day} {when:%b %H:%M}"
+    return f"{_graph(row)} {refs}".rstrip(), row.prompt, subject, _chips(row), took, f"{when.day} {when:%b %H:%M}"
 
 
 def _graph(row: CommitRow) -> str:
@@ -381,8 +383,8 @@ def _html(caption: str, rows: Sequence[tuple[str, ...]]) -> str:
         for row in rows
     )
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    said = f'<p style="margin:0;padding:4px 10px;font:inherit;{_MUTED}">{escape(caption)}</p>'
-    return f'<div class="agent-kernel-history" style="font-size:13px">{said}{table if rows else ""}</div>'
+    heading = f'<p style="margin:0;padding:4px 10px;font:inherit;{_MUTED}">{escape(caption)}</p>'
+    return f'<div class="agent-kernel-history" style="font-size:13px">{heading}{table if rows else ""}</div>'
 
 
 def _style(at: int) -> str:

@@ -82,7 +82,7 @@ _NEVER: Final = -(1 << 63)  # numpy's missing date
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STRETCH: Final = 16_384  # numbers that are read at once
 _MOST_COMPARED: Final = 32_000_000  # bytes of a column
-_KEPT: Final = 16  # pieces that stay in memory while an array is read
+_CACHED_PIECES: Final = 16  # pieces that stay in memory while an array is read
 _MOST_NUMBERS: Final = 200_000  # of a column that are compared one by one
 _MOST_TEXTS: Final = 25_000
 _MOST_OF_TEXT: Final = 64_000_000  # bytes of a column that is read as a whole
@@ -108,7 +108,7 @@ class Elements(Protocol):
     @property
     def count(self) -> int: ...
 
-    def at(self, place: int) -> object:
+    def at(self, index: int) -> object:
         """One element; None where it is missing, UNREAD where it cannot be told."""
         ...
 
@@ -146,7 +146,7 @@ class Memory:
     def _piece(self, number: int) -> bytes:
         found = self._pieces.get(number)
         if found is None:
-            if len(self._pieces) >= _KEPT:
+            if len(self._pieces) >= _CACHED_PIECES:
                 self._pieces.clear()
             found = self._pieces[number] = self._objects.get(Kind.CHUNK, self._ids[number])
         return found
@@ -175,19 +175,19 @@ class Numbers:
         """Bytes of a number."""
         return self._item
 
-    def raw(self, place: int, count: int) -> bytes:
+    def raw(self, index: int, count: int) -> bytes:
         """The stored bytes of some numbers in a row."""
-        return self._bytes(place, count)
+        return self._bytes(index, count)
 
-    def at(self, place: int) -> object:
-        return self._show(self.span(place, 1)[0])
+    def at(self, index: int) -> object:
+        return self._show(self.span(index, 1)[0])
 
-    def span(self, place: int, count: int) -> tuple[float, ...]:
+    def span(self, index: int, count: int) -> tuple[float, ...]:
         """Some numbers in a row, as they are stored."""
-        return struct.unpack(f"{self._order}{count}{self._code}", self._bytes(place, count))
+        return struct.unpack(f"{self._order}{count}{self._code}", self._bytes(index, count))
 
-    def _bytes(self, place: int, count: int) -> bytes:
-        first = self._start + place * self._step
+    def _bytes(self, index: int, count: int) -> bytes:
+        first = self._start + index * self._step
         if self._step == 1:
             return self._memory.read(first * self._item, (first + count) * self._item)
         if not count:
@@ -210,7 +210,7 @@ class Numbers:
             many = min(_STRETCH, self.count - at)
             if self._bytes(at, many) != other._bytes(at, many):
                 pairs = enumerate(zip(self.span(at, many), other.span(at, many), strict=True), at)
-                found += [place for place, (one, two) in pairs if one != two and (one == one or two == two)]
+                found += [index for index, (one, two) in pairs if one != two and (one == one or two == two)]
         return found
 
     def sample(self, most: int) -> Iterator[tuple[float, ...]]:
@@ -231,11 +231,11 @@ class Texts:
         self._valid, self._ends, self._text = valid, ends, text
         self._first, self.count = first, count
 
-    def at(self, place: int) -> object:
-        place += self._first
-        if self._valid is not None and not self._valid.read(place // 8, place // 8 + 1)[0] >> place % 8 & 1:
+    def at(self, index: int) -> object:
+        index += self._first
+        if self._valid is not None and not self._valid.read(index // 8, index // 8 + 1)[0] >> index % 8 & 1:
             return None
-        start, stop = self._ends.span(place, 2)
+        start, stop = self._ends.span(index, 2)
         return self._text.read(int(start), min(int(stop), int(start) + 4_000)).decode("utf-8", "replace")
 
     def values(self) -> Sequence[object] | None:
@@ -247,8 +247,8 @@ class Texts:
         found: list[object] = [text[start - ends[0] : stop - ends[0]] for start, stop in pairwise(ends)]
         if self._valid is not None:
             valid = self._valid.read(0, (self._first + self.count + 7) // 8)
-            for at, place in enumerate(range(self._first, self._first + self.count)):
-                if not valid[place // 8] >> place % 8 & 1:
+            for at, index in enumerate(range(self._first, self._first + self.count)):
+                if not valid[index // 8] >> index % 8 & 1:
                     found[at] = None
         return found
 
@@ -261,9 +261,9 @@ class Chained:
         self._ends = list(accumulate(part.count for part in parts))
         self.count = self._ends[-1] if parts else 0
 
-    def at(self, place: int) -> object:
-        part = bisect_right(self._ends, place)
-        return self._parts[part].at(place - (self._ends[part - 1] if part else 0))
+    def at(self, index: int) -> object:
+        part = bisect_right(self._ends, index)
+        return self._parts[part].at(index - (self._ends[part - 1] if part else 0))
 
     def values(self) -> Sequence[object] | None:
         """All elements; None where one of the chunks cannot be read as a whole."""
@@ -278,8 +278,8 @@ class Categories:
         self._codes, self._values = codes, values
         self.count = codes.count
 
-    def at(self, place: int) -> object:
-        code = int(self._codes.span(place, 1)[0])
+    def at(self, index: int) -> object:
+        code = int(self._codes.span(index, 1)[0])
         return None if code < 0 else self._values.at(code)
 
     def values(self) -> Sequence[object] | None:
@@ -298,8 +298,8 @@ class Steps:
         self._steps = steps
         self.count = len(steps)
 
-    def at(self, place: int) -> object:
-        return self._steps[place]
+    def at(self, index: int) -> object:
+        return self._steps[index]
 
 
 class Things:
@@ -309,8 +309,8 @@ class Things:
         self._found = found
         self.count = len(found)
 
-    def at(self, place: int) -> object:
-        one = self._found[place]
+    def at(self, index: int) -> object:
+        one = self._found[index]
         if isinstance(one, Name) and one.text.endswith((".NA", ".NaT")):
             return None
         return _plain(one) if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
@@ -319,12 +319,12 @@ class Things:
 class ColumnSample:
     """Some of the elements of another column, in steps."""
 
-    def __init__(self, values: Elements, places: range) -> None:
-        self._values, self._places = values, places
-        self.count = len(places)
+    def __init__(self, values: Elements, indices: range) -> None:
+        self._values, self._indices = values, indices
+        self.count = len(indices)
 
-    def at(self, place: int) -> object:
-        return self._values.at(self._places[place])
+    def at(self, index: int) -> object:
+        return self._values.at(self._indices[index])
 
 
 class Masked:
@@ -334,8 +334,8 @@ class Masked:
         self._values, self._missing = values, missing
         self.count = min(values.count, missing.count)
 
-    def at(self, place: int) -> object:
-        return None if self._missing.span(place, 1)[0] else self._values.at(place)
+    def at(self, index: int) -> object:
+        return None if self._missing.span(index, 1)[0] else self._values.at(index)
 
 
 class Joined:
@@ -345,8 +345,8 @@ class Joined:
         self._parts = parts
         self.count = min(part.count for part in parts)
 
-    def at(self, place: int) -> object:
-        found = [part.at(place) for part in self._parts]
+    def at(self, index: int) -> object:
+        found = [part.at(index) for part in self._parts]
         return UNREAD if UNREAD in found else Moment(", ".join("missing" if one is None else str(one) for one in found))
 
 
@@ -356,7 +356,7 @@ def all_of(elements: Elements) -> Sequence[object] | None:
         return elements.span(0, elements.count) if elements.count <= _MOST_NUMBERS else None
     if elements.count > (_MOST_NUMBERS if isinstance(elements, (Steps, Things)) else _MOST_TEXTS):
         return None
-    return [elements.at(place) for place in range(elements.count)]
+    return [elements.at(index) for index in range(elements.count)]
 
 
 def values_of(elements: Elements) -> Sequence[object] | None:
@@ -368,7 +368,7 @@ def values_of(elements: Elements) -> Sequence[object] | None:
     found = (
         elements.span(0, elements.count)
         if isinstance(elements, Numbers)
-        else [elements.at(place) for place in range(elements.count)]
+        else [elements.at(index) for index in range(elements.count)]
     )
     if isinstance(elements, Numbers):
         return found if elements.is_number else None
@@ -397,8 +397,8 @@ def _moments(dtype: str, zone: str) -> Callable[[object], object]:
             moment = (_EPOCH + timedelta(microseconds=found * scale)).replace(tzinfo=None)
         except OverflowError:
             return UNREAD
-        said = moment.isoformat(" ")
-        return Moment((said.removesuffix(" 00:00:00") if not zone else said) + zone)
+        text = moment.isoformat(" ")
+        return Moment((text.removesuffix(" 00:00:00") if not zone else text) + zone)
 
     return show
 
@@ -422,7 +422,7 @@ _SPAN: Final = "agent_kernel.values.restore.buffers.memory"
 
 def numbers_of(stored: Stored, array: object, row: int = 0, zone: str = "") -> Numbers | None:
     """The numbers of an array, or of a row of one that has two dimensions; None if it holds something else."""
-    placed = _place(array)
+    placed = _layout_of(array)
     if placed is None:
         return None
     buffer, offset, dtype, shape, strides = placed
@@ -438,10 +438,10 @@ def numbers_of(stored: Stored, array: object, row: int = 0, zone: str = "") -> N
     return Numbers(memory, dtype, offset // item, shape[0], zone, strides[0] // item)
 
 
-_Place: TypeAlias = "tuple[Buffer, int, str, tuple[int, ...], tuple[int, ...]]"
+_Layout: TypeAlias = "tuple[Buffer, int, str, tuple[int, ...], tuple[int, ...]]"
 
 
-def _place(array: object) -> _Place | None:
+def _layout_of(array: object) -> _Layout | None:
     """The memory that an array looks at, the offset of its first item in bytes, its dtype, shape and strides."""
     if not isinstance(array, Call):
         return None
@@ -501,8 +501,8 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
 
 def _read_masked(stored: Stored, column: Call) -> Elements | None:
     state = items_of(column.state[0]) if column.state else ()
-    said = {str(name): held for name, held in zip(state[::2], state[1::2], strict=False)}
-    numbers, missing = (numbers_of(stored, said.get(name)) for name in ("_data", "_mask"))
+    fields = {str(name): value for name, value in zip(state[::2], state[1::2], strict=False)}
+    numbers, missing = (numbers_of(stored, fields.get(name)) for name in ("_data", "_mask"))
     return None if numbers is None or missing is None else Masked(numbers, missing)
 
 
@@ -547,8 +547,8 @@ def _texts(stored: Stored, buffers: Sequence[object], code: str, first: int, cou
 
 
 def _arrow_buffer(stored: Stored, found: object) -> Memory | None:
-    held = found.args[0] if isinstance(found, Call) and found.args else found
-    return Memory(stored, held) if isinstance(held, (Buffer, bytes)) else None
+    buffer = found.args[0] if isinstance(found, Call) and found.args else found
+    return Memory(stored, buffer) if isinstance(buffer, (Buffer, bytes)) else None
 
 
 def _read_extension(stored: Stored, column: Call, row: int) -> Elements | None:
@@ -591,10 +591,10 @@ def _read_object_view(stored: Stored, view: Call, row: int) -> Elements | None:
     if len(shape) != 1 or len(strides) != 1 or offset % _POINTER or strides[0] % _POINTER or not strides[0]:
         return None
     first, step = offset // _POINTER, strides[0] // _POINTER
-    places, all_objects = range(first, first + shape[0] * step, step), _in_memory_order(stored, owner)
-    if all_objects is None or (places and not 0 <= min(places) <= max(places) < all_objects.count):
+    indices, all_objects = range(first, first + shape[0] * step, step), _in_memory_order(stored, owner)
+    if all_objects is None or (indices and not 0 <= min(indices) <= max(indices) < all_objects.count):
         return None
-    return ColumnSample(all_objects, places)
+    return ColumnSample(all_objects, indices)
 
 
 def _in_memory_order(stored: Stored, owner: Call) -> Elements | None:
@@ -616,20 +616,20 @@ def _read_coded_objects(stored: Stored, array: Call, row: int) -> Elements | Non
     return Categories(numbers, Things(atoms))
 
 
-def _index(stored: Stored, given: object) -> Elements | None:
-    """The labels of a table's rows or columns. `given`: what they are made of, by name."""
-    fields = items_of(given)
-    said = {str(name): held for name, held in zip(fields[::2], fields[1::2], strict=False)}
-    if "start" in said:
-        start, stop, step = (said.get(name) for name in ("start", "stop", "step"))
+def _index(stored: Stored, description: object) -> Elements | None:
+    """The labels of a table's rows or columns. `description`: what they are made of, by name."""
+    fields = items_of(description)
+    by_name = {str(name): value for name, value in zip(fields[::2], fields[1::2], strict=False)}
+    if "start" in by_name:
+        start, stop, step = (by_name.get(name) for name in ("start", "stop", "step"))
         if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step:
             return Steps(range(start, stop, step))
         return None
-    if "levels" in said:
-        levels, codes = items_of(said["levels"]), items_of(said.get("codes"))
+    if "levels" in by_name:
+        levels, codes = items_of(by_name["levels"]), items_of(by_name.get("codes"))
         parts = [_read_categories(stored, level, code) for level, code in zip(levels, codes, strict=False)]
         return Joined([part for part in parts if part is not None]) if parts and None not in parts else None
-    return elements_of(stored, said.get("data"))
+    return elements_of(stored, by_name.get("data"))
 
 
 def _read_categories(stored: Stored, level: object, codes: object) -> Elements | None:
@@ -703,7 +703,7 @@ def _names(stored: Stored, axis: object, count: int, summary: previews.Preview) 
     found = elements_of(stored, axis)
     if found is None or found.count != count:
         return tuple(column.name for column in summary.columns) if len(summary.columns) == count else None
-    return tuple(shorten_line(previews.mask_text(str(found.at(place)))) for place in range(count))
+    return tuple(shorten_line(previews.mask_text(str(found.at(index)))) for index in range(count))
 
 
 # -- which stored series hold a secret: their own name says so of all of it, a label of what stands beside it
@@ -715,7 +715,7 @@ def is_named_a_secret(stored: Stored) -> bool:
     if not isinstance(value, Call) or not value.name.endswith("Series") or not value.state:
         return False
     state = items_of(value.state[0])
-    return any(name == "_name" and labels_a_secret(held) for name, held in zip(state[::2], state[1::2], strict=False))
+    return any(name == "_name" and labels_a_secret(label) for name, label in zip(state[::2], state[1::2], strict=False))
 
 
 def is_hidden(summary: Preview) -> bool:

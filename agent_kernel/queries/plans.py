@@ -87,15 +87,15 @@ def plan(context: QueryContext, args: Planned) -> Plan:
         UnrelatedHistoriesError: there is nothing to merge from. MergeCommitError: a merge cannot be picked.
     """
     id, commit = context.resolve(args.to)
-    repo, here = context.repo, context.history_now().view.head.commit
-    before, target = repo.tree_at(here), repo.tree(commit.tree)
+    repo, head = context.repo, context.history_now().view.head.commit
+    before, target = repo.tree_at(head), repo.tree(commit.tree)
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...]
     joins = args.op in ("merge", "cherry_pick")
     if joins:
         pick = args.op == "cherry_pick"
         taken, conflicts, notes = (
-            _plan_cherry_pick(context, here, id) if pick else _plan_merge(context, args.to, here, id)
+            _plan_cherry_pick(context, head, id) if pick else _plan_merge(context, args.to, head, id)
         )
         changes = [change for change in _changes(before, taken) if not change.name.startswith("\0")]
         entries = {name: entry for name, entry in taken.items() if entry is not None}
@@ -148,30 +148,30 @@ def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change
 _Taken: TypeAlias = "tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]"
 
 
-def _plan_merge(context: QueryContext, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
+def _plan_merge(context: QueryContext, rev: str, head: ObjectId | None, other: ObjectId) -> _Taken:
     """Return the entries that a merge takes, what both sides changed, and what else there is to say."""
     repo, called = context.repo, shorten_line(rev, 200)
-    if here is None:
+    if head is None:
         return dict(repo.tree_at(other).items()), (), ()
-    begin = start(repo, here, other)
+    begin = start(repo, head, other)
     if begin.base is None:
         raise UnrelatedHistoriesError("HEAD", called)
     if begin.up_to_date:
         return {}, (), (f"Already up to date with {called}.",)
-    taken, conflicts, notes = _merge_trees(repo, begin.base, here, other)
-    conflicts = (*conflicts, *_record_conflicts(repo, begin.base, here, other))[:_MOST]
+    taken, conflicts, notes = _merge_trees(repo, begin.base, head, other)
+    conflicts = (*conflicts, *_record_conflicts(repo, begin.base, head, other))[:_MOST]
     if begin.fast_forward:
         notes = (*notes, f"All your commits are in {called} already: the branch moves forward, without a new commit.")
     return taken, conflicts, notes
 
 
-def _record_conflicts(repo: Repository, base: ObjectId, here: ObjectId, other: ObjectId) -> Iterator[Conflict]:
+def _record_conflicts(repo: Repository, base: ObjectId, head: ObjectId, other: ObjectId) -> Iterator[Conflict]:
     """One for each record that both sides changed differently, with the fields that differ."""
     if repo.commit_at(other).records is None:
         return
     from agent_kernel.records.merge import merge_records
 
-    for name, rows in sorted(merge_records(repo, repo.writer(), base, here, other).conflicts.items()):
+    for name, rows in sorted(merge_records(repo, repo.writer(), base, head, other).conflicts.items()):
         fields = [row.removeprefix(name) for row, _, _ in rows]
         ours, theirs = (
             ", ".join(f"{field} {row[at]}".lstrip() for field, row in zip(fields, rows, strict=True)) for at in (1, 2)
@@ -179,16 +179,16 @@ def _record_conflicts(repo: Repository, base: ObjectId, here: ObjectId, other: O
         yield Conflict(shorten_line(name), shorten_line(ours), shorten_line(theirs))
 
 
-def _plan_cherry_pick(context: QueryContext, here: ObjectId | None, picked: ObjectId) -> _Taken:
+def _plan_cherry_pick(context: QueryContext, head: ObjectId | None, picked: ObjectId) -> _Taken:
     """Return the same of a cherry-pick."""
     parents = context.repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(short(picked), len(parents))
-    return _merge_trees(context.repo, parents[0] if parents else None, here, picked)
+    return _merge_trees(context.repo, parents[0] if parents else None, head, picked)
 
 
-def _merge_trees(repo: Repository, base: ObjectId | None, here: ObjectId | None, other: ObjectId) -> _Taken:
-    merged = repo.merge_trees(repo.tree_at(base), repo.tree_at(here), repo.tree_at(other))
+def _merge_trees(repo: Repository, base: ObjectId | None, head: ObjectId | None, other: ObjectId) -> _Taken:
+    merged = repo.merge_trees(repo.tree_at(base), repo.tree_at(head), repo.tree_at(other))
     rank = {name: rank_of(repo, one.theirs or one.ours) for name, one in merged.conflicts.items()}
     rows = sorted(merged.conflicts.items(), key=lambda row: (rank[row[0]], row[0]))[:_MOST]
     conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
@@ -214,8 +214,8 @@ def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
     except StoreError:
         return ""
     # Where rows are gone, that the others stand elsewhere says nothing.
-    told = [line for line in found if line.startswith((*_SIGNED, *_LENGTHS))] or found
-    return shorten_line(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
+    lines = [line for line in found if line.startswith((*_SIGNED, *_LENGTHS))] or found
+    return shorten_line(", ".join(lines[:_FEW]) + (f" and {len(lines) - _FEW} more" if len(lines) > _FEW else ""), 160)
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:
@@ -257,8 +257,8 @@ def _manifest(repo: Repository, entry: Entry) -> Manifest | None:
         return None
 
 
-def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
-    repo, session = context.repo, _session_here(context)
+def _cannot(context: QueryContext, current: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
+    repo, session = context.repo, _session_id(context)
     for name, entry in target.items():
         if name.startswith("\0"):
             continue
@@ -271,20 +271,22 @@ def _cannot(context: QueryContext, here: Tree, target: Mapping[str, Entry]) -> I
             continue
         if not manifest.unsaved:
             continue
-        now = here.get(name)
+        now = current.get(name)
         both = _tokens(repo, entry) & _tokens(repo, now) if now is not None else ()
         stays = bool(session) and any(is_of_session(token, session) for token in both)
         # Of several losses inside one value the first says what kind of thing is missing.
-        lost = manifest.unsaved[0]
-        reason = previews.mask_text(lost.reason)
+        unsaved = manifest.unsaved[0]
+        reason = previews.mask_text(unsaved.reason)
         losses = failures_of(decode_layout(manifest.layout))
-        lost = msgspec.structs.replace(lost, name=name)  # the value may have other names, which are told by themselves
-        (lost,) = describe_failures([lost], losses, partial(_remedy, repo, session))
+        unsaved = msgspec.structs.replace(
+            unsaved, name=name
+        )  # the value may have other names, which are told by themselves
+        (unsaved,) = describe_failures([unsaved], losses, partial(_remedy, repo, session))
         yield Cannot(
             shorten_line(name),
-            shorten_line(lost.type),
+            shorten_line(unsaved.type),
             shorten_line(reason, 300),
-            shorten_line(lost.remedy, 300),
+            shorten_line(unsaved.remedy, 300),
             stays,
         )
 
@@ -293,7 +295,7 @@ def _remedy(repo: Repository, session: str, loss: SaveFailure, names: Collection
     return remedy_for(session, loss, partial(commits_of_cells, repo), names)
 
 
-def _session_here(context: QueryContext) -> str:
+def _session_id(context: QueryContext) -> str:
     """The session whose variables these are; nothing where none is known to live."""
     branch = context.history_now().view.head.branch
     if context.session_id or branch is None:

@@ -172,11 +172,11 @@ def in_words(error: msgspec.ValidationError) -> str:
     >>> in_words(msgspec.ValidationError("Expected `str` of length >= 1 - at `$.name`"))
     'the name is empty'
     """
-    said = str(error)
+    message = str(error)
     for pattern, words in _WORDS:
-        if found := pattern.fullmatch(said):
+        if found := pattern.fullmatch(message):
             return words(found)
-    return said
+    return message
 
 
 def _kind(found: re.Match[str]) -> str:
@@ -224,40 +224,42 @@ _WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 _MOST_REFS = 20  # at one commit, HEAD's first
 
 
-def _refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
+def _refs_by_commit(view: View, colours: Colours, agent_branches: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
     """The names that point at each commit: HEAD's branch first, then branches, tags, and one label for what agents have there.
 
     Args:
-        asides: the branches that nobody named, each in words.
+        agent_branches: the branches that nobody named, each in words.
     """
     found: dict[ObjectId, list[Ref]] = {}
-    beside: dict[ObjectId, dict[str, str]] = {}
+    agent_refs: dict[ObjectId, dict[str, str]] = {}
     head = view.head
     if head.commit is not None and head.branch is None:
         found[head.commit] = [Ref("head", "HEAD", True, None)]
     for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
-        if name != head.branch and name in asides:
-            beside.setdefault(at, {})[name] = asides[name]
+        if name != head.branch and name in agent_branches:
+            agent_refs.setdefault(at, {})[name] = agent_branches[name]
             continue
         ref = Ref("branch", shorten_line(name, 200), name == head.branch, colours.branches[name])
         found.setdefault(at, []).append(ref)
     for name, at in sorted(view.tags.items()):
         found.setdefault(at, []).append(Ref("tag", shorten_line(name, 200), False, None))
     found = {at: refs[:_MOST_REFS] for at, refs in found.items()}
-    for at, said in beside.items():
-        first = next(iter(said))
-        names = shorten_line(", ".join(said), 200)
-        found.setdefault(at, []).append(Ref("aside", _together(said), False, colours.branches[first], names))
+    for at, labels in agent_refs.items():
+        first = next(iter(labels))
+        names = shorten_line(", ".join(labels), 200)
+        found.setdefault(at, []).append(
+            Ref("aside", _summarize_branches(labels), False, colours.branches[first], names)
+        )
     return {at: tuple(refs) for at, refs in found.items()}
 
 
-def _together(said: Mapping[str, str]) -> str:
+def _summarize_branches(labels: Mapping[str, str]) -> str:
     """Several branches that nobody named in a few words: all of a race begin at one commit, and it has its own subject."""
-    if len(said) == 1:
-        return next(iter(said.values()))
-    races = {candidate(name)[0] for name in said}
+    if len(labels) == 1:
+        return next(iter(labels.values()))
+    races = {candidate(name)[0] for name in labels}
     (race,) = races if len(races) == 1 else ("",)
-    return f"{len(said)} candidates of race {race}" if race else f"{len(said)} branches of agents"
+    return f"{len(labels)} candidates of race {race}" if race else f"{len(labels)} branches of agents"
 
 
 # -- what answers have in common: the repository, whose HEAD counts, and what was worked out of the history before
@@ -295,7 +297,7 @@ class Spread(msgspec.Struct, frozen=True):
     lists: dict[tuple[object, ...], Listing]
     waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
     stopped: Mapping[str, int] = {}  # when each run stopped that made no commit and can go on, in nanoseconds
-    asides: Mapping[str, str] = {}  # the branches that agents have for a while, in words
+    agent_branches: Mapping[str, str] = {}  # the branches that agents have for a while, in words
 
 
 class QueryContext:
@@ -338,10 +340,10 @@ class QueryContext:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._find_question, view.waiting)))
-                asides = describe_temporary(self.repo, EventStore(self.repo.store))
-                refs = _refs_by_commit(view, colours, asides)
+                agent_branches = describe_temporary(self.repo, EventStore(self.repo.store))
+                refs = _refs_by_commit(view, colours, agent_branches)
                 stopped = dict(self._find_stopped(view))
-                self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
+                self._spread = Spread(view, colours, refs, {}, waiting, stopped, agent_branches)
             return self._spread
 
     def _find_stopped(self, view: View) -> Iterator[tuple[str, int]]:
@@ -364,7 +366,7 @@ class QueryContext:
             found = spread.lists.pop(key, None)
             if found is None:
                 matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
-                asked_ns = {run: asked.time_ns for run, asked in spread.waiting.items()}
+                asked_ns = {run: request.time_ns for run, request in spread.waiting.items()}
                 unfolded = frozenset(query.unfolded)
                 found = lay_out(
                     spread.view,
@@ -419,11 +421,11 @@ class Reader:
         answer = _find_answer(question.module, op)(self._context, read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
-    def faces(self) -> dict[str, Any]:
-        """The static faces of the history by MIME type: see `lists`."""
-        from agent_kernel.queries.lists import faces_of
+    def represent_history(self) -> dict[str, Any]:
+        """The static representations of the history by MIME type: see `lists`."""
+        from agent_kernel.queries.lists import represent_in
 
-        return faces_of(self._context)
+        return represent_in(self._context)
 
     def version(self) -> str:
         """Changes when a branch, a tag, a commit or a HEAD does. Costs next to nothing if nothing was written since."""
@@ -487,8 +489,8 @@ def failure(error: BaseException) -> dict[str, str]:
     """The failure as data. Of an error that nobody raised on purpose only the type is told."""
     codes: list[Code] = [code for kind, code in _CODES if isinstance(error, kind)]
     known = isinstance(error, AgentKernelError)
-    said = str(error) if known else f"it could not be read ({type(error).__name__})"
+    text = str(error) if known else f"it could not be read ({type(error).__name__})"
     # A message of several lines, as that of a merge conflict, is told in one.
-    told = previews.clean(previews.mask_text(" ".join(said.split())))
-    found: dict[str, str] = msgspec.to_builtins(Failure(codes[0] if codes else "failed", told))
+    message = previews.clean(previews.mask_text(" ".join(text.split())))
+    found: dict[str, str] = msgspec.to_builtins(Failure(codes[0] if codes else "failed", message))
     return found

@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEWEST",
-    "SHOWN",
+    "MOST_ROWS",
     "SOME",
     "UNKNOWN",
     "MovedRows",
     "Rows",
+    "diff_series",
+    "diff_summaries",
+    "diff_tables",
     "match_rows",
     "row_lines",
     "row_moves",
     "rows_of",
-    "series_face",
-    "summary_face",
-    "table_face",
 ]
 
 
@@ -71,7 +71,7 @@ _BLOCK: Final = 16_384  # rows that are put together at once
 _VISITS: Final = 12  # looks at each row, all in all
 _MOST_EDITS: Final = 256  # rows that differ among some that repeat themselves
 _MOST_PAIRS: Final = 10_000  # of a rest whose rows are compared with each other
-_MOST_TRIED: Final = 2_000_000  # rows, times columns, times columns that are left out in turn
+_MOST_MATCHED: Final = 2_000_000  # rows, times columns, times columns that are left out in turn
 _ALIKE: Final = 0.5  # share of the cells by which a row is taken for the same row, changed
 
 Read: TypeAlias = Callable[[int, int], bytes]
@@ -111,10 +111,10 @@ def match_rows(before: Frame, after: Frame) -> MovedRows | None:
         return None
     found = _match(before, after, columns)
     fewer = min(before.rows, after.rows)
-    few = (found.kept + found.moved) * 2 <= fewer
-    if len(columns) > 1 and few and (before.rows + after.rows) * len(columns) ** 2 <= _MOST_TRIED:
-        best = max((_match(before, after, part) for part in _parts(columns)), key=lambda one: one.kept)
-        found = best if best.kept * 2 > fewer else found
+    few = (found.in_order + found.moved) * 2 <= fewer
+    if len(columns) > 1 and few and (before.rows + after.rows) * len(columns) ** 2 <= _MOST_MATCHED:
+        best = max((_match(before, after, part) for part in _parts(columns)), key=lambda one: one.in_order)
+        found = best if best.in_order * 2 > fewer else found
     return _with_changes(before, after, columns, found)
 
 
@@ -125,7 +125,7 @@ class _Matched(msgspec.Struct):
     mates: list[int]
     gaps: list[tuple[range, range]]
     moved: int
-    kept: int  # stayed in order
+    in_order: int  # stayed in order
 
 
 def _parts(columns: Columns) -> Iterator[Columns]:
@@ -142,26 +142,29 @@ def _match(before: Frame, after: Frame, columns: Columns) -> _Matched:
     new = _rows([(width, read) for width, _, read in columns.values()], after.rows, ids)
     mates = _Patience(old, new).mates()
     gaps = list(_gaps(mates, before.rows))
-    kept = sum(mate >= 0 for mate in mates)
-    return _Matched(columns, mates, gaps, _move(old, new, mates), kept)
+    in_order = sum(mate >= 0 for mate in mates)
+    return _Matched(columns, mates, gaps, _move(old, new, mates), in_order)
 
 
 def _with_changes(before: Frame, after: Frame, columns: Columns, found: _Matched) -> MovedRows:
     """Add rows that are the same ones with other cells, in those columns or beside them."""
     mates, taken = found.mates, set(found.mates)
     changed: list[tuple[int, int]] = []
-    for gone, come in found.gaps:
-        left = [place for place in gone if place not in taken], [place for place in come if mates[place] < 0]
-        changed += _alike(before, after, sorted(found.columns), *left)
+    for old_gap, new_gap in found.gaps:
+        unmatched = (
+            [position for position in old_gap if position not in taken],
+            [position for position in new_gap if mates[position] < 0],
+        )
+        changed += _alike(before, after, sorted(found.columns), *unmatched)
     for was, now in changed:
         mates[now] = was
     others = [name for name in columns if name not in found.columns]
     if others:
         known = set(changed)
-        pairs = ((mate, place) for place, mate in enumerate(mates) if mate >= 0)
+        pairs = ((mate, position) for position, mate in enumerate(mates) if mate >= 0)
         changed = [pair for pair in pairs if pair in known or _differs(before, after, others, *pair)]
     taken = set(mates)
-    removed = [place for place in range(before.rows) if place not in taken]
+    removed = [position for position in range(before.rows) if position not in taken]
     added = [at for at, was in enumerate(mates) if was < 0]
     return MovedRows(mates, changed, found.moved, removed, added, frozenset(columns))
 
@@ -204,7 +207,7 @@ def _readers(old: Elements, new: Elements) -> tuple[int, Read, Read] | None:
 
 
 def _reader(codes: array[int]) -> Read:
-    return lambda place, count: codes[place : place + count].tobytes()
+    return lambda position, count: codes[position : position + count].tobytes()
 
 
 def _rows(columns: Sequence[tuple[int, Read]], count: int, ids: dict[bytes, int]) -> list[int]:
@@ -221,8 +224,8 @@ def _rows(columns: Sequence[tuple[int, Read]], count: int, ids: dict[bytes, int]
             at += item
         rows = bytes(block)
         found += [
-            ids.setdefault(xxh3_128_digest(rows[place : place + width]), len(ids))
-            for place in range(0, many * width, width)
+            ids.setdefault(xxh3_128_digest(rows[position : position + width]), len(ids))
+            for position in range(0, many * width, width)
         ]
     return found
 
@@ -271,7 +274,9 @@ class _Patience:
     def _anchors(self, alo: int, ahi: int, blo: int, bhi: int) -> list[tuple[int, int]]:
         """What stands once on either side, as far as it is in the same order."""
         was, now = _once(self._old, alo, ahi), _once(self._new, blo, bhi)
-        return _in_order([(was[one], place) for one, place in now.items() if place >= 0 and was.get(one, -1) >= 0])
+        return _in_order(
+            [(was[one], position) for one, position in now.items() if position >= 0 and was.get(one, -1) >= 0]
+        )
 
     def _match_rest(self, alo: int, ahi: int, blo: int, bhi: int) -> None:
         """Rows that stand there several times: the shortest way from the old to the new ones (Myers, 1986)."""
@@ -301,17 +306,17 @@ class _Patience:
             down = line == -edits or (line != edits and far[line - 1] < far[line + 1])
             before = line + 1 if down else line - 1
             start = far[before] if down else far[before] + 1
-            for place in range(start if edits else 0, x):
-                self._mates[blo + place - line] = alo + place
+            for position in range(start if edits else 0, x):
+                self._mates[blo + position - line] = alo + position
             line, x = before, far[before]
 
 
 def _once(numbers: Sequence[int], start: int, stop: int) -> dict[int, int]:
     """Where each stands; -1: in several places."""
     found: dict[int, int] = {}
-    for place in range(start, stop):
-        one = numbers[place]
-        found[one] = -1 if one in found else place
+    for position in range(start, stop):
+        one = numbers[position]
+        found[one] = -1 if one in found else position
     return found
 
 
@@ -320,9 +325,9 @@ def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     tops: list[int] = []  # the smallest end of a run of each length
     ends: list[int] = []
     before: list[int] = []
-    for number, (place, _) in enumerate(pairs):
-        at = len(tops) if not tops or place > tops[-1] else bisect_left(tops, place)
-        tops[at : at + 1] = [place]
+    for number, (position, _) in enumerate(pairs):
+        at = len(tops) if not tops or position > tops[-1] else bisect_left(tops, position)
+        tops[at : at + 1] = [position]
         ends[at : at + 1] = [number]
         before.append(ends[at - 1] if at else -1)
     found: list[tuple[int, int]] = []
@@ -336,47 +341,49 @@ def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _gaps(mates: Sequence[int], rows: int) -> Iterator[tuple[range, range]]:
     """What lies between rows that are the same, on either side."""
     was = now = 0
-    for place, mate in enumerate([*mates, rows]):
+    for position, mate in enumerate([*mates, rows]):
         if mate < 0:
             continue
-        if mate > was and place > now:
-            yield range(was, mate), range(now, place)
-        was, now = mate + 1, place + 1
+        if mate > was and position > now:
+            yield range(was, mate), range(now, position)
+        was, now = mate + 1, position + 1
 
 
 def _move(old: Sequence[int], new: Sequence[int], mates: list[int]) -> int:
     """Match rows that stand elsewhere as they were, and count them."""
-    taken, left = set(mates), defaultdict[int, list[int]](list)
-    for place in range(len(old) - 1, -1, -1):
-        if place not in taken:
-            left[old[place]].append(place)
+    taken, unmatched = set(mates), defaultdict[int, list[int]](list)
+    for position in range(len(old) - 1, -1, -1):
+        if position not in taken:
+            unmatched[old[position]].append(position)
     moved = 0
-    for place, mate in enumerate(mates):
-        if mate < 0 and left.get(new[place]):
-            mates[place] = left[new[place]].pop()
+    for position, mate in enumerate(mates):
+        if mate < 0 and unmatched.get(new[position]):
+            mates[position] = unmatched[new[position]].pop()
             moved += 1
     return moved
 
 
 def _alike(
-    before: Frame, after: Frame, columns: Sequence[str], gone: Sequence[int], come: Sequence[int]
+    before: Frame, after: Frame, columns: Sequence[str], removed: Sequence[int], added: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """Which of the rows that went is which of those that came in its place, with other cells, in order."""
     if len(columns) == 1:  # then nothing of a row is left where a cell changed
-        yield from zip(gone, come, strict=False) if len(gone) == len(come) else ()
+        yield from zip(removed, added, strict=False) if len(removed) == len(added) else ()
         return
-    if len(gone) == len(come):
-        yield from (pair for pair in zip(gone, come, strict=True) if _share(before, after, columns, *pair) >= _ALIKE)
+    if len(removed) == len(added):
+        yield from (
+            pair for pair in zip(removed, added, strict=True) if _share(before, after, columns, *pair) >= _ALIKE
+        )
         return
-    if len(gone) * len(come) > _MOST_PAIRS:
+    if len(removed) * len(added) > _MOST_PAIRS:
         return
     first = 0
-    for was in gone:
-        shares = [_share(before, after, columns, was, now) for now in come[first:]]
+    for was in removed:
+        shares = [_share(before, after, columns, was, now) for now in added[first:]]
         best = max(shares, default=0.0)
         if best >= _ALIKE:
             now = first + shares.index(best)
-            yield was, come[now]
+            yield was, added[now]
             first = now + 1
 
 
@@ -386,9 +393,9 @@ def _share(before: Frame, after: Frame, columns: Sequence[str], was: int, now: i
     return sum(not differ(_at(before, name, was), _at(after, name, now)) for name in names) / len(names)
 
 
-def _at(frame: Frame, name: str, place: int) -> object:
+def _at(frame: Frame, name: str, position: int) -> object:
     column = frame.columns[name]
-    return None if column is None else column.at(place)
+    return None if column is None else column.at(position)
 
 
 # -- which rows of two versions of a table belong together, and which of them differ
@@ -396,7 +403,7 @@ def _at(frame: Frame, name: str, place: int) -> object:
 # Where the labels are the same, each row stands where it stood, and pieces of memory that are stored once are not even
 # read. Otherwise rows are told apart by their labels, or by what they hold where the labels are numbers that were given anew.
 
-SHOWN = 12  # rows that changed
+MOST_ROWS = 12  # rows that changed
 FEWEST = 5
 _MOST_LABELS = 100_000  # rows of tables whose labels are compared
 _SAMPLE = 64  # places at which it is seen whether a column varies
@@ -423,13 +430,11 @@ def rows_of(before: Frame | None, after: Frame | None) -> Rows:
     first = before or after
     if before is None or after is None:
         count = first.rows if first is not None else 0
-        places = range(min(count, FEWEST))
-        return Rows([], [(-1, at) if before is None else (at, -1) for at in places], {})
+        positions = range(min(count, FEWEST))
+        return Rows([], [(-1, at) if before is None else (at, -1) for at in positions], {})
     has_same_rows = before.rows == after.rows and is_same(before.stored, after.stored, before.axis, after.axis)
-    found = _by_place(before, after) if has_same_rows else _by_label(before, after)
-    if _may_be_renumbered(before, after, found) and not (
-        has_same_rows and _has_a_column_in_place(before, after, found)
-    ):
+    found = _by_position(before, after) if has_same_rows else _by_label(before, after)
+    if _may_be_renumbered(before, after, found) and not (has_same_rows and _has_unchanged_column(before, after, found)):
         return _by_content(before, after, found)
     return found
 
@@ -444,22 +449,22 @@ def _may_be_renumbered(before: Frame, after: Frame, found: Rows) -> bool:
     return bool(found.why_not) or found.many > 1 or (found.added > 0 and found.removed > 0)
 
 
-def _has_a_column_in_place(before: Frame, after: Frame, found: Rows) -> bool:
+def _has_unchanged_column(before: Frame, after: Frame, found: Rows) -> bool:
     """Whether a column that is not the same all the way down is as it was: then the rows stand where they stood."""
-    kept = (after.columns[name] for name in after.names if name in before.parts and name not in found.cells)
-    return any(column is not None and _varies(column) for column in kept)
+    columns = (after.columns[name] for name in after.names if name in before.parts and name not in found.cells)
+    return any(column is not None and _varies(column) for column in columns)
 
 
 def _varies(column: Elements) -> bool:
     first = column.at(0) if column.count else None
     step = max(1, column.count // _SAMPLE)
-    return any(differ(column.at(place), first) for place in range(0, column.count, step))
+    return any(differ(column.at(position), first) for position in range(0, column.count, step))
 
 
 def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
     """Rows are told apart by what they hold, if that leaves less to say than their labels do."""
     match = match_rows(before, after)
-    said = found.many + found.added + found.removed
+    cost = found.many + found.added + found.removed
     if match is None:
         return found
     names = [name for name in after.names if name in before.parts]
@@ -468,24 +473,24 @@ def _by_content(before: Frame, after: Frame, found: Rows) -> Rows:
         many = _cells_of(before, after, name, match)
         if many:
             cells[name] = many
-    if not found.why_not and match.cost >= said:
+    if not found.why_not and match.cost >= cost:
         # As many rows, but fewer of their cells: rows went, and one column changed from top to bottom.
-        by_content = _cells_said(cells, match.cost, len(match.removed) + len(match.added) + match.moved / 2, names)
-        if by_content >= _cells_said(found.cells, found.many, found.added + found.removed, names):
+        by_content = _cost_of(cells, match.cost, len(match.removed) + len(match.added) + match.moved / 2, names)
+        if by_content >= _cost_of(found.cells, found.many, found.added + found.removed, names):
             return found
-    half, changed = SHOWN // 3, set(match.changed)
+    half, changed = MOST_ROWS // 3, set(match.changed)
     first = [
         *match.changed[:half],
-        *((-1, place) for place in match.added[:half]),
-        *((place, -1) for place in match.removed[:half]),
+        *((-1, position) for position in match.added[:half]),
+        *((position, -1) for position in match.removed[:half]),
     ]
-    pairs = ((mate, place) for place, mate in enumerate(match.mates) if mate >= 0)
-    others = list(islice((pair for pair in pairs if pair not in changed), SHOWN + FEWEST))
-    gone, come, many = len(match.removed), len(match.added), len(match.changed)
-    return Rows(first, others, cells, come, gone, many=many, matched=match)
+    pairs = ((mate, position) for position, mate in enumerate(match.mates) if mate >= 0)
+    others = list(islice((pair for pair in pairs if pair not in changed), MOST_ROWS + FEWEST))
+    removed, added, many = len(match.removed), len(match.added), len(match.changed)
+    return Rows(first, others, cells, added, removed, many=many, matched=match)
 
 
-def _cells_said(cells: dict[str, int], rows: float, whole: float, names: Sequence[str]) -> float:
+def _cost_of(cells: dict[str, int], rows: float, whole: float, names: Sequence[str]) -> float:
     """How many cells there are to say something of: those that changed, and all of the rows that came, went and moved."""
     return sum(count if count > 0 else rows for count in cells.values()) + whole * len(names)
 
@@ -497,7 +502,7 @@ def _cells_of(before: Frame, after: Frame, name: str, match: MovedRows) -> int:
     return sum(differ(old.at(was), new.at(now)) for was, now in match.changed)
 
 
-def _by_place(before: Frame, after: Frame) -> Rows:
+def _by_position(before: Frame, after: Frame) -> Rows:
     """The labels are the same, so each row stands where it stood."""
     changed: dict[int, None] = {}
     cells: dict[str, int] = {}
@@ -508,26 +513,26 @@ def _by_place(before: Frame, after: Frame) -> Rows:
         ):
             continue
         room -= 16 * after.rows
-        many, places = _compare_column(before, after, name) if room > 0 else (UNKNOWN, [])
+        many, positions = _compare_column(before, after, name) if room > 0 else (UNKNOWN, [])
         if many:
             cells[name] = many
-        changed.update(dict.fromkeys(places))
-    places = sorted(changed)
-    others = [(at, at) for at in range(min(after.rows, SHOWN + FEWEST)) if at not in changed]
-    many = after.rows if SOME in cells.values() or UNKNOWN in cells.values() else len(places)
-    return Rows([(at, at) for at in places], others, cells, many=many)
+        changed.update(dict.fromkeys(positions))
+    positions = sorted(changed)
+    others = [(at, at) for at in range(min(after.rows, MOST_ROWS + FEWEST)) if at not in changed]
+    many = after.rows if SOME in cells.values() or UNKNOWN in cells.values() else len(positions)
+    return Rows([(at, at) for at in positions], others, cells, many=many)
 
 
 def _compare_column(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
     """Return how many rows of a column differ, and the first of them."""
     found = compare_columns(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
-        return SOME if found.left else found.many, found.places
+        return SOME if found.uncompared else found.many, found.positions
     old, new = before.columns[name], after.columns[name]
     if isinstance(old, Numbers) and isinstance(new, Numbers):  # it lies elsewhere among other columns now
-        places = old.find_differences(new)
-        if places is not None:
-            return len(places), places
+        positions = old.find_differences(new)
+        if positions is not None:
+            return len(positions), positions
     many, pairs = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
     if many == UNKNOWN and isinstance(old, Chained) and isinstance(new, Chained):
         many = SOME  # memory of its own, which is another one
@@ -535,15 +540,15 @@ def _compare_column(before: Frame, after: Frame, name: str) -> tuple[int, list[i
 
 
 def _pairs(
-    before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]
+    before: Frame, after: Frame, name: str, positions: Sequence[tuple[int, int]]
 ) -> tuple[int, list[tuple[int, int]]]:
     """How many cells of a column differ, and where; UNKNOWN where some cannot be read, or not in a moment."""
     old, new = before.columns[name], after.columns[name]
     was, now = None if old is None else all_of(old), None if new is None else all_of(new)
     if was is None or now is None or len(was) < before.rows or len(now) < after.rows:
         return UNKNOWN, []
-    found = [pair for pair in places if differ(was[pair[0]], now[pair[1]])]
-    is_sure = not any(was[one] is UNREAD and now[other] is UNREAD for one, other in places)
+    found = [pair for pair in positions if differ(was[pair[0]], now[pair[1]])]
+    is_sure = not any(was[one] is UNREAD and now[other] is UNREAD for one, other in positions)
     return len(found) if is_sure else SOME if found else UNKNOWN, found
 
 
@@ -551,12 +556,12 @@ def _by_label(before: Frame, after: Frame) -> Rows:
     """Rows are told apart by their labels."""
     if max(before.rows, after.rows) > _MOST_LABELS:
         return Rows([], [], {}, why_not="There are too many rows to compare them by their labels.")
-    old, new = _places(before), _places(after)
+    old, new = _positions_of(before), _positions_of(after)
     if old is None or new is None:
         return Rows([], [], {}, why_not="The rows of the two versions cannot be told apart by their labels.")
-    shared = [(old[label], place) for label, place in new.items() if label in old]
-    added = [(-1, place) for label, place in new.items() if label not in old]
-    removed = [(place, -1) for label, place in old.items() if label not in new]
+    shared = [(old[label], position) for label, position in new.items() if label in old]
+    added = [(-1, position) for label, position in new.items() if label not in old]
+    removed = [(position, -1) for label, position in old.items() if label not in new]
     cells: dict[str, int] = {}
     changed: dict[tuple[int, int], None] = {}
     names = [name for name in after.names if name in before.parts]
@@ -566,38 +571,39 @@ def _by_label(before: Frame, after: Frame) -> Rows:
             cells[name] = many
         changed.update(dict.fromkeys(found))
     cells |= dict.fromkeys(names[max(1, _MOST_CELLS // max(1, len(shared))) :], UNKNOWN)
-    half = SHOWN // 3
+    half = MOST_ROWS // 3
     first = [*islice(changed, half), *added[:half], *removed[:half]]
-    rest = [pair for pair in shared[: SHOWN + FEWEST] if pair not in changed]
+    rest = [pair for pair in shared[: MOST_ROWS + FEWEST] if pair not in changed]
     moved = len(shared) - len(_in_order(shared))
     return Rows(first, rest, cells, len(added), len(removed), many=len(changed), moved=moved)
 
 
-def _places(frame: Frame) -> dict[object, int] | None:
+def _positions_of(frame: Frame) -> dict[object, int] | None:
     """Where each label stands; None where one stands for several rows, or they cannot be read."""
     labels = None if frame.labels is None else all_of(frame.labels)
     if labels is None or len(labels) < frame.rows:
         return None
-    found = {label: place for place, label in enumerate(labels[: frame.rows])}
+    found = {label: position for position, label in enumerate(labels[: frame.rows])}
     return found if len(found) == frame.rows and UNREAD not in found else None
 
 
 _COLUMNS = 12  # that are shown, those that changed before others
 
 
-def table_face(before: Frame | None, after: Frame | None) -> tuple[TableDiff, str]:
+def diff_tables(before: Frame | None, after: Frame | None) -> tuple[TableDiff, str]:
     """Two versions of a table, or the one that there is, and what to say below."""
     rows = rows_of(before, after)
     columns = _columns(before, after, rows)
-    shown = sorted(columns, key=lambda column: not column.how)[:_COLUMNS]
-    kept = [column for column in columns if column in shown]
-    places = [*rows.changed[:SHOWN], *rows.others][: max(FEWEST, len(rows.changed[:SHOWN]))]
-    cells = [_column_cells(before, after, column, places) for column in kept]
-    rows_shown = (
-        _row(before, after, kept, place, found) for place, found in zip(places, zip(*cells, strict=True), strict=True)
+    first = sorted(columns, key=lambda column: not column.how)[:_COLUMNS]
+    selected = [column for column in columns if column in first]
+    positions = [*rows.changed[:MOST_ROWS], *rows.others][: max(FEWEST, len(rows.changed[:MOST_ROWS]))]
+    cells = [_column_cells(before, after, column, positions) for column in selected]
+    table_rows = (
+        _row(before, after, selected, position, found)
+        for position, found in zip(positions, zip(*cells, strict=True), strict=True)
     )
-    face = TableDiff(tuple(kept), tuple(rows_shown))
-    return face, _note(before, after, rows, columns, face)
+    diff = TableDiff(tuple(selected), tuple(table_rows))
+    return diff, _note(before, after, rows, columns, diff)
 
 
 def _columns(before: Frame | None, after: Frame | None, rows: Rows) -> list[Column]:
@@ -626,14 +632,14 @@ def _row(
     before: Frame | None,
     after: Frame | None,
     columns: Sequence[Column],
-    place: tuple[int, int],
+    position: tuple[int, int],
     cells: Sequence[Cell],
 ) -> TableRow:
-    was, now = place
+    was, now = position
     # In a record one entry may name what another one holds: ("password", "hunter2").
     for side in ("old", "new"):
-        said = zip(columns, cells, strict=True)
-        if any(names_its_neighbours(column.name, getattr(cell, side)) for column, cell in said):
+        labeled = zip(columns, cells, strict=True)
+        if any(names_its_neighbours(column.name, getattr(cell, side)) for column, cell in labeled):
             cells = [msgspec.structs.replace(cell, old=_hidden(cell.old), new=_hidden(cell.new)) for cell in cells]
     label = _label(after, now) or _label(before, was)
     if previews.names_a_secret(label):
@@ -648,18 +654,18 @@ def _hidden(text: str | None) -> str | None:
     return None if text is None else previews.MASK
 
 
-def _label(frame: Frame | None, place: int) -> str:
-    if frame is None or place < 0:
+def _label(frame: Frame | None, position: int) -> str:
+    if frame is None or position < 0:
         return ""
-    found = frame.labels.at(place) if frame.labels is not None and place < frame.labels.count else UNREAD
-    return f"row {place:,}" if found is UNREAD else text_of(found)
+    found = frame.labels.at(position) if frame.labels is not None and position < frame.labels.count else UNREAD
+    return f"row {position:,}" if found is UNREAD else text_of(found)
 
 
 def _column_cells(
-    before: Frame | None, after: Frame | None, column: Column, places: Sequence[tuple[int, int]]
+    before: Frame | None, after: Frame | None, column: Column, positions: Sequence[tuple[int, int]]
 ) -> list[Cell]:
     """The cells of a column, written alike."""
-    pairs = [(_value(before, column.name, was), _value(after, column.name, now)) for was, now in places]
+    pairs = [(_value(before, column.name, was), _value(after, column.name, now)) for was, now in positions]
     if previews.names_a_secret(column.name):
         return [
             Cell(previews.MASK if had else None, previews.MASK if has else None, "") for (_, had), (_, has) in pairs
@@ -677,20 +683,20 @@ def _cell(column: Column, style: Style, old: object, had: bool, new: object, has
     return Cell(texts[0] if had and old is not UNREAD else None, texts[1] if has and new is not UNREAD else None, how)
 
 
-def _value(frame: Frame | None, name: str, place: int) -> tuple[object, bool]:
+def _value(frame: Frame | None, name: str, position: int) -> tuple[object, bool]:
     """A value, and whether there is one."""
-    if frame is None or place < 0 or name not in frame.columns:
+    if frame is None or position < 0 or name not in frame.columns:
         return None, False
     column = frame.columns[name]
-    return (UNREAD if column is None or place >= column.count else column.at(place)), True
+    return (UNREAD if column is None or position >= column.count else column.at(position)), True
 
 
-def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableDiff) -> str:
-    return " ".join(_sentences(before, after, rows, columns, face))
+def _note(before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], diff: TableDiff) -> str:
+    return " ".join(_sentences(before, after, rows, columns, diff))
 
 
 def _sentences(
-    before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], face: TableDiff
+    before: Frame | None, after: Frame | None, rows: Rows, columns: Sequence[Column], diff: TableDiff
 ) -> Iterator[str]:
     if rows.why_not:
         yield rows.why_not
@@ -698,40 +704,40 @@ def _sentences(
         yield row_moves(rows.matched)
     elif rows.moved and after is not None:
         yield f"{_sentence(_describe_moved(rows.moved, after.rows))}."
-    told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
-    told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
-    told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
-    if len(told) > 4:
-        told = [*told[:4], f"{len(told) - 4} more columns"]
+    parts = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
+    parts += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
+    parts += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
+    if len(parts) > 4:
+        parts = [*parts[:4], f"{len(parts) - 4} more columns"]
     for noun, added, removed in (
         ("row", rows.added, rows.removed) if rows.matched is None else ("row", 0, 0),
         ("column", sum(column.how == "+" for column in columns), sum(column.how == "-" for column in columns)),
     ):
-        told += [f"{plural(added, noun)} added"] if added else []
-        told += [f"{plural(removed, noun)} removed"] if removed else []
-    if told:
-        yield f"{', '.join(told)}."
+        parts += [f"{plural(added, noun)} added"] if added else []
+        parts += [f"{plural(removed, noun)} removed"] if removed else []
+    if parts:
+        yield f"{', '.join(parts)}."
     total = max(frame.rows for frame in (before, after) if frame is not None)
-    shown = [f"{len(face.rows)} of {plural(total, 'row')}"] if len(face.rows) < total and not rows.why_not else []
-    if len(face.columns) < len(columns):
-        shown.append(f"{len(face.columns)} of {plural(len(columns), 'column')}")
-    if shown:
-        yield f"Shows {' and '.join(shown)}."
+    counts = [f"{len(diff.rows)} of {plural(total, 'row')}"] if len(diff.rows) < total and not rows.why_not else []
+    if len(diff.columns) < len(columns):
+        counts.append(f"{len(diff.columns)} of {plural(len(columns), 'column')}")
+    if counts:
+        yield f"Shows {' and '.join(counts)}."
 
 
 def row_moves(found: MovedRows) -> str:
     """Which rows were removed and added, and where the rest stand: `40 rows removed; the rest moved up.`"""
-    gone, come = len(found.removed), len(found.added)
-    said = [f"{plural(gone, 'row')} removed"] if gone else []
-    said += [f"{plural(come, 'row')} added"] if come else []
+    removed, added = len(found.removed), len(found.added)
+    parts = [f"{plural(removed, 'row')} removed"] if removed else []
+    parts += [f"{plural(added, 'row')} added"] if added else []
     if found.moved:
-        rest = _describe_moved(found.moved, len(found.mates), "the rest" if said else "the rows")
-    elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
-        way = "" if gone and come else " up" if gone else " down" if come else ""
+        rest = _describe_moved(found.moved, len(found.mates), "the rest" if parts else "the rows")
+    elif any(mate >= 0 and mate != position for position, mate in enumerate(found.mates)):
+        way = "" if removed and added else " up" if removed else " down" if added else ""
         rest = f"the rest moved{way}"
     else:
-        rest = "" if said else "the rows have other labels"
-    return f"{_sentence('; '.join(filter(None, (', '.join(said), rest))))}."
+        rest = "" if parts else "the rows have other labels"
+    return f"{_sentence('; '.join(filter(None, (', '.join(parts), rest))))}."
 
 
 def _describe_moved(moved: int, rows: int, which: str = "the rows") -> str:
@@ -758,10 +764,12 @@ def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | Non
     if any(is_hidden(side) or (side.kind == "series" and side.masked) for side in (before, after)):
         return None
     try:
-        held = [read_stored(repo, entry) for entry in (old, new)]
-        if any(side is None or is_named_a_secret(side) for side in held):
+        stored = [read_stored(repo, entry) for entry in (old, new)]
+        if any(side is None or is_named_a_secret(side) for side in stored):
             return None
-        frames = [frame_of(side, known) for side, known in zip(held, (before, after), strict=True) if side is not None]
+        frames = [
+            frame_of(side, known) for side, known in zip(stored, (before, after), strict=True) if side is not None
+        ]
         if frames[0] is None or frames[1] is None:
             return None
         return _row_lines(frames[0], frames[1])
@@ -776,13 +784,13 @@ def _row_lines(before: Frame, after: Frame) -> tuple[str, ...] | None:
     found = _columns(before, after, rows)
     columns = [column for column in found if column in sorted(found, key=lambda one: not one.how)[:_COLUMNS]]
     order = sorted(rows.changed, key=lambda pair: (pair[1] >= 0, pair[0] < 0, pair))  # those that went first
-    places = order[:_MOST_LINES]
-    cells = [_column_cells(before, after, column, places) for column in columns]
+    positions = order[:_MOST_LINES]
+    cells = [_column_cells(before, after, column, positions) for column in columns]
     lines = [row_moves(rows.matched).rstrip(".")] if rows.matched is not None else []
     lines += [_sentence(_describe_moved(rows.moved, after.rows))] if rows.moved else []
-    for place, row in zip(places, zip(*cells, strict=True), strict=True):
-        lines.append(_row_line(_row(before, after, columns, place, row), columns))
-    more = rows.many + rows.added + rows.removed - len(places)
+    for position, row in zip(positions, zip(*cells, strict=True), strict=True):
+        lines.append(_row_line(_row(before, after, columns, position, row), columns))
+    more = rows.many + rows.added + rows.removed - len(positions)
     return (*lines, f"… and {plural(more, 'more row')}") if more else tuple(lines)
 
 
@@ -795,14 +803,14 @@ def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
             f"{column.name}: {cell.old} → {cell.new}" for column, cell in cells if cell.how == "~"
         )
     texts = ((column.name, cell.old if row.how == "-" else cell.new) for column, cell in cells)
-    held = ", ".join(f"{name} {text}" for name, text in texts if text is not None)
-    return f"{label} is {'gone' if row.how == '-' else 'new'}: {held}"
+    values = ", ".join(f"{name} {text}" for name, text in texts if text is not None)
+    return f"{label} is {'gone' if row.how == '-' else 'new'}: {values}"
 
 
 # -- tables and series that are not read, by the first rows that were noted when they were committed
 
 
-def summary_face(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
+def diff_summaries(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
     """The first rows as they were noted, of tables that are not read."""
     sides = [side for side in (before, after) if side is not None and side.columns]
     if not sides or (before is not None and after is not None and len(sides) < 2):
@@ -820,7 +828,7 @@ def summary_face(before: previews.Preview | None, after: previews.Preview | None
     return TableDiff(columns, rows)
 
 
-def series_face(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
+def diff_series(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
     """The first values as they were noted, of a series that is not read."""
     sides = [side for side in (before, after) if side is not None]
     if not sides or not all(side.rows for side in sides):

@@ -26,7 +26,11 @@ __all__ = ["Budget", "DiffLine", "Piece", "count_of", "diff_lines", "html_of", "
 # counted what each search costs, and once the budget is spent whatever was not matched by then counts as changed.
 
 _WORD: Final = re.compile(r"\w+|\s+|.", re.DOTALL)
-_PAIR, _PLACE, _LOOK = 10, 10, 40  # steps: for two equal elements, for an element of a search, for one in a quick look
+_PER_PAIR, _PER_ELEMENT, _PER_LOOK = (
+    10,
+    10,
+    40,
+)  # steps: for two equal elements, for an element of a search, for one in a quick look
 _MOST_STEPS: Final = 100_000_000  # about a second, on lines and as much on what stands within them
 
 
@@ -47,7 +51,7 @@ class Budget:
 
     def allows_a_look(self, old: Sized, new: Sized) -> bool:
         """Whether it can be afforded to look whether two lines may be alike at all."""
-        return self._for_words.spend(_LOOK * (len(old) + len(new)))
+        return self._for_words.spend(_PER_LOOK * (len(old) + len(new)))
 
 
 def words_of(text: str) -> list[str]:
@@ -57,11 +61,11 @@ def words_of(text: str) -> list[str]:
 
 class _Purse:
     def __init__(self) -> None:
-        self._left = _MOST_STEPS
+        self._remaining = _MOST_STEPS
 
     def spend(self, steps: int) -> bool:
-        self._left -= steps
-        return self._left >= 0
+        self._remaining -= steps
+        return self._remaining >= 0
 
 
 class _Matcher(SequenceMatcher[str]):
@@ -75,14 +79,14 @@ class _Matcher(SequenceMatcher[str]):
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
         end = len(self._old) if ahi is None else ahi
         pairs = sum(self._many[self._old[at]] for at in range(alo, end))
-        if not self._purse.spend(_PAIR * pairs + _PLACE * (end - alo)):
+        if not self._purse.spend(_PER_PAIR * pairs + _PER_ELEMENT * (end - alo)):
             return Match(alo, blo, 0)
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 _AROUND = 3  # equal lines that are shown beside a change
 _MOST_LINES = 2_000  # of each side; of more the beginning is compared
-_MOST_SHOWN = 600
+_MOST_RESULT_LINES = 600
 _LONGEST = 500  # characters of a line
 _ALIKE = 0.4  # share of a line that has to be the same for its words to be compared
 _COMPARED = 120  # characters of a line by which it is found again
@@ -122,7 +126,7 @@ def diff_lines(old: str, new: str, budget: Budget | None = None) -> tuple[DiffLi
     ends = groups[-1][-1] if groups else None
     if cut or (ends is not None and ends[2] < len(before)):
         found.append(_gap())
-    return tuple(found) if len(found) <= _MOST_SHOWN else (*found[:_MOST_SHOWN], _gap())
+    return tuple(found) if len(found) <= _MOST_RESULT_LINES else (*found[:_MOST_RESULT_LINES], _gap())
 
 
 def count_of(old: str, new: str, budget: Budget) -> tuple[int, int]:
@@ -147,36 +151,38 @@ def _line(how: Literal["+", "-", " "], old: int | None, new: int | None, text: s
     return DiffLine(how, old, new, _shorten(((text, False),)))
 
 
-def _diff_replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, budget: Budget) -> Iterator[DiffLine]:
+def _diff_replaced(
+    removed: Sequence[str], added: Sequence[str], old: int, new: int, budget: Budget
+) -> Iterator[DiffLine]:
     """Lines that stand for each other come in pairs; the others as they are."""
-    pairs = _pairs(gone, come, budget)
+    pairs = _pairs(removed, added, budget)
     at = 0
-    for place, text in enumerate(gone):
+    for place, text in enumerate(removed):
         mate = pairs.get(place)
         while mate is not None and at < mate:
-            yield _line("+", None, new + at + 1, come[at])
+            yield _line("+", None, new + at + 1, added[at])
             at += 1
         if mate is None:
             yield _line("-", old + place + 1, None, text)
             continue
-        before, after = _words(text, come[mate], budget)
+        before, after = _words(text, added[mate], budget)
         yield DiffLine("-", old + place + 1, None, _shorten(before))
         yield DiffLine("+", None, new + mate + 1, _shorten(after))
         at = mate + 1
-    for place in range(at, len(come)):
-        yield _line("+", None, new + place + 1, come[place])
+    for place in range(at, len(added)):
+        yield _line("+", None, new + place + 1, added[place])
 
 
-def _pairs(gone: Sequence[str], come: Sequence[str], budget: Budget) -> dict[int, int]:
+def _pairs(removed: Sequence[str], added: Sequence[str], budget: Budget) -> dict[int, int]:
     """Which of the lines that went is which of those that came, in order."""
-    if len(gone) * len(come) > 10_000:
+    if len(removed) * len(added) > 10_000:
         return {}
     found: dict[int, int] = {}
     after = 0
-    for place, text in enumerate(gone):
+    for place, text in enumerate(removed):
         best, share = -1, _ALIKE
-        for mate in range(after, len(come)):
-            left, right = text[:_COMPARED], come[mate][:_COMPARED]
+        for mate in range(after, len(added)):
+            left, right = text[:_COMPARED], added[mate][:_COMPARED]
             if not budget.allows_a_look(left, right):
                 return found
             matcher = budget.words(left, right)

@@ -14,7 +14,7 @@ import msgspec
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, read_stored, widget_changes
 from agent_kernel.commands.diff import details_of, find_differences
-from agent_kernel.commands.show import ShownOutputs, outputs_of, page_of
+from agent_kernel.commands.show import MaskedOutputs, document_of, outputs_of
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
 from agent_kernel.queries.changes import (
     ArrayDiff,
@@ -42,7 +42,7 @@ from agent_kernel.queries.memory import (
     may_name_a_secret,
 )
 from agent_kernel.queries.reader import OfVariable, One, QueryContext
-from agent_kernel.queries.tables import series_face, summary_face, table_face
+from agent_kernel.queries.tables import diff_series, diff_summaries, diff_tables
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line
 from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_READ",
-    "NotebookPage",
-    "PageCell",
-    "Shown",
+    "NotebookDocument",
+    "OutputView",
+    "SavedCell",
     "VariableDiff",
-    "array_face",
     "cells",
+    "diff_arrays",
     "numbers_in",
     "outputs",
     "picture_of",
@@ -81,7 +81,7 @@ _MOST_OUTPUTS: Final = 500
 PICTURE_BYTES: Final = 1_000_000
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 # In the order in which one of them stands for the others.
-_FACES: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(_PICTURES, "image"),
     "text/html": "html",
     "image/svg+xml": "svg",
@@ -92,7 +92,7 @@ _FACES: Final[dict[str, Kind]] = {
 }
 
 
-class Shown(msgspec.Struct, frozen=True):
+class OutputView(msgspec.Struct, frozen=True):
     """One output. Without text and picture it was left out, for its size."""
 
     kind: Kind
@@ -114,73 +114,77 @@ class _Room:
         return fits
 
 
-def outputs(context: QueryContext, args: One) -> tuple[Shown, ...]:
+def outputs(context: QueryContext, args: One) -> tuple[OutputView, ...]:
     """All that the commit's cell showed, in order."""
     found = outputs_of(context.repo, context.resolve(args.id)[1])
     if found is None:
         return ()
     room = _Room()
-    shown = [_show_output(found, output, room) for output in found.outputs.outputs[:_MOST_OUTPUTS]]
-    rest = len(found.outputs.outputs) - len(shown)
-    return (*shown, *([Shown("gap", "", "", 0, f"{rest:,} more outputs")] if rest else []))
+    views = [_show_output(found, output, room) for output in found.outputs.outputs[:_MOST_OUTPUTS]]
+    rest = len(found.outputs.outputs) - len(views)
+    return (*views, *([OutputView("gap", "", "", 0, f"{rest:,} more outputs")] if rest else []))
 
 
-def _show_output(found: ShownOutputs, output: Output, room: _Room) -> Shown:
+def _show_output(found: MaskedOutputs, output: Output, room: _Room) -> OutputView:
     note = _note(output)
     if output.kind == "gap":
-        return Shown("gap", "", "", output.size, "left out when it was shown: too large")
+        return OutputView("gap", "", "", output.size, "left out when it was shown: too large")
     if output.kind == "stream":
         return _text("text", found.clean(output.text), room, note)
     if output.kind == "error":
         return _text("error", found.clean("\n".join(output.traceback) or f"{output.name}: {output.text}"), room, note)
-    face = _best(output)
-    if face is None:
-        told = ", ".join(f"{shorten_line(one.mime)}" for one in output.representations)
-        return Shown(
+    representation = _best(output)
+    if representation is None:
+        types = ", ".join(f"{shorten_line(one.mime)}" for one in output.representations)
+        return OutputView(
             "gap",
             "",
             "",
             sum(one.size for one in output.representations),
-            f"{told} cannot be shown here" if told else "",
+            f"{types} cannot be shown here" if types else "",
         )
-    kind = _FACES[face.mime]
-    if not face.is_kept:
-        return Shown(kind, "", "", face.size, "left out when it was shown: too large")
+    kind = _KINDS[representation.mime]
+    if not representation.is_kept:
+        return OutputView(kind, "", "", representation.size, "left out when it was shown: too large")
     if kind != "image":
-        return _text(kind, found.content(face), room, note)
-    uri = _uri(found, face) if face.size * 4 // 3 <= room.bytes else ""
+        return _text(kind, found.content(representation), room, note)
+    uri = _uri(found, representation) if representation.size * 4 // 3 <= room.bytes else ""
     if not uri or not room.take(len(uri)):
-        return Shown("image", _words(found, output), "", face.size, "too large to be shown here")
-    return Shown("image", _words(found, output), uri, face.size, note)
+        return OutputView("image", _words(found, output), "", representation.size, "too large to be shown here")
+    return OutputView("image", _words(found, output), uri, representation.size, note)
 
 
-def _text(kind: Kind, text: str, room: _Room, note: str) -> Shown:
+def _text(kind: Kind, text: str, room: _Room, note: str) -> OutputView:
     size = len(text.encode("utf-8", "replace"))
     whole = len(text) <= _MOST_TEXT
     if kind in ("html", "svg") and not whole:  # half of it would be something else
-        return Shown(kind, "", "", size, "too large to be shown here")
-    shown = text if whole else f"{text[:_MOST_TEXT]}\n…"
-    if not room.take(len(shown)):
-        return Shown(kind, "", "", size, "too large to be shown here")
-    return Shown(kind, shown, "", size, note if whole else "the beginning of a longer text")
+        return OutputView(kind, "", "", size, "too large to be shown here")
+    excerpt = text if whole else f"{text[:_MOST_TEXT]}\n…"
+    if not room.take(len(excerpt)):
+        return OutputView(kind, "", "", size, "too large to be shown here")
+    return OutputView(kind, excerpt, "", size, note if whole else "the beginning of a longer text")
 
 
 def _best(output: Output) -> Representation | None:
-    """The face that stands for the output: of those that were kept, if one was."""
-    known = [face for face in output.representations if face.mime in _FACES]
-    order = list(_FACES)
-    return min(known, key=lambda face: (not face.is_kept, order.index(face.mime)), default=None)
+    """The representation that stands for the output: of those that were kept, if one was."""
+    known = [representation for representation in output.representations if representation.mime in _KINDS]
+    order = list(_KINDS)
+    return min(
+        known, key=lambda representation: (not representation.is_kept, order.index(representation.mime)), default=None
+    )
 
 
-def _words(found: ShownOutputs, output: Output) -> str:
+def _words(found: MaskedOutputs, output: Output) -> str:
     """What the object says of itself in plain text, to stand for its picture."""
-    plain = next((face for face in output.representations if face.mime == "text/plain"), None)
+    plain = next(
+        (representation for representation in output.representations if representation.mime == "text/plain"), None
+    )
     return shorten_line(found.content(plain), 300) if plain is not None else ""
 
 
-def _uri(found: ShownOutputs, face: Representation) -> str:
-    content = found.read(face)
-    return "" if content is None else f"data:{face.mime};base64,{b64encode(content).decode()}"
+def _uri(found: MaskedOutputs, representation: Representation) -> str:
+    content = found.read(representation)
+    return "" if content is None else f"data:{representation.mime};base64,{b64encode(content).decode()}"
 
 
 def _note(output: Output) -> str:
@@ -198,10 +202,16 @@ def picture_of(context: QueryContext, commit: Commit) -> str | None:
     found = outputs_of(context.repo, commit)
     if found is None:
         return None
-    faces = (face for output in reversed(found.outputs.outputs) for face in output.representations)
-    kept = (face for face in faces if face.mime == "image/png" and face.is_kept and face.size <= PICTURE_BYTES)
-    face = next(kept, None)
-    return None if face is None else _uri(found, face)
+    representations = (
+        representation for output in reversed(found.outputs.outputs) for representation in output.representations
+    )
+    pictures = (
+        representation
+        for representation in representations
+        if representation.mime == "image/png" and representation.is_kept and representation.size <= PICTURE_BYTES
+    )
+    representation = next(pictures, None)
+    return None if representation is None else _uri(found, representation)
 
 
 # -- `cells`: the notebook's page that was stored with a commit
@@ -209,7 +219,7 @@ def picture_of(context: QueryContext, commit: Commit) -> str | None:
 _MOST = 16 << 20  # characters of all cells
 
 
-class PageCell(msgspec.Struct, frozen=True):
+class SavedCell(msgspec.Struct, frozen=True):
     """One cell of a notebook's page."""
 
     id: str
@@ -217,37 +227,37 @@ class PageCell(msgspec.Struct, frozen=True):
     source: str
 
 
-class NotebookPage(msgspec.Struct, frozen=True):
+class NotebookDocument(msgspec.Struct, frozen=True):
     """A notebook as it was saved last before a commit. `at`: which cell it was that made the commit, if it is known."""
 
     name: str
     saved_ms: int
     at: int | None
-    cells: tuple[PageCell, ...]
+    cells: tuple[SavedCell, ...]
 
 
-def cells(context: QueryContext, args: One) -> NotebookPage | None:
+def cells(context: QueryContext, args: One) -> NotebookDocument | None:
     """The page with its sources as they were typed, for it is there to be put back; None: none was stored.
 
     Raises:
         TooLargeError: it is larger than one answer may be.
     """
     commit = context.resolve(args.id)[1]
-    page = page_of(context.repo, commit)
-    if page is None:
+    document = document_of(context.repo, commit)
+    if document is None:
         return None
-    size = sum(len(cell.source) for cell in page.cells)
+    size = sum(len(cell.source) for cell in document.cells)
     if size > _MOST:
-        raise TooLargeError(f"the page of {shorten_line(page.name)}", size, _MOST)
-    return NotebookPage(
-        shorten_line(page.name),
-        page.saved_ns // 1_000_000,
-        _place(commit.cell, page.cells),
-        tuple(PageCell(shorten_line(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
+        raise TooLargeError(f"the page of {shorten_line(document.name)}", size, _MOST)
+    return NotebookDocument(
+        shorten_line(document.name),
+        document.saved_ns // 1_000_000,
+        _position_of(commit.cell, document.cells),
+        tuple(SavedCell(shorten_line(cell.id), _type_of(cell.type), cell.source) for cell in document.cells),
     )
 
 
-def _place(ran: Cell | None, cells: Sequence[NotebookCell]) -> int | None:
+def _position_of(ran: Cell | None, cells: Sequence[NotebookCell]) -> int | None:
     if ran is None:
         return None
     by_id = (at for at, cell in enumerate(cells) if ran.id and cell.id == ran.id)
@@ -311,14 +321,19 @@ def _tensor(stored: Stored, tensor: Call) -> Elements | None:
     """A tensor that takes up all of its memory, in order."""
     if len(tensor.args) < 5 or not isinstance(tensor.args[0], Call) or not tensor.args[0].args:
         return None
-    held, dtype, offset, shape = tensor.args[0].args[0], _TORCH.get(str(tensor.args[1])), tensor.args[2], tensor.args[3]
+    buffer, dtype, offset, shape = (
+        tensor.args[0].args[0],
+        _TORCH.get(str(tensor.args[1])),
+        tensor.args[2],
+        tensor.args[3],
+    )
     total = prod(integers(shape))
-    if dtype is None or offset != 0 or not isinstance(held, Buffer):
+    if dtype is None or offset != 0 or not isinstance(buffer, Buffer):
         return None
-    return elements_of(stored, Call(ARRAY, (held, dtype, (total,), "C")))
+    return elements_of(stored, Call(ARRAY, (buffer, dtype, (total,), "C")))
 
 
-def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayDiff, str] | None:
+def diff_arrays(before: Numbers | None, after: Numbers | None) -> tuple[ArrayDiff, str] | None:
     """Both versions, and what has to be said of how they were read; None if there is no number to show."""
     sides = [(label, side) for label, side in (("before", before), ("after", after)) if side is not None]
     measured = [(label, _measure(side)) for label, side in sides]
@@ -326,10 +341,10 @@ def array_face(before: Numbers | None, after: Numbers | None) -> tuple[ArrayDiff
         return None
     low = min(one.low for _, one in measured)
     high = max(one.high for _, one in measured)
-    told = [_stats(one) for _, one in measured]
+    all_stats = [_stats(one) for _, one in measured]
     rows = tuple(
-        ArrayRow(label, _histogram(one.values, low, high), tuple(_mark_changes(stats, told[0] if at else None)))
-        for at, ((label, one), stats) in enumerate(zip(measured, told, strict=True))
+        ArrayRow(label, _histogram(one.values, low, high), tuple(_mark_changes(stats, all_stats[0] if at else None)))
+        for at, ((label, one), stats) in enumerate(zip(measured, all_stats, strict=True))
     )
     longest = max(side.count for _, side in sides)
     note = f"Worked out from {MOST_READ:,} of {longest:,} values." if longest > MOST_READ else ""
@@ -356,21 +371,21 @@ def _stats(one: _Measured) -> list[tuple[str, str]]:
         true = round(sum(one.values))
         return [("True", f"{true:,}"), ("False", f"{len(one.values) - true:,}")]
     found = [("min", one.low), ("mean", one.mean), ("max", one.high), ("sd", one.sd)]
-    shown = [(name, _number(value)) for name, value in found]
-    return [*shown, ("missing", f"{one.missing:,}")] if one.missing else shown
+    rows = [(name, _number(value)) for name, value in found]
+    return [*rows, ("missing", f"{one.missing:,}")] if one.missing else rows
 
 
 def _number(value: float) -> str:
     """Four digits, and all of a large whole number."""
-    said = f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
-    return said.replace("-", "−", 1) if said.startswith("-") else said
+    text = f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
 def _mark_changes(
     stats: Sequence[tuple[str, str]], before: Sequence[tuple[str, str]] | None
 ) -> list[tuple[str, str, bool]]:
     known = dict(before or ())
-    return [(name, said, before is not None and known.get(name) != said) for name, said in stats]
+    return [(name, text, before is not None and known.get(name) != text) for name, text in stats]
 
 
 def _histogram(values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
@@ -391,14 +406,14 @@ def _histogram(values: Sequence[float], low: float, high: float) -> tuple[float,
 _UNREADABLE = (StoreError, struct.error, ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
 
-class VariableDiff(msgspec.Struct, frozen=True):
-    """What became of a variable: lines, a sentence below, and a face where there is more to see."""
+class VariableDiff(msgspec.Struct, frozen=True, rename={"diff": "face"}):
+    """What became of a variable: lines, a sentence below, and a diff where there is more to see."""
 
     name: str
     how: Sign
     note: str
     lines: tuple[str, ...]
-    face: ValueDiff | None
+    diff: ValueDiff | None
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -427,29 +442,29 @@ def variable(context: QueryContext, args: OfVariable) -> VariableDiff:
     old, new = (_version(context, at, name) for at in sides)
     hows = {one.name: one.how for one in find_differences(context.repo, sides[0], id)}
     how: Sign = sign_of(hows[name]) if hows.get(name, "=") != "=" else "="
-    face, note = _face(context, old, new, name)
-    lines = tuple(_lines(context, old, new, face)) if how == "~" else ()
-    if face is None and not lines:
+    diff, note = _diff(context, old, new, name)
+    lines = tuple(_lines(context, old, new, diff)) if how == "~" else ()
+    if diff is None and not lines:
         note = note or "There is no more to see of it without loading it."
-    return VariableDiff(shorten_line(name), how, note, lines, face)
+    return VariableDiff(shorten_line(name), how, note, lines, diff)
 
 
-def _name(context: QueryContext, sides: Sequence[ObjectId | None], asked: str) -> str | None:
+def _name(context: QueryContext, sides: Sequence[ObjectId | None], label: str) -> str | None:
     """The variable of this name, or the one that is shown under it: names may be long, or hold what is not shown."""
     trees = [context.repo.tree_at(at) for at in sides if at is not None]
-    if any(asked in tree for tree in trees):
-        return None if asked.startswith("\0") else asked
+    if any(label in tree for tree in trees):
+        return None if label.startswith("\0") else label
     names = (name for tree in reversed(trees) for name in tree.names() if not name.startswith("\0"))
-    return next((name for name in names if shorten_line(name) == asked), None)
+    return next((name for name in names if shorten_line(name) == label), None)
 
 
-def _lines(context: QueryContext, old: _Version, new: _Version, face: ValueDiff | None) -> Iterator[str]:
-    """What a face does not say: of an array where it differs, and of what has no face all."""
-    shown = isinstance(face, PicturesDiff)  # they differ, as is seen and said in the line above
-    whole = face is None or (isinstance(face, TableDiff) and not face.rows)
-    if whole or isinstance(face, (ArrayDiff, PicturesDiff)):
+def _lines(context: QueryContext, old: _Version, new: _Version, diff: ValueDiff | None) -> Iterator[str]:
+    """What a diff does not say: of an array where it differs, and of what has no diff at all."""
+    are_pictures = isinstance(diff, PicturesDiff)  # they differ, as is seen and said in the line above
+    whole = diff is None or (isinstance(diff, TableDiff) and not diff.rows)
+    if whole or isinstance(diff, (ArrayDiff, PicturesDiff)):
         for line in _details(context, old, new):
-            if whole or not (line.startswith(("values ", "size ")) or (shown and "may differ" in line)):
+            if whole or not (line.startswith(("values ", "size ")) or (are_pictures and "may differ" in line)):
                 yield shorten_line(line, 320)
 
 
@@ -467,14 +482,14 @@ def _version(context: QueryContext, at: ObjectId | None, name: str) -> _Version:
     summary = summary_of(context.repo, entry)
     hidden = previews.names_a_secret(name) or summary is None
     try:
-        held = None if hidden else read_stored(context.repo, entry)
+        stored = None if hidden else read_stored(context.repo, entry)
     except _UNREADABLE:
-        held = None  # damaged, or of nobody's making: what was noted can still be shown
-    return _Version(at, entry, summary, held)
+        stored = None  # damaged, or of nobody's making: what was noted can still be shown
+    return _Version(at, entry, summary, stored)
 
 
-def _face(context: QueryContext, old: _Version, new: _Version, name: str) -> tuple[ValueDiff | None, str]:
-    """The face that fits what both sides are, and what to say below it."""
+def _diff(context: QueryContext, old: _Version, new: _Version, name: str) -> tuple[ValueDiff | None, str]:
+    """The diff that fits what both sides are, and what to say below it."""
     known = [side.summary for side in (old, new) if side.summary is not None]
     if not known:
         return None, "It was not described when it was committed."
@@ -486,9 +501,9 @@ def _face(context: QueryContext, old: _Version, new: _Version, name: str) -> tup
         return None, "Its own name says that it is a secret, so it is not shown."
     if any(is_hidden(summary) for summary in known):
         return None, "What it holds looks like a secret, so it is not shown."
-    for shown in (_read, _compare_noted):
+    for compare in (_read, _compare_noted):
         try:
-            found = next(shown(old, new, known), None)
+            found = next(compare(old, new, known), None)
         except _UNREADABLE:
             continue
         if found is not None:
@@ -501,32 +516,32 @@ def _differ(old: _Version, new: _Version) -> bool:
 
 
 def _read(old: _Version, new: _Version, known: list[Preview]) -> Iterator[tuple[ValueDiff, str]]:
-    """Faces read from what is stored."""
+    """Diffs read from what is stored."""
     kinds = {summary.kind for summary in known}
-    held = [side.stored for side in (old, new)]
+    stored = [side.stored for side in (old, new)]
     if any(side.entry is not None and side.stored is None for side in (old, new)):
         return
     if kinds <= {"array", "series", "tensor"} and not any(_has_secret_rows(side) for side in (old, new)):
-        numbers = [None if one is None else numbers_in(one) for one in held]
-        if all(one is None or number is not None for one, number in zip(held, numbers, strict=True)):
-            found = array_face(*numbers)
+        numbers = [None if one is None else numbers_in(one) for one in stored]
+        if all(one is None or number is not None for one, number in zip(stored, numbers, strict=True)):
+            found = diff_arrays(*numbers)
             if found is not None:
                 yield found
     if kinds <= {"frame", "series"}:
         frames = [_frame(side) for side in (old, new)]
         if all(side.entry is None or frame is not None for side, frame in zip((old, new), frames, strict=True)):
-            face, note = table_face(*frames)
+            diff, note = diff_tables(*frames)
             # Where rows came or went all counts are others, which says nothing of a column.
             counts = (
                 previews.count_changes(*known) if len({summary.shape[:1] for summary in known}) < len(known) else ()
             )
-            yield face, " ".join(filter(None, (note, *(f"{shorten_line(told)}." for told in counts))))
+            yield diff, " ".join(filter(None, (note, *(f"{shorten_line(count)}." for count in counts))))
     if kinds == {"text"} and not any(summary.masked for summary in known):
-        texts = ["" if one is None else one.value for one in held]
+        texts = ["" if one is None else one.value for one in stored]
         if isinstance(texts[0], str) and isinstance(texts[1], str):
             yield TextDiff(diff_lines(previews.mask_text(texts[0]), previews.mask_text(texts[1]))), ""
     if kinds == {"object"}:
-        rows = attribute_rows(*held)
+        rows = attribute_rows(*stored)
         if rows:
             yield _pairs(rows, differ=_differ(old, new))
 
@@ -547,13 +562,13 @@ def _compare_noted(old: _Version, new: _Version, known: list[Preview]) -> Iterat
     """Compare what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
-        face = summary_face(old.summary, new.summary)
-        if face is not None:
-            yield face, "The first rows as they were noted; the others are kept in a way that is not read here."
+        diff = diff_summaries(old.summary, new.summary)
+        if diff is not None:
+            yield diff, "The first rows as they were noted; the others are kept in a way that is not read here."
     if kinds == {"series"}:
-        face = series_face(old.summary, new.summary)
-        if face is not None:
-            yield face, "The first values as they were noted; the others are kept in a way that is not read here."
+        diff = diff_series(old.summary, new.summary)
+        if diff is not None:
+            yield diff, "The first values as they were noted; the others are kept in a way that is not read here."
     if kinds == {"mapping"} or kinds == {"object"}:
         sides = (old.stored, new.stored) if kinds == {"mapping"} else (None, None)
         rows, within = key_rows(old.summary, new.summary, *sides), _within_widgets(old.stored, new.stored)

@@ -100,12 +100,12 @@ def text_of(value: object, style: Style = PLAIN) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return str(value) if isinstance(value, bool) else MORE
     if isinstance(value, (int, float)):
-        said = _number(value, style)
-        return f"−{said[1:]}" if said.startswith("-") else said
+        text = _number(value, style)
+        return f"−{text[1:]}" if text.startswith("-") else text
     if previews.holds_a_secret(value):
         return previews.MASK
-    said = previews.clean(value[: 4 * _ROOM])
-    return said if len(said) <= _ROOM else f"{said[: _ROOM - 1]}{MORE}"
+    text = previews.clean(value[: 4 * _ROOM])
+    return text if len(text) <= _ROOM else f"{text[: _ROOM - 1]}{MORE}"
 
 
 def _number(value: float, style: Style) -> str:
@@ -113,9 +113,9 @@ def _number(value: float, style: Style) -> str:
         return f"{value:,.{style.decimals}f}"
     if isinstance(value, int) and style.is_grouped and abs(value) < _LARGE:
         return f"{value:,}"
-    said = number_text(value)
+    text = number_text(value)
     # A float stays one to the eye.
-    return f"{said}.0" if isinstance(value, float) and said.lstrip("-").isdigit() else said
+    return f"{text}.0" if isinstance(value, float) and text.lstrip("-").isdigit() else text
 
 
 # -- the list as data: what `open` and `rows` answer. The names of the fields are the contract with the panel
@@ -170,11 +170,11 @@ class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind", omit_defa
 Part: TypeAlias = Literal["", "first", "middle", "last"]
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class Stopped(msgspec.Struct, frozen=True, rename={"where": "said"}):
     """That a run stopped before it was done, and can go on: interrupted, at a limit, or as its process ended.
 
     Attributes:
-        said: where it stopped, and why where that is known: `stopped in step 3`.
+        where: where it stopped, and why where that is known: `stopped in step 3`.
         code: a line of the code that it was at; "": none.
         done: the steps that had run to their end.
         refused: why it cannot go on where the reader is; "": nothing is known to be in its way.
@@ -184,7 +184,7 @@ class Stopped(msgspec.Struct, frozen=True):
         died: nobody noted that it stopped: its process ended in the middle of it.
     """
 
-    said: str
+    where: str
     code: str
     done: int
     refused: str
@@ -313,7 +313,7 @@ class Head(msgspec.Struct, frozen=True):
     lane: int | None
 
 
-class State(msgspec.Struct, frozen=True):
+class State(msgspec.Struct, frozen=True, rename={"closed_reason": "gone"}):
     """What changes without being asked. Only a kernel knows more than the version and the store that it is of."""
 
     version: str
@@ -323,7 +323,7 @@ class State(msgspec.Struct, frozen=True):
     failed: str | None = None
     done: None = None
     kernel: bool = False
-    gone: None = None
+    closed_reason: None = None
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -337,12 +337,12 @@ class Opening(msgspec.Struct, frozen=True):
     undone: tuple[str, ...] = ()
 
 
-class Branch(msgspec.Struct, frozen=True):
+class Branch(msgspec.Struct, frozen=True, rename={"is_current": "here"}):
     """A branch in the list of branches."""
 
     name: str
     id: str
     lane: int | None
-    here: bool
+    is_current: bool
     note: str
     holder: str

@@ -229,10 +229,15 @@ class Agents:
         """
         not_negative(step, "step")
         name = _name_of(agent)
-        kept = _state_of(agent) if state is None else dict(state)
-        _refuse_strange(AgentCheckpoint.collection, name, "state", kept)
+        state_now = _state_of(agent) if state is None else dict(state)
+        _refuse_strange(AgentCheckpoint.collection, name, "state", state_now)
         point = self._checkpoints.make(
-            id=f"{name}/{step:08d}", agent_id=name, step=step, timestamp=now_s(), state=kept, recoverable=recoverable
+            id=f"{name}/{step:08d}",
+            agent_id=name,
+            step=step,
+            timestamp=now_s(),
+            state=state_now,
+            recoverable=recoverable,
         )
         return self._checkpoints.put(point)
 

@@ -11,46 +11,46 @@ __all__ = ["not_negative", "require_plain_function", "require_result", "seconds"
 _MOST_S: Final = 3e9  # about 95 years: times in nanoseconds stay within 64 bits
 
 
-def texts(given: object, what: str) -> tuple[str, ...]:
+def texts(value: object, what: str) -> tuple[str, ...]:
     """Several names or patterns.
 
     Raises:
         TypeError: it is one text, whose letters would count as names, or it holds something else than text.
     """
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{what} is a list of text, not {given!r}")
-    found = tuple(cast("Iterable[object]", given))
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} is a list of text, not {value!r}")
+    found = tuple(cast("Iterable[object]", value))
     for one in found:
         if not isinstance(one, str):
             raise TypeError(f"{what} is a list of text, and {one!r} is not text")
     return cast("tuple[str, ...]", found)
 
 
-def seconds(given: object, what: str, *, least: float = 0.0, is_zero_allowed: bool = True) -> float:
+def seconds(value: object, what: str, *, least: float = 0.0, is_zero_allowed: bool = True) -> float:
     """A number of seconds.
 
     Raises:
         TypeError: it is not a number. ValueError: it is smaller than `least`, not a number ("nan"), or more than 95 years.
     """
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError(f"{what} is a number of seconds, not {given!r}")
-    if not least <= given <= _MOST_S or (given == 0 and not is_zero_allowed):
-        bound = f"{least:g} or more" if is_zero_allowed else f"more than {least:g}"
-        raise ValueError(f"{what} is {bound} seconds (at most {_MOST_S:,.0f}), not {given!r}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} is a number of seconds, not {value!r}")
+    if not least <= value <= _MOST_S or (value == 0 and not is_zero_allowed):
+        bounds = f"{least:g} or more" if is_zero_allowed else f"more than {least:g}"
+        raise ValueError(f"{what} is {bounds} seconds (at most {_MOST_S:,.0f}), not {value!r}")
+    return value
 
 
-def not_negative(given: object, what: str) -> int:
+def not_negative(value: object, what: str) -> int:
     """A whole number that counts something.
 
     Raises:
         TypeError: it is not a whole number. ValueError: it is negative.
     """
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError(f"{what} is a whole number, not {given!r}")
-    if given < 0:
-        raise ValueError(f"{what} is 0 or more, not {given!r}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is a whole number, not {value!r}")
+    if value < 0:
+        raise ValueError(f"{what} is 0 or more, not {value!r}")
+    return value
 
 
 def require_plain_function(function: object, what: str) -> None:

@@ -103,7 +103,7 @@ class Records(Mapping[str, M]):
         self._index = index
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
-        self._given = {
+        self._options = {
             "key": key,
             "plane": plane,
             "branch": branch,
@@ -281,7 +281,7 @@ class Records(Mapping[str, M]):
             commit, moment = None, int(ref * 1e9)
             if self.schema.plane == "branch":
                 raise ValueError("records of a branch are looked at by a commit, and not by a time")
-        return Records(self.repo, self.schema.model, at=commit, time_ns=moment, secret=self._seal, **self._given)  # type: ignore[arg-type]
+        return Records(self.repo, self.schema.model, at=commit, time_ns=moment, secret=self._seal, **self._options)  # type: ignore[arg-type]
 
     # -- changing
 
@@ -350,8 +350,8 @@ class Records(Mapping[str, M]):
         unknown = fields.keys() - self.schema.model.model_fields.keys()
         if unknown:
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
-        for name, given in (("expect", expect is not None), ("ttl_s", ttl_s is not None), ("user", bool(user))):
-            if given and name in self.schema.model.model_fields:
+        for name, is_given in (("expect", expect is not None), ("ttl_s", ttl_s is not None), ("user", bool(user))):
+            if is_given and name in self.schema.model.model_fields:
                 reason = f"{name} is a field of it, and also what update takes: change the field by a function"
                 raise InvalidRecordError(self.schema.collection, id, reason)
 
@@ -390,18 +390,18 @@ class Records(Mapping[str, M]):
 
     def trim(self, id: str, keeps: int) -> None:
         """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
-        self._beside_branches().trim(self._key(id), keeps)
+        self._store_line().trim(self._key(id), keeps)
 
     def purge(self) -> int:
         """Delete the records whose time is over; how many. They count as gone before."""
         now = time.time_ns()
-        found = [key for key, raw in self.line().scan(self.prefix) if decode_row(raw).is_gone(now)]
+        found = [key for key, raw in self.line().scan(self.prefix) if decode_row(raw).is_expired(now)]
 
         def build(edit: Edit) -> int:
             count = 0
             for key in found:
                 row = edit.get(key)
-                if row is not None and row.is_gone(now):
+                if row is not None and row.is_expired(now):
                     edit.set(key, None)
                     self._reindex(edit, key[len(self.prefix) :], row, None)
                     count += 1
@@ -416,27 +416,27 @@ class Records(Mapping[str, M]):
         expect: int | None,
         ttl_s: float | None,
         user: str,
-        verb: str,
+        action: str,
     ) -> M:
         key = self._key(id)
 
         def change(edit: Edit) -> M:
             row = edit.get(key)
-            there = _living(row)
-            if there is not None and not _is_of(there, user):
+            current = _living(row)
+            if current is not None and not _is_of(current, user):
                 raise RecordNotFoundError(self.schema.collection, id)
-            self._expect(id, there, expect)
-            before = None if there is None else self.load(there, id)
+            self._expect(id, current, expect)
+            before = None if current is None else self.load(current, id)
             record = self.schema.check(build(before), before)
             if self.schema.id_of(record) != id:
                 raise InvalidRecordError(self.schema.collection, id, "a record keeps its id: put it under the new one")
-            expires_ns = self._expiry(ttl_s, there if verb == "update" else None)
-            owner = user or ("" if there is None else there.user)
+            expires_ns = self._expiry(ttl_s, current if action == "update" else None)
+            owner = user or ("" if current is None else current.user)
             edit.set(key, self._new_row(edit, key, record, row, expires_ns, owner))
             self._reindex(edit, id, row, record)
             return record
 
-        message = f"{self.schema.collection}: {verb} {id}"
+        message = f"{self.schema.collection}: {action} {id}"
         return self._write(change, message, self._waits(id, change) if expect is None else 0.0)
 
     def _waits(self, id: str, change: Callable[[Edit], M]) -> float:
@@ -496,7 +496,7 @@ class Records(Mapping[str, M]):
 
     def first(self, prefix: str, limit: int = 1) -> list[str]:
         """The ids of the first records in the order of the index, of those whose entries begin with this text."""
-        return [value.decode() for _, value in self._beside_branches().find(self._index_key(prefix), limit)]
+        return [value.decode() for _, value in self._store_line().find(self._index_key(prefix), limit)]
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
         """The ids of the records of the store's plane that changed last, the newest change first.
@@ -504,13 +504,13 @@ class Records(Mapping[str, M]):
         Args:
             start: what the ids begin with.
         """
-        return self._beside_branches().newest(self.prefix, start, limit)
+        return self._store_line().newest(self.prefix, start, limit)
 
     def count(self, prefix: str) -> int:
         """How many entries of the index begin with this text."""
-        return self._beside_branches().count(self._index_key(prefix))
+        return self._store_line().count(self._index_key(prefix))
 
-    def _beside_branches(self) -> StoreLine:
+    def _store_line(self) -> StoreLine:
         line = self.line()
         if not isinstance(line, StoreLine):
             name = self.schema.collection
@@ -595,7 +595,7 @@ class Records(Mapping[str, M]):
 
     def _ids_ever(self, prefix: str) -> list[str]:
         start = len(self.prefix)
-        return sorted({key[start:] for key in self._beside_branches().keys_ever(self.prefix + prefix)})
+        return sorted({key[start:] for key in self._store_line().keys_ever(self.prefix + prefix)})
 
     def load(self, row: Row, id: str) -> M:
         """The record that a row holds."""
@@ -625,7 +625,7 @@ class Records(Mapping[str, M]):
         if within is not None:
             return within.take(line, build, message)
         result = line.change(build, message, wait_s)
-        _tell(self.repo)
+        _notify_watchers(self.repo)
         return result
 
 
@@ -652,7 +652,7 @@ _person = functools.cache(person)
 
 
 def _living(row: Row | None) -> Row | None:
-    return None if row is None or row.is_gone(time.time_ns()) else row
+    return None if row is None or row.is_expired(time.time_ns()) else row
 
 
 def _is_of(row: Row, user: str) -> bool:
@@ -730,7 +730,7 @@ class _Transaction:
         with self.part():
             return act()
 
-    def is_here(self) -> bool:
+    def is_current(self) -> bool:
         """Whether what runs now is a part of it."""
         (thread, task), (mine, my_task) = _runs_in(), self._runs_in
         return not self.is_over and (task is my_task if thread == mine else task is None)
@@ -768,7 +768,7 @@ _EDIT: contextvars.ContextVar[_Transaction | None] = contextvars.ContextVar("age
 def _current() -> _Transaction | None:
     """The transaction that what runs now is a part of."""
     found = _EDIT.get()
-    return found if found is not None and found.is_here() else None
+    return found if found is not None and found.is_current() else None
 
 
 def _runs_in() -> tuple[int, object]:
@@ -800,7 +800,7 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     for line, edit in mine.edits:
         if edit.new:
             line.change(lambda now, line=line, edit=edit: _repeat(line, edit, now), mine.message)  # type: ignore[misc]
-    _tell(repo)
+    _notify_watchers(repo)
 
 
 def _repeat(line: Line, edit: Edit, now: Edit) -> None:
@@ -834,7 +834,7 @@ def together(records: Records[Any], act: Callable[[], T], message: str = "") -> 
             _EDIT.reset(token)
 
     result = line.change(build, message)
-    _tell(records.repo)
+    _notify_watchers(records.repo)
     return result
 
 
@@ -867,7 +867,7 @@ def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
 _WATCHERS: Final[set[Subscription]] = set()
 
 
-def _tell(repo: Repository) -> None:
+def _notify_watchers(repo: Repository) -> None:
     for watcher in list(_WATCHERS):
         if watcher.records.repo is repo:
             watcher.look()
@@ -924,8 +924,8 @@ class Subscription:
                     before = None if old is None or id in self._ended else decode_row(old)
                     after = None if new is None else _living(decode_row(new))
                     self._note(id, after)
-                    self._tell(id, before, after)
-                self._tell_ends()
+                    self._notify(id, before, after)
+                self._notify_expired()
 
     def _note(self, id: str, row: Row | None) -> None:
         self._ended.discard(id)
@@ -933,15 +933,15 @@ class Subscription:
         if row is not None and row.expires_ns:
             self._ends[id] = row.expires_ns
 
-    def _tell_ends(self) -> None:
+    def _notify_expired(self) -> None:
         now = time.time_ns()
         for id in [id for id, end in self._ends.items() if end <= now]:
             del self._ends[id]
             self._ended.add(id)
             if (raw := self._follower.known.get(id)) is not None:
-                self._tell(id, decode_row(raw), None)
+                self._notify(id, decode_row(raw), None)
 
-    def _tell(self, id: str, old: Row | None, new: Row | None) -> None:
+    def _notify(self, id: str, old: Row | None, new: Row | None) -> None:
         import logging
 
         log, name = logging.getLogger(__name__), self.records.schema.collection

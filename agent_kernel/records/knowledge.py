@@ -29,7 +29,7 @@ IndexStatus: TypeAlias = Literal["running", "paused", "completed", "failed"]
 SourceStatus: TypeAlias = Literal["pending", "indexing", "indexed", "failed"]
 
 _COUNTS: Final = ("documents", "embeddings", "size")
-_KEPT: Final = 100  # versions of a progress that stay in its history
+_MOST_VERSIONS: Final = 100  # versions of a progress that stay in its history
 
 
 class Source(Record):
@@ -128,9 +128,11 @@ class Knowledge:
             raise InvalidRecordError(Source.collection, source.id, f"{' and '.join(negative)} is 0 or more")
 
         def act() -> Source:
-            there: Source | None = self.records.get(source.id)
-            if there is not None and there.kb != kb:
-                raise InvalidRecordError(Source.collection, source.id, f"it is one of the knowledge base {there.kb!r}")
+            current: Source | None = self.records.get(source.id)
+            if current is not None and current.kb != kb:
+                raise InvalidRecordError(
+                    Source.collection, source.id, f"it is one of the knowledge base {current.kb!r}"
+                )
             return self.records.put(source, merge=True)
 
         return together(self.records, act, f"Source: put {source.id}")
@@ -144,8 +146,8 @@ class Knowledge:
         """Delete a source; whether it was there."""
 
         def act() -> bool:
-            there: Source | None = self.records.get(f"{kb}/{id}")
-            return there is not None and there.kb == kb and self.records.delete(there.id)
+            current: Source | None = self.records.get(f"{kb}/{id}")
+            return current is not None and current.kb == kb and self.records.delete(current.id)
 
         return together(self.records, act, f"Source: delete {kb}/{id}")
 
@@ -266,4 +268,4 @@ class Indexing:
 
         records = self._knowledge.runs
         records.update(self.kb, end)
-        records.trim(self.kb, _KEPT)
+        records.trim(self.kb, _MOST_VERSIONS)

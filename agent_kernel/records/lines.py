@@ -70,7 +70,7 @@ ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
 PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
 CHANGED: Final = b"n/c/"  # the present records by when they changed: collection NUL time id
-GONE: Final = b"n/d/"  # the same of those that were deleted not long ago
+DELETED: Final = b"n/d/"  # the same of those that were deleted not long ago
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
 _TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
@@ -84,7 +84,7 @@ _CLOSES: Final = b"]}"
 _PAGE: Final = 1_000
 _BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
 WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
-_GONE_NS: Final = 3_600 * 10**9
+_DELETED_NS: Final = 3_600 * 10**9
 _FEW: Final = 8
 
 
@@ -104,7 +104,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=F
     keeps_past: bool = True  # whether the store's plane keeps this row when another takes its place
     is_final: bool = False  # no other version comes, with which it could share pieces
 
-    def is_gone(self, now_ns: int) -> bool:
+    def is_expired(self, now_ns: int) -> bool:
         return 0 < self.expires_ns <= now_ns
 
     def text(self) -> bytes:
@@ -265,7 +265,9 @@ class Line(ABC):
                 self._store_soon(wait_s)
             else:
                 self._change(
-                    lambda now: self._with_waiting(now, lambda now: self._adopt(edit, now)), message, self._settled
+                    lambda now: self._with_waiting(now, lambda now: self._adopt(edit, now)),
+                    message,
+                    self._clear_waiting,
                 )
 
     def _adopt(self, edit: Edit, now: Edit) -> None:
@@ -279,8 +281,8 @@ class Line(ABC):
             raise _OutdatedError
         for prefix, keys in edit.listed.items():
             new = {key for key, row in now.new.items() if row is not None and key.startswith(prefix)}
-            gone = {key for key, row in now.new.items() if row is None}
-            if {*self._keys(prefix), *new} - gone != keys:
+            deleted = {key for key, row in now.new.items() if row is None}
+            if {*self._keys(prefix), *new} - deleted != keys:
                 raise _OutdatedError
 
     def is_outdated(self, edit: Edit) -> bool:
@@ -301,7 +303,7 @@ class Line(ABC):
         """Store what waits."""
         with self._lock:
             if self._waiting:
-                self._change(lambda edit: self._with_waiting(edit, lambda _: None), "", self._settled)
+                self._change(lambda edit: self._with_waiting(edit, lambda _: None), "", self._clear_waiting)
 
     def _with_waiting(self, edit: Edit, build: Callable[[Edit], T]) -> T:
         edit.fetch(list(self._bases))
@@ -321,7 +323,7 @@ class Line(ABC):
             edit.new, edit.index = before
             logger.warning("an update that waited no longer fits, and is left out: %s", type(error).__name__)
 
-    def _settled(self) -> None:
+    def _clear_waiting(self) -> None:
         for waiting in (self._waiting, self._waiting_index, self._bases, self._builds):
             waiting.clear()
         if self._due is not None:
@@ -433,7 +435,7 @@ class StoreLine(Line):
     def _changes(self, collection: str, after_ns: int) -> frozenset[bytes]:
         """What changed after a time: its time in 8 bytes, and its id."""
         found: list[bytes] = []
-        for index in (CHANGED, GONE):
+        for index in (CHANGED, DELETED):
             start = index + collection.encode() + b"\0"
             after = start + max(after_ns, 0).to_bytes(8, "big")
             while page := self.repo.store.keys(start, after, _PAGE):
@@ -498,20 +500,20 @@ class StoreLine(Line):
         if row is not None:
             new[_change_key(CHANGED, key, row.time_ns)] = b""
         elif old is not None:
-            new[_change_key(GONE, key, max(now_ns, old.time_ns + 1))] = b""
+            new[_change_key(DELETED, key, max(now_ns, old.time_ns + 1))] = b""
             new |= self._forgotten(key.partition("\0")[0], now_ns)
         if old is not None and old.keeps_past:
             assert before is not None
             new[_past_key(key, old.version)] = before
             if row is None:
-                gone = Row(version=old.version + 1, time_ns=now_ns, schema=0)
-                new[_past_key(key, gone.version)] = encode(gone)
+                deletion = Row(version=old.version + 1, time_ns=now_ns, schema=0)
+                new[_past_key(key, deletion.version)] = encode(deletion)
         return new
 
     def _forgotten(self, collection: str, now_ns: int) -> dict[bytes, bytes | None]:
         """A few deletions that nobody asks for any more."""
-        start = GONE + collection.encode() + b"\0"
-        end = start + (now_ns - _GONE_NS).to_bytes(8, "big")
+        start = DELETED + collection.encode() + b"\0"
+        end = start + (now_ns - _DELETED_NS).to_bytes(8, "big")
         return {key: None for key in self.repo.store.keys(start, b"", _FEW) if key < end}
 
     def last_version(self, key: str) -> int:
@@ -784,16 +786,16 @@ class Pending(PastLine):
         super().__init__(repo, None)
         self._session = weakref.ref(session)
         self.rows: dict[str, Row | None] = {}
-        self._going: dict[str, Row | None] = {}  # what the commit under way takes along
+        self._in_commit: dict[str, Row | None] = {}  # what the commit under way takes along
 
-    def _here(self) -> LiveBranch:
+    def _live_branch(self) -> LiveBranch:
         session = self._session()
         assert session is not None  # whoever has this line has the session
         return session
 
     def tree(self) -> Tree:
         """The records of HEAD."""
-        return tree_of(self.repo, self._here().head)
+        return tree_of(self.repo, self._live_branch().head)
 
     def mark(self) -> object:
         return self.tree().id, len(self.rows), time.monotonic_ns() if self.rows else 0
@@ -828,14 +830,14 @@ class Pending(PastLine):
         if edit.new:
             self.rows.update(edit.new)
             done()
-            self._here().commit_records(message)
+            self._live_branch().commit_records(message)
         return result
 
     def history(self, key: str) -> Iterator[Version]:
         if key in self.rows:
             row = self.rows[key]
             yield Version(row, time.time_ns() if row is None else row.time_ns, "" if row is None else row.actor)
-        yield from _history_from(self.repo, self._here().head, key)
+        yield from _history_from(self.repo, self._live_branch().head, key)
 
     def gather(self) -> None:
         """Let what waits be part of the next commit, and of no commit of its own."""
@@ -844,24 +846,24 @@ class Pending(PastLine):
                 edit = Edit(self._stored)
                 self._with_waiting(edit, lambda _: None)
                 self.rows.update(edit.new)
-                self._settled()
+                self._clear_waiting()
 
     def edited(self, writer: Writer, root: ObjectId | None) -> ObjectId | None:
         """The tree of these records with what is pending."""
         self.gather()
         with self._lock:
-            self._going = dict(self.rows)
-        if not self._going:
+            self._in_commit = dict(self.rows)
+        if not self._in_commit:
             return root
-        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._going), most_depth=DEEPEST).id
+        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._in_commit), most_depth=DEEPEST).id
 
     def settle(self) -> None:
         """The commit that took rows along is published. What another thread changed meanwhile is for the next one."""
         with self._lock:
-            for key, row in self._going.items():
+            for key, row in self._in_commit.items():
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
-            self._going = {}
+            self._in_commit = {}
 
 
 def _merged(

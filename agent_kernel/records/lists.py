@@ -146,17 +146,17 @@ class RecordList:
 
         def read(tail: _Tail) -> Any:
             if isinstance(index, slice):
-                places = range(tail.length)[index]
-                if not places:
+                numbers = range(tail.length)[index]
+                if not numbers:
                     return []
-                low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
-                return self._read(tail, low, high)[:: places.step]
+                low, high = min(numbers[0], numbers[-1]), max(numbers[0], numbers[-1]) + 1
+                return self._read(tail, low, high)[:: numbers.step]
             try:
-                place = range(tail.length)[index]
+                number = range(tail.length)[index]
             except IndexError:
                 many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"
                 raise IndexError(f"the list {self.name!r} has {many}: there is no item {index}") from None
-            return self._read(tail, place, place + 1)[0]
+            return self._read(tail, number, number + 1)[0]
 
         return self._consistently(read)
 

@@ -30,7 +30,7 @@ _LEAST_WAIT_S: Final = 0.005
 _MOST_WAIT_S: Final = 0.1
 
 
-_HERE: Final = threading.local()  # `owners`: what this thread has
+_OF_THREAD: Final = threading.local()  # `owners`: what this thread has
 
 
 class _Lease(Record):
@@ -79,17 +79,17 @@ class Lock:
         until = time.monotonic() + (self._wait_s if wait_s is None else _wait(wait_s))
         pause_s = _LEAST_WAIT_S
         while not self._take():
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0:
                 return False
-            time.sleep(min(pause_s * random.uniform(0.5, 1), left))
+            time.sleep(min(pause_s * random.uniform(0.5, 1), remaining_s))
             pause_s = min(2 * pause_s, _MOST_WAIT_S)
         return True
 
     def _take(self) -> bool:
         store = self._records.repo.store
-        there: _Lease | None = self._records.get(self.name)
-        if there is not None and not there.is_over(store):
+        current: _Lease | None = self._records.get(self.name)
+        if current is not None and not current.is_over(store):
             return False
         owner, holder = os.urandom(12).hex(), Holder.of_this_process()
         if isinstance(store, SupportsLiveness):
@@ -100,14 +100,14 @@ class Lock:
             if found is not None and not found.is_over(store):
                 return 0
             until = time.time_ns() + int(self.lease_s * 1e9)
-            held = msgspec.to_builtins(holder)
-            self._records.put(_Lease(id=self.name, owner=owner, holder=held, until_ns=until))
+            holder_fields = msgspec.to_builtins(holder)
+            self._records.put(_Lease(id=self.name, owner=owner, holder=holder_fields, until_ns=until))
             return self._records.version(self.name)
 
         token = together(self._records, act, f"lock: take {self.name}")
         if token:
             self._mine.owner, self._mine.token = owner, token
-            _HERE.__dict__.setdefault("owners", set()).add(owner)
+            _OF_THREAD.__dict__.setdefault("owners", set()).add(owner)
         return bool(token)
 
     @property
@@ -142,7 +142,7 @@ class Lock:
         except LockHeldError:
             pass
         finally:
-            _HERE.__dict__.setdefault("owners", set()).discard(getattr(self._mine, "owner", ""))
+            _OF_THREAD.__dict__.setdefault("owners", set()).discard(getattr(self._mine, "owner", ""))
             self._mine.owner, self._mine.token = "", 0
 
     def _set_end(self, until_ns: int) -> None:
@@ -167,7 +167,7 @@ class Lock:
         """
         if not self.acquire():
             found: _Lease | None = self._records.get(self.name)
-            is_here = found is not None and found.owner in _HERE.__dict__.get("owners", ())
+            is_here = found is not None and found.owner in _OF_THREAD.__dict__.get("owners", ())
             raise LockHeldError("lock", self.name, self.holder(), is_here)
         return self
 

@@ -133,11 +133,11 @@ class Memory:
     def _first_that_fits(self, window: _Window, tokens: int) -> int:
         """Where the newest messages begin that have no more than so many tokens together with the summary."""
         messages = self.all[window.first :]
-        left = tokens - self._count(window.summary) if window.summary else tokens
+        tokens_left = tokens - self._count(window.summary) if window.summary else tokens
         first = window.first + len(messages)
         for message in reversed(messages):
-            left -= self._count(message["content"])
-            if left < 0:
+            tokens_left -= self._count(message["content"])
+            if tokens_left < 0:
                 break
             first -= 1
         return first
@@ -174,7 +174,7 @@ def _checked(count: Callable[[str], int], text: str) -> int:
     return not_negative(count(text), "what count_tokens returns")
 
 
-class _Kept(Record):
+class _TierRecord(Record):
     model_config = ConfigDict(ser_json_inf_nan="constants")
     collection = "tier"
     keeps_past = False
@@ -199,10 +199,10 @@ class Tiers:
     """
 
     def __init__(self, state: State, *, hot: int = 16, warm: int = 256) -> None:
-        self._place = state.place
+        self._prefix = state.place
         self._rules = state.rules
         self._is_past = state.past is not None
-        self._records = state.records_of(_Kept)
+        self._records = state.records_of(_TierRecord)
         self._most_hot = not_negative(hot, "hot")
         self._most_warm = not_negative(warm, "warm")
         self._hot: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()  # with what is stored: others change it too
@@ -216,7 +216,7 @@ class Tiers:
     def _put(self, key: str, value: JsonValue) -> None:
         def act() -> None:
             self._records.put(
-                _Kept.model_construct(id=self._place + key, value=value, tier="warm", used_ns=time.time_ns())
+                _TierRecord.model_construct(id=self._prefix + key, value=value, tier="warm", used_ns=time.time_ns())
             )
             self._put_away()
 
@@ -233,7 +233,7 @@ class Tiers:
                 if known is not None and known[0] == stored:
                     self._hot.move_to_end(key)
                     return copy.deepcopy(known[1])
-        found: _Kept | None = self._records.get(self._place + key)
+        found: _TierRecord | None = self._records.get(self._prefix + key)
         if found is None:
             return default
         if found.tier == "cold" and not self._is_past:
@@ -245,7 +245,7 @@ class Tiers:
     def tier(self, key: str) -> Tier | None:
         """Where a value lies; None: nowhere."""
         self._rules.require("read", key)
-        found: _Kept | None = self._records.get(self._place + key)
+        found: _TierRecord | None = self._records.get(self._prefix + key)
         if found is None:
             return None
         stored = self._stored(key)
@@ -258,7 +258,7 @@ class Tiers:
         self._rules.require("write", key)
         with self._lock:
             self._hot.pop(key, None)
-        return self._records.delete(self._place + key)
+        return self._records.delete(self._prefix + key)
 
     def context(self, *, cold: str = "") -> dict[str, Any]:
         """The values of all tiers together, the most used first.
@@ -266,13 +266,13 @@ class Tiers:
         Args:
             cold: a pattern of the cold keys that belong to it; by default none.
         """
-        start = len(self._place)
+        start = len(self._prefix)
         may_read = functools.partial(self._rules.allows, "read")
         found = {
             one.id[start:]: one
-            for one in self._records.find(exactly(self._place) + "*", where=lambda one: may_read(one.id[start:]))
+            for one in self._records.find(exactly(self._prefix) + "*", where=lambda one: may_read(one.id[start:]))
         }
-        cold_ids = set(self._records.ids(exactly(self._place) + cold)) if cold else set[str]()
+        cold_ids = set(self._records.ids(exactly(self._prefix) + cold)) if cold else set[str]()
         with self._lock:
             hot = [key for key in reversed(self._hot) if key in found]
         rest = sorted(found.keys() - set(hot), key=lambda key: -found[key].used_ns)
@@ -283,13 +283,13 @@ class Tiers:
         """What is stored, which no other value ever is, as its time is in it; b"": nothing, or nothing yet."""
         if self._is_past or is_in_transaction():
             return b""
-        id = self._records.prefix + self._place + key
+        id = self._records.prefix + self._prefix + key
         return self._records.line().read([id]).get(id, b"")
 
     def _heat(self, key: str, stored: bytes) -> None:
         if not stored:
             return
-        value = self._records.load(decode_row(stored), self._place + key).value
+        value = self._records.load(decode_row(stored), self._prefix + key).value
         with self._lock:
             self._hot[key] = stored, value
             self._hot.move_to_end(key)
@@ -297,6 +297,6 @@ class Tiers:
                 self._hot.popitem(last=False)
 
     def _put_away(self) -> None:
-        warm = self._records.find(exactly(self._place) + "*", where={"tier": "warm"}, order="used_ns")
+        warm = self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}, order="used_ns")
         for one in warm[: max(len(warm) - self._most_warm, 0)]:
             self._records.update(one.id, tier="cold")

@@ -31,7 +31,7 @@ _LIST: Final = "list"
 _PART: Final = "list part"
 _MOST_CLASHES: Final = 8  # fields of one record that an error names
 _MOST_TEXT: Final = 60
-_GONE: Final = object()
+_ABSENT: Final = object()
 
 
 @dataclass
@@ -103,16 +103,16 @@ class _Merge:
 
     def edits(self, writer: Writer) -> dict[str, bytes | None]:
         """The entries to change in our tree."""
-        here = {key: row for key, _, row in self._base.diff_rows(self._ours)}
-        there = {key: row for key, _, row in self._base.diff_rows(self._theirs)}
+        our_rows = {key: row for key, _, row in self._base.diff_rows(self._ours)}
+        their_rows = {key: row for key, _, row in self._base.diff_rows(self._theirs)}
         units: dict[str, list[str]] = {}
-        for key in sorted(here.keys() | there.keys()):
+        for key in sorted(our_rows.keys() | their_rows.keys()):
             units.setdefault(_unit_of(key), []).append(key)
         edits: dict[str, bytes | None] = {}
         for unit, keys in units.items():
-            if not any(key in here for key in keys):
-                edits.update((key, there[key]) for key in keys)
-            elif any(key in there for key in keys):
+            if not any(key in our_rows for key in keys):
+                edits.update((key, their_rows[key]) for key in keys)
+            elif any(key in their_rows for key in keys):
                 edits.update(self._joined(writer, unit, keys))
         return {key: row for key, row in edits.items() if row != self._ours.row(key)}
 
@@ -206,19 +206,23 @@ def _merge_fields(
     """The fields of both in our order. What both changed differently comes from the preferred side, and is told in `clashes`."""
     merged = dict(ours)
     for key in [*ours, *(key for key in (*base, *theirs) if key not in ours)]:
-        was, mine, new = (side.get(key, _GONE) for side in (base, ours, theirs))
+        was, mine, new = (side.get(key, _ABSENT) for side in (base, ours, theirs))
         if _is_same(new, was) or _is_same(new, mine):
             continue
         taken = new
         if not _is_same(mine, was):
             nothing: dict[str, object] = {}
-            before, here, there = nothing if was is _GONE else _dict_of(was), _dict_of(mine), _dict_of(new)
-            if before is not None and here is not None and there is not None:
-                taken = _merge_fields(before, here, there, prefer=prefer, way=(*way, key), clashes=clashes)
+            before, our_fields, their_fields = (
+                nothing if was is _ABSENT else _dict_of(was),
+                _dict_of(mine),
+                _dict_of(new),
+            )
+            if before is not None and our_fields is not None and their_fields is not None:
+                taken = _merge_fields(before, our_fields, their_fields, prefer=prefer, way=(*way, key), clashes=clashes)
             else:
                 clashes.append(((*way, key), mine, new))
                 taken = new if prefer == "theirs" else mine
-        if taken is _GONE:
+        if taken is _ABSENT:
             merged.pop(key, None)
         else:
             merged[key] = taken
@@ -227,7 +231,7 @@ def _merge_fields(
 
 def _is_same(one: object, other: object) -> bool:
     # True == 1 in Python, and a field that became the other has changed.
-    return one is other or (_GONE not in (one, other) and _json(one) == _json(other))
+    return one is other or (_ABSENT not in (one, other) and _json(one) == _json(other))
 
 
 def _json(value: object) -> bytes:
@@ -276,14 +280,14 @@ def _brief(unit: str, row: Row | None) -> str:
 
 
 def _briefs(fields: Mapping[str, object], id: str) -> Iterator[str]:
-    told = [(name, value) for name, value in fields.items() if value not in (None, "", [], {}, id)]
-    yield from (f"{name} {_text(value, 24)}" for name, value in told[:4])
-    if len(told) > 4:
-        yield f"{len(told) - 4} more"
+    facts = [(name, value) for name, value in fields.items() if value not in (None, "", [], {}, id)]
+    yield from (f"{name} {_text(value, 24)}" for name, value in facts[:4])
+    if len(facts) > 4:
+        yield f"{len(facts) - 4} more"
 
 
 def _text(value: object, most: int = _MOST_TEXT) -> str:
-    if value is _GONE:
+    if value is _ABSENT:
         return "removed"
     text = value if isinstance(value, str) else _json(value).decode()
     text = "".join(sign if sign.isprintable() else " " for sign in text)
@@ -301,4 +305,4 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
         if unit == key or unit not in units:
             units[unit] = (was is not None, row is not None) if unit == key else (True, True)
     signs = {(True, True): "~", (False, True): "+", (True, False): "-"}
-    return tuple(f"{signs[there]}{_name_of(unit)}" for unit, there in sorted(units.items()))
+    return tuple(f"{signs[sides]}{_name_of(unit)}" for unit, sides in sorted(units.items()))

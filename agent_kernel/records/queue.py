@@ -40,10 +40,10 @@ __all__ = ["Counts", "Queue", "Task", "TaskStatus"]
 
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 
-_MOST_LOST: Final = 5  # so many workers may die with a task; then the task is what kills them
+_MOST_LOST_CLAIMS: Final = 5  # so many workers may die with a task; then the task is what kills them
 _LOOK_S: Final = 1.0  # between looks at whether the processes of the leases live, while there is other work
 _LOOK_AGAIN_S: Final = 0.05  # the same, while no task is ready
-_TRIED: Final = 8
+_MOST_CANDIDATES: Final = 8
 _ALL: Final = 1_000_000
 _DIGITS: Final = 20
 _MOST_NAME: Final = 60  # bytes of a team's name, and of the id of a task: an entry of the index has two ids
@@ -220,8 +220,10 @@ class Queue:
 
     def push_many(self, names: Iterable[str], **options: Any) -> list[Task]:
         """Put several tasks into the queue at once, all or none."""
-        given = texts(names, "names")
-        return together(self.tasks, lambda: [self.push(name, **options) for name in given], f"push {len(given)} tasks")
+        checked = texts(names, "names")
+        return together(
+            self.tasks, lambda: [self.push(name, **options) for name in checked], f"push {len(checked)} tasks"
+        )
 
     def _waiting(self, task: Task) -> Task:
         """The task with the first that it waits for; failed, where one of these cannot be completed any more."""
@@ -261,7 +263,7 @@ class Queue:
             except (_Taken, RecordNotFoundError):
                 if is_in_transaction():  # it goes on seeing the task as it first saw it
                     taken.add(id)
-                self._collisions = min(self._collisions + 2, _TRIED)
+                self._collisions = min(self._collisions + 2, _MOST_CANDIDATES)
 
     def assign(self, task: Task | str, agent: str, *, lease_s: float = 0.0) -> Task:
         """Give a pending task to an agent. Without a lease it is that agent's until somebody says otherwise.
@@ -301,7 +303,7 @@ class Queue:
         return together(self.tasks, act)
 
     def _ready(self, taken: Collection[str]) -> list[str]:
-        for id in self._first(f"{self.team}\0pending\0later\0", _TRIED):
+        for id in self._first(f"{self.team}\0pending\0later\0", _MOST_CANDIDATES):
             if not self._change_if(id, _is_due, lambda task: setattr(task, "not_before_s", 0.0)):
                 break
         ready = self._first(f"{self.team}\0pending\0ready\0", max(self._collisions, 1) + len(taken))
@@ -336,24 +338,24 @@ class Queue:
         """Return tasks to the queue whose lease has ended, or whose worker died."""
         self._looked_s = now_s()
         for task in self._stored("in_progress"):
-            if not self._is_held(task):
-                self._change_if(task.id, lambda now: not self._is_held(now), self._lose)
+            if not self._is_claim_valid(task):
+                self._change_if(task.id, lambda now: not self._is_claim_valid(now), self._end_lost_claim)
 
-    def _is_held(self, task: Task) -> bool:
+    def _is_claim_valid(self, task: Task) -> bool:
         is_over = 0 < task.lease_until_s <= now_s()
         return task.status != "in_progress" or not (is_over or not is_alive(task.process, self.repo))
 
     def _as_it_is(self, task: Task) -> Task:
         """A task whose lease has ended as whoever claims next will find it."""
-        if self._is_held(task):
+        if self._is_claim_valid(task):
             return task
         found = task.model_copy()
-        self._lose(found)
+        self._end_lost_claim(found)
         return found
 
-    def _lose(self, task: Task) -> None:
+    def _end_lost_claim(self, task: Task) -> None:
         task.lost += 1
-        if task.lost >= _MOST_LOST:
+        if task.lost >= _MOST_LOST_CLAIMS:
             task.status, task.ended_s = "failed", now_s()
             task.error = f"{task.lost} workers died with it, or were too slow"
         else:
@@ -468,8 +470,8 @@ class Queue:
         if now is None or not isinstance(task, Task) or now.status != "pending":
             return
         if task.status == "in_progress" and (now.claims, now.lost) == (task.claims, task.lost + 1):
-            told = {"status": "in_progress", "agent": task.agent, "process": task.process, "lost": task.lost}
-            self.tasks.update(now.id, lambda old: old.model_copy(update=told))
+            fields = {"status": "in_progress", "agent": task.agent, "process": task.process, "lost": task.lost}
+            self.tasks.update(now.id, lambda old: old.model_copy(update=fields))
 
     def _end(self, task: Task | str, change: Callable[[Task], None]) -> Task:
         id = self._id(task)
@@ -556,25 +558,25 @@ class Queue:
     def _work(self, worker: Worker | Callable[[Task], object], task: Task, lease_s: float) -> Callable[[], Task]:
         """Do a task; returns what says how it went."""
         try:
-            with self._kept(task, lease_s):
+            with self._extended(task, lease_s):
                 result = as_document(_do(worker, task))
         except Exception as error:  # noqa: BLE001 - of the worker, whoever that is
-            said = f"{type(error).__name__}: {error}"
-            return lambda: self._answer(task, lambda: self.fail(task, said))
+            message = f"{type(error).__name__}: {error}"
+            return lambda: self._answer(task, lambda: self.fail(task, message))
         except BaseException:  # a person stops it: nothing is wrong with the task
             self._answer(task, lambda: self.give_back(task))
             raise
         return lambda: self._answer(task, lambda: self.done(task, result))
 
-    def _answer(self, task: Task, say: Callable[[], Task]) -> Task:
+    def _answer(self, task: Task, report: Callable[[], Task]) -> Task:
         try:
-            return say()
+            return report()
         except RecordError:  # somebody else has it by now, or it was cancelled: their word counts
             found: Task = self.tasks.get(task.id, task)
             return found
 
     @contextmanager
-    def _kept(self, task: Task, lease_s: float) -> Generator[None]:
+    def _extended(self, task: Task, lease_s: float) -> Generator[None]:
         beat = _Heartbeat(lambda: self.extend(task, lease_s=lease_s), lease_s / 3) if lease_s else None
         try:
             yield

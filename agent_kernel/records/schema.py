@@ -156,10 +156,10 @@ class Schema(Generic[M]):
         Raises:
             TypeError: it is another model's, whose records would be overwritten.
         """
-        model, place = self.model, (self.collection, self.plane)
+        model, key = self.model, (self.collection, self.plane)
         fields = {name: repr(field.annotation) for name, field in model.model_fields.items()}
         mine = (f"{model.__module__}.{model.__qualname__}", self.version, fields)
-        other = taken.setdefault(place, mine)
+        other = taken.setdefault(key, mine)
         is_own = model.__module__.startswith(_PACKAGE)
         owner = _PACKAGE.rstrip(".") if self.plane in _OWN.get(self.collection, ()) and not is_own else ""
         if not owner and not is_own and other[0] != mine[0] and other[1] == mine[1] and other[2] != fields:
@@ -168,13 +168,13 @@ class Schema(Generic[M]):
             raise TypeError(
                 f"the collection {self.collection!r} has records of {owner}: give {mine[0]} another one (`collection = …`)"
             )
-        taken[place] = mine
+        taken[key] = mine
 
     def require_field(self, name: str) -> None:
         """Raise ValueError if the model has no such field."""
         model = self.model
-        is_there = name in model.model_fields or name in model.model_computed_fields or hasattr(model, name)
-        if not is_there and model.model_config.get("extra") != "allow":
+        is_known = name in model.model_fields or name in model.model_computed_fields or hasattr(model, name)
+        if not is_known and model.model_config.get("extra") != "allow":
             raise ValueError(f"{self.collection} has no field {name!r}")
 
     @cached_property
@@ -218,8 +218,8 @@ class Schema(Generic[M]):
             checked = self.model.model_validate(record.model_dump(warnings=False, round_trip=True), **_BY_NAME)
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
-        if not _equals(record, checked) and (lost := _lost(record, checked)):
-            raise InvalidRecordError(self.collection, id, f"{lost}: it would be lost")
+        if not _equals(record, checked) and (omission := _find_omission(record, checked)):
+            raise InvalidRecordError(self.collection, id, f"{omission}: it would be lost")
         self.validate(checked)
         self._check_transition(id, checked, before)
         return checked
@@ -300,8 +300,8 @@ class Schema(Generic[M]):
         document = record.model_dump_json(round_trip=True).encode("utf-8", "strict")
         different = "" if self._is_exact else self._difference(record, document)
         if different:
-            shown = _revealed(record.model_dump(round_trip=True, warnings=False))
-            document = to_json(shown, inf_nan_mode="constants")
+            revealed = _revealed(record.model_dump(round_trip=True, warnings=False))
+            document = to_json(revealed, inf_nan_mode="constants")
             different = self._difference(record, document)
         if different:
             reason = f"{different} is not the same when it is read back from JSON"
@@ -398,18 +398,25 @@ def _status_text(status: object) -> str:
     return str(status.value if isinstance(status, Enum) else status)
 
 
-def _lost(given: object, kept: object, way: str = "") -> str:
+def _find_omission(original: object, restored: object, way: str = "") -> str:
     """What pydantic leaves out of its own dump: fields that are excluded, and those that only a subclass has."""
-    if isinstance(given, BaseModel) and isinstance(kept, BaseModel):
-        if type(given).model_fields.keys() - type(kept).model_fields.keys():
-            return f"{way or 'it'} is a {type(given).__name__}, of which only what a {type(kept).__name__} has can be stored"
-        for name, field in type(kept).model_fields.items():
-            one, other = getattr(given, name, None), getattr(kept, name, None)
+    if isinstance(original, BaseModel) and isinstance(restored, BaseModel):
+        if type(original).model_fields.keys() - type(restored).model_fields.keys():
+            return f"{way or 'it'} is a {type(original).__name__}, of which only what a {type(restored).__name__} has can be stored"
+        for name, field in type(restored).model_fields.items():
+            one, other = getattr(original, name, None), getattr(restored, name, None)
             if field.exclude and _different(one, other, name):
                 return f"{_way(way, name)} is left out of what is stored (exclude=True), and has a value"
-            if lost := _lost(one, other, _way(way, name)):
-                return lost
-    return next((lost for one, other, at in _pairs(given, kept) if (lost := _lost(one, other, _way(way, at)))), "")
+            if omission := _find_omission(one, other, _way(way, name)):
+                return omission
+    return next(
+        (
+            omission
+            for one, other, at in _pairs(original, restored)
+            if (omission := _find_omission(one, other, _way(way, at)))
+        ),
+        "",
+    )
 
 
 def _different(one: object, other: object, way: str) -> str:

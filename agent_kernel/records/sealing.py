@@ -32,16 +32,16 @@ class Seal:
         )
         self._cipher = AESGCM(key)
 
-    def close(self, document: bytes, place: str) -> bytes:
+    def close(self, document: bytes, context: str) -> bytes:
         """The bytes, encrypted."""
         nonce = os.urandom(_NONCE)
-        return nonce + self._cipher.encrypt(nonce, document, place.encode())
+        return nonce + self._cipher.encrypt(nonce, document, context.encode())
 
-    def open(self, sealed: bytes, place: str) -> bytes | None:
+    def open(self, sealed: bytes, context: str) -> bytes | None:
         """The bytes; None: they were encrypted with another key, or for another place."""
         from cryptography.exceptions import InvalidTag
 
         try:
-            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], context.encode())
         except (InvalidTag, ValueError):
             return None

@@ -26,7 +26,7 @@ __all__ = ["Speech", "SpeechRecord", "SpeechSession", "Utterance"]
 Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]
-_KEPT: Final = 100  # versions of a session that stay in its history when it has ended
+_MOST_VERSIONS: Final = 100  # versions of a session that stay in its history when it has ended
 
 
 class SpeechRecord(Record):
@@ -112,8 +112,8 @@ class Speech:
         before = now_s() - seconds(older_s, "older_s")
         over = self.records.find(where=lambda one: one.is_over and one.ended_s < before)
         for one in over:
-            for said in self.utterances.find(f"{glob.escape(one.id)}/*"):
-                self.utterances.delete(said.id)
+            for utterance in self.utterances.find(f"{glob.escape(one.id)}/*"):
+                self.utterances.delete(utterance.id)
             self.records.delete(one.id)
         return len(over)
 
@@ -149,7 +149,7 @@ class SpeechSession:
             record.status, record.reason, record.ended_s = ("failed" if failed else "ended"), reason, now_s()
 
         found = self._speech.records.update(self.id, end)
-        self._speech.records.trim(self.id, _KEPT)
+        self._speech.records.trim(self.id, _MOST_VERSIONS)
         return found
 
 
@@ -188,15 +188,15 @@ class Channel:
 
     def results(self) -> list[Utterance]:
         """All of that, the first one first."""
-        said = self._speech.utterances.find(f"{glob.escape(self._session)}/*")
-        return [one for one in said if one.channel == self._name]
+        utterances = self._speech.utterances.find(f"{glob.escape(self._session)}/*")
+        return [one for one in utterances if one.channel == self._name]
 
     def _keep(self, text: str, role: str, details: dict[str, Any]) -> Utterance:
         self._change(lambda state: state.update(partial="", count=state.get("count", 0) + 1))
         fields = {"text": text, "role": role, "details": details, "time_s": now_s()}
         id = f"{self._session}/{new_id()}"
-        said = self._speech.utterances.make(id=id, session=self._session, channel=self._name, **fields)
-        return self._speech.utterances.put(said, expect=0)
+        utterance = self._speech.utterances.make(id=id, session=self._session, channel=self._name, **fields)
+        return self._speech.utterances.put(utterance, expect=0)
 
     def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
         def apply(record: SpeechRecord) -> None:

@@ -57,7 +57,7 @@ Scope: TypeAlias = Literal["conversation", "task", "user"]
 Patterns: TypeAlias = Sequence[str]
 Allow: TypeAlias = Mapping[str, Patterns]  # "read" and "write"; what is not there may be done with all keys
 
-_VERBS: Final = ("read", "write")
+_ACTIONS: Final = ("read", "write")
 _SCOPES: Final[dict[Scope, str]] = {"conversation": "s", "task": "t", "user": "u"}
 _DAY_S: Final = 86_400
 _FORMAT: Final = 1  # of a backup
@@ -102,10 +102,10 @@ class Rules:
     def __post_init__(self) -> None:
         """Raises: TypeError, ValueError: a rule makes no sense, and would allow or encrypt something else."""
         for allow in self.allow:
-            for verb, patterns in allow.items():
-                if verb not in _VERBS:
-                    raise ValueError(f"allow is for read and write, not {verb!r}")
-                texts(patterns, f"allow[{verb!r}]")
+            for action, patterns in allow.items():
+                if action not in _ACTIONS:
+                    raise ValueError(f"allow is for read and write, not {action!r}")
+                texts(patterns, f"allow[{action!r}]")
         if self.secret_keys is not None:
             texts(self.secret_keys, "secret_keys")
         for pattern, table in self.transitions.items():
@@ -117,15 +117,15 @@ class Rules:
         """Whether the value of the key is encrypted where the state has a secret."""
         return self.secret_keys is None or _fits(key, self.secret_keys)
 
-    def require(self, verb: str, key: str) -> None:
+    def require(self, action: str, key: str) -> None:
         """Raise RecordAccessError unless this may be done with the key, and InvalidRecordError unless it is text."""
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
             raise InvalidRecordError("state", repr(key), "a key is text")
-        if not self.allows(verb, key):
-            raise RecordAccessError("state", key, verb)
+        if not self.allows(action, key):
+            raise RecordAccessError("state", key, action)
 
-    def allows(self, verb: str, key: str) -> bool:
-        return all(_fits(key, allow.get(verb, ("*",))) for allow in self.allow)
+    def allows(self, action: str, key: str) -> bool:
+        return all(_fits(key, allow.get(action, ("*",))) for allow in self.allow)
 
     def clean(self, key: str, value: Any) -> Any:
         """The value, sanitised and validated.
@@ -250,7 +250,9 @@ class State:
         """What tells it from all other states of the store, also from itself for somebody who may do less."""
         parts = [f"plane={self.where['plane']}"] if self.where["plane"] != "branch" else []
         parts += [f"branch={self.where['branch']}"] if self.where["branch"] is not None else []
-        parts += [f"{verb}={sorted(allow[verb])}" for allow in self.rules.allow for verb in _VERBS if verb in allow]
+        parts += [
+            f"{action}={sorted(allow[action])}" for allow in self.rules.allow for action in _ACTIONS if action in allow
+        ]
         parts += [f"at={self.past}"] if self.past is not None else []
         return " ".join([self.place, *parts])
 
@@ -515,14 +517,14 @@ class State:
             raise
 
     def _watch_size(self) -> None:
-        limit, tell = self._options["alert_bytes"], self._options["on_alert"]
+        limit, alert = self._options["alert_bytes"], self._options["on_alert"]
         if limit is None:
             return
         size = self.size_bytes()
         was_over, self._is_over = self._is_over, size >= limit
         if self._is_over and not was_over:
-            if tell is not None:
-                tell(size)
+            if alert is not None:
+                alert(size)
             else:
                 warnings.warn(f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=4)
 
@@ -583,10 +585,10 @@ class State:
         if state is None:
             self._require_all_readable()
             return self.get_all()
-        given: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
-        if not isinstance(given, Mapping):
-            raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(given).__name__}")
-        return {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", given).items()}
+        values: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
+        if not isinstance(values, Mapping):
+            raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(values).__name__}")
+        return {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
 
     def _readable(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if self.rules.allows("read", key)}
@@ -644,12 +646,12 @@ class State:
 
         def act() -> int:
             self._require_all_readable()
-            counts, left = self._counts_now(), steps
+            counts, steps_left = self._counts_now(), steps
             number, found = counts.at, self._saved_as("checkpoint", counts.at)
             if found is not None and _same(found.values, self.get_all()):
-                left += 1
-            while found is not None and left > 1:
-                number, left = found.parent, left - 1
+                steps_left += 1
+            while found is not None and steps_left > 1:
+                number, steps_left = found.parent, steps_left - 1
                 found = self._saved_as("checkpoint", number)
             if found is None:
                 raise IndexError(f"there is no checkpoint {steps} step{'s' if steps > 1 else ''} back")
@@ -782,11 +784,11 @@ class State:
     def watch(self, pattern: str, call: Callable[[Change[Any]], object]) -> Subscription:
         """Call a function for each change of a key that fits, here at once, of other processes within a second."""
 
-        def tell(change: Change[_Entry]) -> None:
+        def notify(change: Change[_Entry]) -> None:
             if self._may_read(change.id):
                 call(self._value_change(change))
 
-        return self._entries.watch(exactly(self.place) + pattern, tell)
+        return self._entries.watch(exactly(self.place) + pattern, notify)
 
     def _value_change(self, change: Change[_Entry]) -> Change[Any]:
         old, new = (None if one is None else one.value for one in (change.old, change.new))
@@ -811,22 +813,22 @@ class State:
             signature = signature.replace(parameters=[*rest, state, *last])
         if "agent_state" not in signature.parameters:
             raise TypeError(f"{function.__name__} has no parameter agent_state")
-        shown = signature.replace(
+        visible = signature.replace(
             parameters=[one for name, one in signature.parameters.items() if name != "agent_state"]
         )
 
         def call(*args: Any, **more: Any) -> Any:
-            given = shown.bind(*args, **more)  # a model may not hand in another state
-            bound = signature.bind_partial(agent_state=self)
-            bound.arguments.update(given.arguments)
-            return function(*bound.args, **bound.kwargs)
+            visible_arguments = visible.bind(*args, **more)  # a model may not hand in another state
+            bound_arguments = signature.bind_partial(agent_state=self)
+            bound_arguments.arguments.update(visible_arguments.arguments)
+            return function(*bound_arguments.args, **bound_arguments.kwargs)
 
         async def call_async(*args: Any, **more: Any) -> Any:
             return await call(*args, **more)
 
         is_async = inspect.iscoroutinefunction(function) or getattr(function, "is_async", False)
         wrapper: Any = functools.wraps(function)(call_async if is_async else call)
-        wrapper.__signature__ = shown
+        wrapper.__signature__ = visible
         wrapper.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != "agent_state"}
         return wrapper  # type: ignore[no-any-return]  # what `wraps` returns has no type
 
@@ -837,8 +839,8 @@ class State:
             RecordAccessError: not both reading and writing is allowed for the key `name`. ValueError: the list lies beside all
                 branches, where its past is not kept.
         """
-        for verb in _VERBS if self.past is None else ("read",):
-            self.rules.require(verb, name)
+        for action in _ACTIONS if self.past is None else ("read",):
+            self.rules.require(action, name)
         found = RecordList(
             self.repo,
             self.place + name,

@@ -15,8 +15,8 @@ __all__ = ["ROWS", "as_table"]
 ROWS: Final = 50
 _COLUMNS: Final = 12
 _TEXT: Final = 80  # characters of a cell
-_LEFT: Final = ' style="text-align:left"'
-_RIGHT: Final = ' style="text-align:right;white-space:nowrap"'
+_ALIGN_LEFT: Final = ' style="text-align:left"'
+_ALIGN_RIGHT: Final = ' style="text-align:right;white-space:nowrap"'
 _CAPTION: Final = ' style="text-align:left;white-space:nowrap;padding:4px 0"'
 _QUIET: Final = ' style="opacity:0.7"'
 
@@ -28,19 +28,21 @@ def as_table(title: str, records: Sequence[BaseModel], count: int | None = None)
         count: how many records there are, where more than these.
     """
     many = len(records) if count is None else count
-    said = f"{many:,} record{'s' if many != 1 else ''}"
-    head = f"<caption{_CAPTION}><b>{escape(title)}</b> <span{_QUIET}>{said}</span></caption>"
+    count_text = f"{many:,} record{'s' if many != 1 else ''}"
+    head = f"<caption{_CAPTION}><b>{escape(title)}</b> <span{_QUIET}>{count_text}</span></caption>"
     if not records:
         return f"<table>{head}</table>"
-    shown = records[:ROWS]
+    first = records[:ROWS]
     names = list(type(records[0]).model_fields)
     fields = names[:_COLUMNS]
-    sides = [_RIGHT if _are_numbers([getattr(record, field) for record in shown]) else _LEFT for field in fields]
+    sides = [
+        _ALIGN_RIGHT if _are_numbers([getattr(record, field) for record in first]) else _ALIGN_LEFT for field in fields
+    ]
     columns = "".join(f"<th{side}>{escape(field)}</th>" for field, side in zip(fields, sides, strict=True))
-    rows = "".join(f"<tr>{_cells(record, fields, sides)}</tr>" for record in shown)
-    left = [f"{many - len(shown):,} more records"] if many > len(shown) else []
-    left += [f"{len(names) - len(fields):,} more fields"] if len(names) > len(fields) else []
-    more = f"<div{_QUIET}>and {' and '.join(left)}</div>" if left else ""
+    rows = "".join(f"<tr>{_cells(record, fields, sides)}</tr>" for record in first)
+    omitted = [f"{many - len(first):,} more records"] if many > len(first) else []
+    omitted += [f"{len(names) - len(fields):,} more fields"] if len(names) > len(fields) else []
+    more = f"<div{_QUIET}>and {' and '.join(omitted)}</div>" if omitted else ""
     return f"<table>{head}<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
@@ -49,8 +51,8 @@ def _cells(record: BaseModel, fields: Sequence[str], sides: Sequence[str]) -> st
 
 
 def _are_numbers(values: Sequence[object]) -> bool:
-    there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in there)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
 
 
 def _cell(value: object) -> str:

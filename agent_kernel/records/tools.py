@@ -165,8 +165,8 @@ class Tools:
                 default the `state` of all tools.
         """
 
-        def decorate(given: Callable[..., Any]) -> Tool[..., Any]:
-            return Tool(self, given, **options)
+        def decorate(target: Callable[..., Any]) -> Tool[..., Any]:
+            return Tool(self, target, **options)
 
         return decorate if function is None else decorate(function)
 
@@ -301,8 +301,8 @@ class Tool(Generic[P, R]):
         self.name = name or getattr(function, "__name__", type(function).__name__)
         if "/" in self.name or "\0" in self.name or len(self.name.encode()) > _MOST_NAME:
             raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {self.name!r}")
-        for given, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
-            seconds(given, what)
+        for duration, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
+            seconds(duration, what)
         not_negative(retries, "retries")
         self.function = function
         self._tools = tools
@@ -313,8 +313,8 @@ class Tool(Generic[P, R]):
         self.__name__ = self.name
         self._whole = inspect.signature(function)
         self.takes_state = STATE in self._whole.parameters
-        told = [one for one in self._whole.parameters.values() if one.name != STATE]
-        self.__signature__ = self._whole.replace(parameters=told)  # what a model is told of
+        visible = [one for one in self._whole.parameters.values() if one.name != STATE]
+        self.__signature__ = self._whole.replace(parameters=visible)  # what a model is told of
         tools.enter(self)
 
     def __repr__(self) -> str:
@@ -332,11 +332,11 @@ class Tool(Generic[P, R]):
         Raises:
             TimeoutError: it took longer than its timeout. Otherwise what the function raises, the last time that it is tried.
         """
-        given = dict(kwargs)
-        state = given.pop(STATE, None) if self.takes_state else None
-        bound = self.__signature__.bind(*args, **given)
-        bound.apply_defaults()
-        return cast("R", self._start(bound.arguments, None, state))
+        keywords = dict(kwargs)
+        state = keywords.pop(STATE, None) if self.takes_state else None
+        bound_arguments = self.__signature__.bind(*args, **keywords)
+        bound_arguments.apply_defaults()
+        return cast("R", self._start(bound_arguments.arguments, None, state))
 
     def again(self, run: ToolRun, state: object = None) -> Any:
         """See `Tools.retry`."""
@@ -351,9 +351,9 @@ class Tool(Generic[P, R]):
 
     def key_of(self, arguments: Mapping[str, object]) -> str:
         """What the result for these arguments is cached under; of a tool that takes a state, how that begins."""
-        bound = self.__signature__.bind(**arguments)
-        bound.apply_defaults()
-        return _key_of(self.name, self._as_lists(bound.arguments))
+        bound_arguments = self.__signature__.bind(**arguments)
+        bound_arguments.apply_defaults()
+        return _key_of(self.name, self._as_lists(bound_arguments.arguments))
 
     def _start(self, arguments: Mapping[str, Any], run: ToolRun | None, state: object = None) -> object:
         found = self._state_for(state) if self.takes_state else None
@@ -361,9 +361,9 @@ class Tool(Generic[P, R]):
         work = functools.partial(self._apply, arguments, found)
         return self._run_async(call, work) if self.is_async else self._run(call, work)
 
-    def _state_for(self, given: object) -> object:
+    def _state_for(self, call_state: object) -> object:
         """The state that was given with the call, or else to the tool, or else to all tools."""
-        for state in (given, self._state, self._tools.state):
+        for state in (call_state, self._state, self._tools.state):
             if state is not None:
                 return state() if callable(state) else state
         return None
@@ -374,11 +374,11 @@ class Tool(Generic[P, R]):
 
     def _apply(self, arguments: Mapping[str, Any], state: object) -> object:
         found = {**arguments, STATE: state} if self.takes_state else arguments
-        bound = inspect.BoundArguments(
+        bound_arguments = inspect.BoundArguments(
             self._whole, cast("Any", {n: found[n] for n in self._whole.parameters if n in found})
         )
-        bound.apply_defaults()
-        return self.function(*bound.args, **bound.kwargs)
+        bound_arguments.apply_defaults()
+        return self.function(*bound_arguments.args, **bound_arguments.kwargs)
 
     def _run(self, call: _Call, work: Callable[[], object]) -> object:
         if call.is_cached():
@@ -428,7 +428,7 @@ class _Call:
         self._key = "" if not self._is_plain else _key_of(name, arguments, _branch_of(state) + address or state)
         self.result: object = None
         texts = [one for one, value in arguments.items() if not is_plain(value)]
-        self._is_there = run is not None
+        self._is_recorded = run is not None
         self._began = time.perf_counter()
         self._run = run or ToolRun(
             id=f"{name}/{new_id()}",
@@ -445,7 +445,7 @@ class _Call:
         """Whether an earlier result counts; the call is recorded then, and is over."""
         if not self._options.cache or not self._is_plain:
             return False
-        return _apart(self._use_cached)
+        return _outside_transaction(self._use_cached)
 
     def _use_cached(self) -> bool:
         key = self._key
@@ -456,8 +456,8 @@ class _Call:
             found = self._tools.cache.update(key, lambda old: setattr(old, "hits", old.hits + 1))
             self.result = found.result
             took_ms = 1e3 * (time.perf_counter() - self._began)
-            told = {"status": "completed", "result": found.result, "is_cached": True, "duration_ms": took_ms}
-            return self._tools.records.put(self._run.model_copy(update=told))
+            fields = {"status": "completed", "result": found.result, "is_cached": True, "duration_ms": took_ms}
+            return self._tools.records.put(self._run.model_copy(update=fields))
 
         try:
             together(self._tools.records, use, f"{self._run.tool}: cached")
@@ -469,15 +469,15 @@ class _Call:
         """Record that the function is called now. A call that waited is begun by one process alone."""
         if wait_s:
             sleep(wait_s)
-        _apart(self._begin)
+        _outside_transaction(self._begin)
 
     def _begin(self) -> None:
         process = this_process(self._tools.repo)
-        told = {"status": "running", "process": process, "next_retry_s": 0.0, "attempts": self._run.attempts + 1}
+        fields = {"status": "running", "process": process, "next_retry_s": 0.0, "attempts": self._run.attempts + 1}
         self._began = time.perf_counter()
-        if not self._is_there:
-            self._run = self._tools.records.put(self._run.model_copy(update=told), expect=0)
-            self._is_there = True
+        if not self._is_recorded:
+            self._run = self._tools.records.put(self._run.model_copy(update=fields), expect=0)
+            self._is_recorded = True
             return
 
         def go_on(now: ToolRun) -> ToolRun:
@@ -485,19 +485,19 @@ class _Call:
                 raise InvalidRecordError(
                     ToolRun.collection, now.id, f"it is {now.status}, and does not wait to be tried again"
                 )
-            return now.model_copy(update=told)
+            return now.model_copy(update=fields)
 
         self._run = self._tools.records.update(self._run.id, go_on)
 
     def complete(self, result: object) -> object:
         """Record the result, and keep it for equal calls where it can be."""
-        is_kept = self._options.cache > 0 and self._is_plain and is_plain(result)
+        is_cacheable = self._options.cache > 0 and self._is_plain and is_plain(result)
         note = self._run.note
         if not is_plain(result):
             note = "; ".join(filter(None, (note, "the result is recorded as text, or as what JSON makes of it")))
-        if self._options.cache and not is_kept:
+        if self._options.cache and not is_cacheable:
             note += ": not cached"
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "status": "completed",
             "result": as_document(result),
             "error": "",
@@ -506,8 +506,8 @@ class _Call:
         }
 
         def store() -> None:
-            self._tools.records.update(self._run.id, **told)
-            if is_kept:
+            self._tools.records.update(self._run.id, **fields)
+            if is_cacheable:
                 found = CachedResult(id=self._key, tool=self._run.tool, arguments=self._arguments, result=result)
                 self._tools.cache.put(found, ttl_s=self._options.cache)
 
@@ -516,30 +516,34 @@ class _Call:
 
     def fail(self, error: BaseException) -> float | None:
         """Record what was raised. Returns the seconds after which to try again; None: not here, or not at all."""
-        if not self._is_there or (isinstance(error, RecordError) and error.id == self._run.id):
+        if not self._is_recorded or (isinstance(error, RecordError) and error.id == self._run.id):
             return None  # it could not even be recorded, or somebody else tries it
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        message = f"{type(error).__name__}: {error}".rstrip(": ")
         if not isinstance(error, Exception):  # a person, or a task group, stops it
-            self._end("cancelled", said)
+            self._end("cancelled", message)
             return None
         if self._run.attempts >= self._run.most_attempts:
-            self._end("timeout" if isinstance(error, TimeoutError) else "failed", said)
+            self._end("timeout" if isinstance(error, TimeoutError) else "failed", message)
             return None
         wait_s = self._run.backoff_s * 2.0 ** (self._run.attempts - 1)
-        told: dict[str, Any] = self._ended() | {"status": "waiting", "error": said, "next_retry_s": now_s() + wait_s}
+        fields: dict[str, Any] = self._ended() | {
+            "status": "waiting",
+            "error": message,
+            "next_retry_s": now_s() + wait_s,
+        }
         if not self._options.defer:
-            told["process"] = self._run.process  # which waits for it itself
-        is_recorded = self._record(lambda: self._tools.records.update(self._run.id, **told))
+            fields["process"] = self._run.process  # which waits for it itself
+        is_recorded = self._record(lambda: self._tools.records.update(self._run.id, **fields))
         return wait_s if is_recorded and not self._options.defer else None
 
     def _end(self, status: RunStatus, error: str) -> None:
-        told: dict[str, Any] = self._ended() | {"status": status, "error": error}
-        self._record(lambda: self._tools.records.update(self._run.id, **told))
+        fields: dict[str, Any] = self._ended() | {"status": status, "error": error}
+        self._record(lambda: self._tools.records.update(self._run.id, **fields))
 
     def _record(self, store: Callable[[], object]) -> bool:
         """Store how it went. What was paid for is not withheld because that could not be stored."""
         try:
-            _apart(store)
+            _outside_transaction(store)
         except (RecordError, StoreUnavailableError) as error:  # cancelled meanwhile, or no room
             logger.warning("how the call %s went is not recorded: %s", self._run.id, error)
             return False
@@ -574,7 +578,7 @@ def _within(work: Callable[[], object], timeout_s: float) -> object:
     return found
 
 
-def _apart(store: Callable[[], T]) -> T:
+def _outside_transaction(store: Callable[[], T]) -> T:
     """Store something at once, also within a transaction, which may be rolled back."""
     return contextvars.Context().run(store)
 

@@ -227,8 +227,8 @@ class Workflows:
         try:
             yield run
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}".rstrip(": ")
-            self._end(id, name, time.perf_counter() - began, error=said, is_fault=isinstance(error, Exception))
+            message = f"{type(error).__name__}: {error}".rstrip(": ")
+            self._end(id, name, time.perf_counter() - began, error=message, is_fault=isinstance(error, Exception))
             raise
         self._end(id, name, time.perf_counter() - began, result=as_document(run.result))
 

@@ -18,9 +18,9 @@ from agent_kernel.reproduction.comparison import (
     StateComparison,
     Verdict,
     compare_outputs,
-    said_by_bundle,
-    shown_by,
-    shown_in_file,
+    outputs_of_commit,
+    outputs_of_file,
+    read_manifest_list,
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
@@ -95,7 +95,7 @@ class _Assessment:
         )
         self._has_saved_outputs = any(cell.saved for cell in line.cells)  # else they were cleared
         self._environment = self._find_environment()
-        self._silent = said_by_bundle(recorded.repo.store, "silent")
+        self._silent = read_manifest_list(recorded.repo.store, "silent")
         self._causes: dict[str, tuple[Cause, ...]] = {}  # by name, of the cell that last set it
         self._skipped: dict[str, int] = {}  # by name, the cell that would set it and is not run
 
@@ -120,8 +120,8 @@ class _Assessment:
             )
         if self._line.brought:
             names = list_names(list(self._line.brought))
-            said = "taken from the history" if self._recorded.loads else "missing in the second run"
-            notes.append(f"No cell of this line makes these, so they are {said}: {names}.")
+            source = "taken from the history" if self._recorded.loads else "missing in the second run"
+            notes.append(f"No cell of this line makes these, so they are {source}: {names}.")
         if self._settings.outputs and not self._keeps_outputs and self._first is None:
             notes.append("No cell of the history showed anything, so only variables are compared.")
         return notes
@@ -165,15 +165,15 @@ class _Assessment:
         return sorted({name for tree in trees for name in tree.names() if not name.startswith("\0")})
 
     def _cell(self, cell: LineCell, verdicts: Mapping[str, Verdict]) -> CellReport:
-        told = CellReport(cell.position, cell.number, previews.mask_code(cell.source)[0])
+        report = CellReport(cell.position, cell.number, previews.mask_code(cell.source)[0])
         if cell.skipped:
-            self._skipped |= dict.fromkeys(read_code(cell.source).bound, cell.position)
-            return replace(told, note=f"not run: {cell.skipped}", is_run=False)
+            self._skipped |= dict.fromkeys(read_code(cell.source).may_bind, cell.position)
+            return replace(report, note=f"not run: {cell.skipped}", is_run=False)
         ran = self._again.ran.get(cell.position)
         causes = self._tracer.look_at(cell)
         if ran is None:
             self._tracer.differs((change.name for change in cell.record.changed) if cell.record else (), cell.position)
-            return replace(told, note=f"not run: {self._again.ended}", is_run=False)
+            return replace(report, note=f"not run: {self._again.ended}", is_run=False)
         failure = self._failure(cell, ran)
         if failure is not None:
             failure = replace(failure, text=previews.mask_text(failure.text, previews.mask_code(cell.source)[1]))
@@ -182,7 +182,7 @@ class _Assessment:
                 names_set(Code(cell.source).tree), (Cause("code", f"cell {cell.position} is new"),)
             )
             return replace(
-                told, failure=failure, note="it is new: the history has no run of it", duration_s=ran.duration_s
+                report, failure=failure, note="it is new: the history has no run of it", duration_s=ran.duration_s
             )
         variables = tuple(
             self._variable(cell, name, verdict, causes, failed=failure is not None)
@@ -190,20 +190,22 @@ class _Assessment:
         )
         if failure is not None:
             changed = {change.name for change in cell.record.changed} if cell.record is not None else set[str]()
-            self._tracer.differs(changed | read_code(cell.source).bound, cell.position)
+            self._tracer.differs(changed | read_code(cell.source).may_bind, cell.position)
         as_before = f"failed as before: {ran.error}" if failure is None and ran.status == "error" else ""
-        shown, shown_causes = self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
+        output, output_causes = (
+            self._outputs(cell, causes) if self._settings.outputs and failure is None else (None, ())
+        )
         saved, saved_causes = self._saved(cell, causes) if self._settings.outputs and failure is None else (None, ())
-        if saved_causes == _UNKNOWN and (shown is None or shown.outcome == "same"):
+        if saved_causes == _UNKNOWN and (output is None or output.outcome == "same"):
             saved_causes = _SAVED_OTHERWISE
         return replace(
-            told,
+            report,
             failure=failure,
             as_before=as_before,
             variables=variables,
-            shown=shown,
+            output=output,
             saved=saved,
-            causes=shown_causes,
+            causes=output_causes,
             saved_causes=saved_causes,
             duration_s=ran.duration_s,
         )
@@ -280,7 +282,7 @@ class _Assessment:
             return None, ()
         if cell.commit is not None and hex_of(cell.commit) in self._silent:
             return Verdict("not comparable", reason="the bundle leaves out what the cell showed"), ()
-        old, new = shown_by(self._recorded.repo, cell.record), shown_by(self._again.repo, again[1])
+        old, new = outputs_of_commit(self._recorded.repo, cell.record), outputs_of_commit(self._again.repo, again[1])
         if not old and not new:
             return None, ()
         verdict = compare_outputs(old or [], new or [], self._settings.tolerance, cell.source)
@@ -301,7 +303,7 @@ class _Assessment:
             return None, ()
         if cell.number is None and not cell.saved:
             return None, ()
-        old, new = shown_in_file(cell.saved), shown_by(self._recorded.repo, cell.record)
+        old, new = outputs_of_file(cell.saved), outputs_of_commit(self._recorded.repo, cell.record)
         if not old and not new:
             return None, ()
         verdict = compare_outputs(old, new or [], self._settings.tolerance, cell.source)
@@ -344,7 +346,7 @@ def _changed(old: Commit, new: Commit) -> list[str]:
 def _names_set_by(line: Line) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for cell in line.cells:
-        names = set(read_code(cell.source).bound)
+        names = set(read_code(cell.source).may_bind)
         if cell.record is not None:
             names |= {change.name for change in cell.record.changed if change.how != "-"}
         for name in names:

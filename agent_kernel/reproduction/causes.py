@@ -147,11 +147,11 @@ class Tracer:
         """Find what may make this cell come out different, given what differs before it."""
         code = Code(cell.source)
         found: dict[str, Causes] = {}
-        shown: Causes = {}
+        of_output: Causes = {}
         rest: Causes = {}
         for magic in code.magics:
             if (cause := _cause_of_magic(magic)) is not None:
-                shown[cause] = None
+                of_output[cause] = None
         for statement in statements(code.tree):
             causes = self._causes_of(statement, cell, found)
             read = reads(statement)
@@ -175,11 +175,13 @@ class Tracer:
                 )
             self._note_values(statement)
             if _shows(statement, is_last=statement is code.tree.body[-1]):
-                shown |= causes
+                of_output |= causes
             rest |= causes
         self._of |= found
-        is_clock = any(cause.kind == "clock" for cause in self._roots(shown))
-        return CellCauses({name: _ordered(causes) for name, causes in found.items()}, _ordered(shown or rest), is_clock)
+        is_clock = any(cause.kind == "clock" for cause in self._roots(of_output))
+        return CellCauses(
+            {name: _ordered(causes) for name, causes in found.items()}, _ordered(of_output or rest), is_clock
+        )
 
     def is_of_clock(self, name: str, own: Iterable[Cause]) -> bool:
         """Whether these causes of a variable lead back to a clock; remembered, for what follows from it."""
@@ -213,7 +215,7 @@ class Tracer:
         for statement in statements(tree):
             self._note_values(statement)
 
-    def reads_outside(self, node: ast.AST) -> bool:
+    def reads_environment(self, node: ast.AST) -> bool:
         """Whether it is a call that reads a file, a clock, the network, or what this machine or process is."""
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.Attribute) and self._dotted(node).startswith("os.environ")
@@ -266,7 +268,7 @@ class Tracer:
         found: Causes = {}
         for node in ast.walk(statement):
             self._note_import(node)
-        for node in sorted(ast.walk(statement), key=_place):
+        for node in sorted(ast.walk(statement), key=_position):
             cause: Cause | None = None
             if isinstance(node, ast.Call):
                 cause = self._cause_of_call(node, cell)
@@ -330,15 +332,15 @@ class Tracer:
         return None
 
     def _causes_of_seed(self, call: ast.Call, cell: LineCell) -> Causes:
-        given = [node for arg in (*call.args, *(word.value for word in call.keywords)) for node in ast.walk(arg)]
-        found = [self._cause_of_call(node, cell) for node in given if isinstance(node, ast.Call)]
-        names = [node.id for node in given if isinstance(node, ast.Name)]
+        arguments = [node for arg in (*call.args, *(word.value for word in call.keywords)) for node in ast.walk(arg)]
+        found = [self._cause_of_call(node, cell) for node in arguments if isinstance(node, ast.Call)]
+        names = [node.id for node in arguments if isinstance(node, ast.Name)]
         found += [_follows(name, self.differing[name]) for name in names if name in self.differing]
         found += [cause for name in names for cause in self._of.get(name, ())]
         return {Cause(one.kind, f"draws random numbers with a seed that {one.text}"): None for one in found if one}
 
     def _cause_of_random(self, call: ast.Call, name: str, last: str) -> Cause | None:
-        given = {word.arg for word in call.keywords}
+        keywords = {word.arg for word in call.keywords}
         if name in _MAKERS:
             seeded = bool(call.args or call.keywords) and not any(_is_none(one) for one in call.args)
             return None if seeded else Cause("random", f"makes a random generator without a seed: {name}()")
@@ -350,13 +352,13 @@ class Tracer:
             )
             if library in self._seeded:
                 return next(iter(self._seeded[library]), None)
-            if library == "jax.random" or "generator" in given:
+            if library == "jax.random" or "generator" in keywords:
                 return None
             return Cause("random", f"draws random numbers without a seed: {name}()")
         is_sklearn = name.startswith("sklearn.")
         called = name.rpartition(".")[2] if is_sklearn else last
         takes_a_state = called in _TAKE_A_STATE and (is_sklearn or (not name and isinstance(call.func, ast.Name)))
-        if (takes_a_state or (last == "sample" and not name)) and "random_state" not in given:
+        if (takes_a_state or (last == "sample" and not name)) and "random_state" not in keywords:
             if "numpy.random" in self._seeded:
                 return next(iter(self._seeded["numpy.random"]), None)
             return Cause("random", f"draws random numbers without a seed: {called}() without random_state")
@@ -391,7 +393,7 @@ _CLOCKED: Final = Cause("clock", "follows from what a clock gave")
 _UNORDERED: Final = Cause("order", "goes through a set, whose order is another one in each process")
 
 
-def _place(node: ast.AST) -> tuple[int, int]:
+def _position(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 

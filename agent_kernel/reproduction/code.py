@@ -75,7 +75,7 @@ def statements(tree: ast.AST) -> Sequence[ast.stmt]:
 def targets(statement: ast.stmt) -> set[str]:
     """Names that it sets, or whose values it may change."""
     found: set[str] = set()
-    for node in _outside_functions(statement):
+    for node in _without_functions(statement):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 found.add(node.name)
@@ -94,7 +94,7 @@ def targets(statement: ast.stmt) -> set[str]:
     return found - {""}
 
 
-def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+def _without_functions(node: ast.AST) -> Iterator[ast.AST]:
     """The node and what is in it, without what runs only when a function is called."""
     yield node
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -102,7 +102,7 @@ def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, (ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         return  # their names are their own
     for child in ast.iter_child_nodes(node):
-        yield from _outside_functions(child)
+        yield from _without_functions(child)
 
 
 def _root(node: ast.expr) -> str:
@@ -124,7 +124,7 @@ def reads(statement: ast.AST) -> set[str]:
             own.add(node.name)
     stored = {
         node.id
-        for node in _outside_functions(statement)
+        for node in _without_functions(statement)
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }
     augmented = {

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.places import find_store, store_beside
+from agent_kernel.commands.places import find_store, store_path_of
 from agent_kernel.commands.scope import Parser, UsageProblem, amount
 from agent_kernel.commands.text import clean, plural
 from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
@@ -112,8 +112,8 @@ def reproduce(options: Namespace, progress: Progress | None = None, notes: Seque
     plan = _plan(options, progress)
     notebook = Path(options.place).expanduser()
     is_notebook = notebook.suffix == ".ipynb"
-    place = None if is_notebook and options.document else _find_history(options.place, notebook, is_notebook)
-    if place is None:
+    store = None if is_notebook and options.document else _find_history(options.place, notebook, is_notebook)
+    if store is None:
         if options.changed:
             raise UsageProblem("--changed compares a notebook's file with its history, and there is no history")
         if options.ref:
@@ -122,9 +122,9 @@ def reproduce(options: Namespace, progress: Progress | None = None, notes: Seque
     elif options.changed:
         if not is_notebook:
             raise UsageProblem("--changed compares a notebook's file with its history: name the notebook")
-        found = _of_changed(plan, place, notebook, options.ref)
+        found = _of_changed(plan, store, notebook, options.ref)
     else:
-        found = _of_history(plan, place, notebook if is_notebook else None, options.ref)
+        found = _of_history(plan, store, notebook if is_notebook else None, options.ref)
     found = replace(found, place=options.place, notes=(*notes, *found.notes), took_s=time.monotonic() - began_s)
     return _write(found, options)
 
@@ -134,7 +134,7 @@ def _find_history(text: str, notebook: Path, is_notebook: bool) -> str | None:
     try:
         return find_store(text)
     except NotAStoreError:
-        if is_notebook and notebook.is_file() and not store_beside(notebook.absolute()).exists():
+        if is_notebook and notebook.is_file() and not store_path_of(notebook.absolute()).exists():
             return None
         raise
 
@@ -177,7 +177,7 @@ class _Plan:
             yield self.folder
         elif notebook is not None:
             yield notebook.absolute().parent
-        elif repo is not None and line is not None and Path(line.cwd or "?").is_dir() and _was_made_here(repo, line):
+        elif repo is not None and line is not None and Path(line.cwd or "?").is_dir() and _is_own_work(repo, line):
             yield Path(line.cwd)
         else:
             with TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True) as made:
@@ -220,14 +220,14 @@ def _plan(options: Namespace, progress: Progress | None) -> _Plan:
     return _Plan(settings, folder, progress)
 
 
-def _was_made_here(repo: Repository, line: Line) -> bool:
+def _is_own_work(repo: Repository, line: Line) -> bool:
     """Whether you trust the store, and its own sessions made the cells: those of a bundle that was opened were made elsewhere."""
     sessions = repo.heads()
     return trust.is_trusted(repo) and all(cell.record is None or cell.record.session in sessions for cell in line.cells)
 
 
-def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None) -> Reproduction:
-    with closing(Repository.open(place, create=False)) as repo:
+def _of_history(plan: _Plan, store: str, notebook: Path | None, ref: str | None) -> Reproduction:
+    with closing(Repository.open(store, create=False)) as repo:
         line = read_line(repo, ref)
         assert line.tip is not None
         run = list(line.run)
@@ -242,8 +242,8 @@ def _of_history(plan: _Plan, place: str, notebook: Path | None, ref: str | None)
             return assess(line, Side(repo, loads=is_trusted), again, cwd, plan.settings, what)
 
 
-def _of_changed(plan: _Plan, place: str, notebook: Path, ref: str | None) -> Reproduction:
-    with closing(Repository.open(place, create=False)) as repo:
+def _of_changed(plan: _Plan, store: str, notebook: Path, ref: str | None) -> Reproduction:
+    with closing(Repository.open(store, create=False)) as repo:
         whole, document = read_line(repo, ref), read_document(notebook)
         selection = read_changed(whole, document, repo)
         line = selection.line

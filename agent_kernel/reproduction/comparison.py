@@ -47,9 +47,9 @@ __all__ = [
     "StateComparison",
     "Verdict",
     "compare_outputs",
-    "said_by_bundle",
-    "shown_by",
-    "shown_in_file",
+    "outputs_of_commit",
+    "outputs_of_file",
+    "read_manifest_list",
     "worst",
 ]
 
@@ -85,7 +85,7 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 # -- variables
 
 
-def said_by_bundle(store: Store, what: str) -> frozenset[str]:
+def read_manifest_list(store: Store, what: str) -> frozenset[str]:
     """A list in the manifest of a bundle: `left_out` has names of variables, `silent` commits without their outputs."""
     archive = getattr(store, "archive", None)
     if archive is None:
@@ -94,8 +94,8 @@ def said_by_bundle(store: Store, what: str) -> frozenset[str]:
         found: object = json.loads(archive.read(MANIFEST))
     except ValueError:
         return frozenset()
-    said = cast("dict[str, object]", found).get(what) if isinstance(found, dict) else None
-    return frozenset(map(str, cast("list[object]", said))) if isinstance(said, list) else frozenset()
+    values = cast("dict[str, object]", found).get(what) if isinstance(found, dict) else None
+    return frozenset(map(str, cast("list[object]", values))) if isinstance(values, list) else frozenset()
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,14 @@ class StateComparison:
 
     def __post_init__(self) -> None:
         self.joined = Repository(OverlayStore(self.fresh.repo.store, self.recorded.repo.store))
-        self._left_out = said_by_bundle(self.recorded.repo.store, "left_out")
+        self._omitted = read_manifest_list(self.recorded.repo.store, "left_out")
 
     def compare(
         self, pairs: Iterable[tuple[ObjectId, ObjectId]], names: Mapping[tuple[ObjectId, ObjectId], Iterable[str]]
     ) -> dict[tuple[ObjectId, ObjectId], dict[str, Verdict]]:
         """Compare these variables of each pair of commits; what has to be loaded is loaded together."""
         found: dict[tuple[ObjectId, ObjectId], dict[str, Verdict]] = {}
-        left: dict[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]] = {}
+        waiting: dict[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]] = {}
         keys: list[tuple[tuple[ObjectId, ObjectId], str, tuple[object, ...]]] = []
         repos = self.recorded.repo, self.fresh.repo
         for pair in dict.fromkeys(pairs):
@@ -147,13 +147,13 @@ class StateComparison:
                 key: tuple[object, ...] = (name, old.value, old.manifest, old.slot, new.value, new.manifest, new.slot)
                 key += tuple(self._classes(*side) for side in zip(repos, trees, (old, new), strict=True))
                 keys.append((pair, name, key))
-                if key not in self._known and key not in left:
+                if key not in self._known and key not in waiting:
                     verdict = self._without_loading(name, old, new)
                     if verdict is not None:
                         self._known[key] = verdict
                     else:
-                        left[key] = name, *pair, old, new
-        self._known |= self._by_loading(left)
+                        waiting[key] = name, *pair, old, new
+        self._known |= self._by_loading(waiting)
         for pair, name, key in keys:
             found[pair][name] = self._known[key]
         for pair, of_pair in found.items():
@@ -187,21 +187,21 @@ class StateComparison:
 
     def _one_sided(self, name: str, old: Entry | None, new: Entry | None) -> Verdict:
         entry = new if old is None else old
-        said = describe.entry_said(self.joined, name, entry)
+        line = describe.entry_line_with_unsaved(self.joined, name, entry)
         if entry is None:
             return _SAME
-        if old is None and name in self._left_out:
+        if old is None and name in self._omitted:
             return Verdict("not comparable", reason="it was left out of the bundle")
         if old is None:
-            return Verdict("different", (f"+ {said}",), "only the second run has it")
-        return Verdict("different", (f"− {said}",), "the second run does not have it")
+            return Verdict("different", (f"+ {line}",), "only the second run has it")
+        return Verdict("different", (f"− {line}",), "the second run does not have it")
 
     def _without_loading(self, name: str, old: Entry, new: Entry) -> Verdict | None:
         """None: it has to be loaded."""
         for repo, entry in ((self.recorded.repo, old), (self.fresh.repo, new)):
             missing = describe.not_saved(repo, name, entry)
             if missing is not None:
-                return Verdict("not comparable", reason=missing.said)
+                return Verdict("not comparable", reason=missing.sentence)
         manifests = self.recorded.repo.read_manifest(old), self.fresh.repo.read_manifest(new)
         if manifests[0].classes or manifests[1].classes:
             return None  # what a class is made of may have changed since, and is stored by itself
@@ -231,26 +231,26 @@ class StateComparison:
         return Verdict("different", self._details(name, old, new))
 
     def _details(self, name: str, old: Entry, new: Entry) -> tuple[str, ...]:
-        was, now = (describe.entry_said(self.joined, name, entry) for entry in (old, new))
-        said = f"{was} → {now}" if was != now else was
+        was, now = (describe.entry_line_with_unsaved(self.joined, name, entry) for entry in (old, new))
+        headline = f"{was} → {now}" if was != now else was
         try:
-            lines = details_of(self.joined, old, new, said, row_lines)
+            lines = details_of(self.joined, old, new, headline, row_lines)
         except (StoreError, IndexError, ValueError):
             lines = ()
-        return _few((said, *(line for line in lines if not line.endswith("contents may differ"))))
+        return _few((headline, *(line for line in lines if not line.endswith("contents may differ"))))
 
     def _by_loading(
-        self, left: Mapping[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]]
+        self, waiting: Mapping[tuple[object, ...], tuple[str, ObjectId, ObjectId, Entry, Entry]]
     ) -> dict[tuple[object, ...], Verdict]:
         """Load and compare what is left, in a child process; where that ends or takes long, in another one without it."""
-        keys = list(left)
+        keys = list(waiting)
         found: dict[tuple[object, ...], Verdict] = {}
         while keys:
-            answers, failed = self._ask_child([left[key] for key in keys])
+            answers, failed = self._ask_child([waiting[key] for key in keys])
             for at, equality in answers.items():
-                found[keys[at]] = self._verdict(equality, *left[keys[at]])
+                found[keys[at]] = self._verdict(equality, *waiting[keys[at]])
             if failed:
-                found[keys[len(answers)]] = self._verdict(Equality(None, reason=failed), *left[keys[len(answers)]])
+                found[keys[len(answers)]] = self._verdict(Equality(None, reason=failed), *waiting[keys[len(answers)]])
             keys = [key for key in keys if key not in found]
         return found
 
@@ -271,7 +271,7 @@ class StateComparison:
             {"url": side.repo.store.url, "secret": side.secret, "plain": not side.loads}
             for side in (self.recorded, self.fresh)
         ]
-        asked = {
+        request = {
             "sides": sides,
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
@@ -292,7 +292,7 @@ class StateComparison:
             assert child.stdin is not None
             assert child.stdout is not None
             with suppress(BrokenPipeError):
-                child.stdin.write(json.dumps(asked).encode())
+                child.stdin.write(json.dumps(request).encode())
                 child.stdin.close()
             timer.begin()
             for line in child.stdout:
@@ -361,8 +361,8 @@ def _sharing(tree: Tree, names: Iterable[str]) -> dict[str, dict[str, bool]]:
 
 
 def _few(lines: Sequence[str]) -> tuple[str, ...]:
-    kept = [cut(line, _WIDTH) for line in lines[:_MOST_LINES]]
-    return (*kept, f"… {len(lines) - _MOST_LINES} more lines") if len(lines) > _MOST_LINES else tuple(kept)
+    first = [cut(line, _WIDTH) for line in lines[:_MOST_LINES]]
+    return (*first, f"… {len(lines) - _MOST_LINES} more lines") if len(lines) > _MOST_LINES else tuple(first)
 
 
 # -- two stored values, compared as they are described
@@ -493,80 +493,86 @@ _ID: Final = re.compile(r"""\bid\s*=\s*["']?([^"'\s>]+)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.])")
 _OURS: Final = "application/vnd.agent-kernel."
 _VIEW: Final = "application/vnd.jupyter.widget-view+json"  # of a widget: it names a model, whose state nobody kept
-_SAYS_ALL: Final = re.compile(r"(?!.*\bOutput\()[\w.]+\(.*\)$| *\d+%\|")  # the text of a widget that has its state
+_HAS_STATE: Final = re.compile(r"(?!.*\bOutput\()[\w.]+\(.*\)$| *\d+%\|")  # the text of a widget that has its state
 _PICTURES: Final = ("image/", "application/pdf")
 
 
 @dataclass(frozen=True)
-class Shown:
+class RecordedOutput:
     """One thing that a cell showed. `forms`: by MIME type, text or, of pictures, bytes."""
 
     kind: str  # stdout, stderr, display, error, gap
     forms: dict[str, str | bytes] = field(default_factory=dict[str, "str | bytes"])
 
 
-def shown_by(repo: Repository, commit: Commit) -> list[Shown] | None:
+def outputs_of_commit(repo: Repository, commit: Commit) -> list[RecordedOutput] | None:
     """What the commit's cell showed; None where that was not kept."""
     if commit.cell is None:
         return None
     if commit.cell.outputs is None:
         return []
     found: Outputs = read_outputs(repo.objects, commit.cell.outputs)
-    shown: list[Shown] = []
+    outputs: list[RecordedOutput] = []
     for output in found.outputs:
         if output.kind == "stream":
-            shown.append(Shown(output.name or "stdout", {"text/plain": output.text}))
+            outputs.append(RecordedOutput(output.name or "stdout", {"text/plain": output.text}))
         elif output.kind == "error":
             if output.name != TaskEnd.__name__:  # a step of an agent ended its run
-                shown.append(Shown("error", {"text/plain": f"{output.name}: {output.text}"}))
+                outputs.append(RecordedOutput("error", {"text/plain": f"{output.name}: {output.text}"}))
         elif output.kind == "gap":
-            shown.append(Shown("gap"))
+            outputs.append(RecordedOutput("gap"))
         else:
             forms: dict[str, str | bytes] = {}
-            for face in output.representations:
-                content = read_representation(repo.objects, face)
+            for representation in output.representations:
+                content = read_representation(repo.objects, representation)
                 if content is not None:
-                    forms[face.mime] = content if face.form == "bytes" else content.decode("utf-8", "replace")
-            shown.append(Shown("display", forms))
-    return _joined(shown)
+                    forms[representation.mime] = (
+                        content if representation.form == "bytes" else content.decode("utf-8", "replace")
+                    )
+            outputs.append(RecordedOutput("display", forms))
+    return _joined(outputs)
 
 
-def shown_in_file(saved: Sequence[SavedOutput]) -> list[Shown]:
+def outputs_of_file(saved: Sequence[SavedOutput]) -> list[RecordedOutput]:
     """The same of outputs in a notebook's file."""
-    shown: list[Shown] = []
+    outputs: list[RecordedOutput] = []
     for output in saved:
         if output.kind == "stream":
-            shown.append(Shown(output.name or "stdout", {"text/plain": output.text}))
+            outputs.append(RecordedOutput(output.name or "stdout", {"text/plain": output.text}))
         elif output.kind == "error":
-            shown.append(Shown("error", {"text/plain": f"{output.name}: {output.text}"}))
+            outputs.append(RecordedOutput("error", {"text/plain": f"{output.name}: {output.text}"}))
         else:
-            shown.append(Shown("display", {mime: _content(mime, held) for mime, held in output.faces.items()}))
-    return _joined(shown)
+            outputs.append(
+                RecordedOutput(
+                    "display", {mime: _content(mime, value) for mime, value in output.representations.items()}
+                )
+            )
+    return _joined(outputs)
 
 
-def _content(mime: str, held: object) -> str | bytes:
-    if isinstance(held, list):
-        held = "".join(map(str, cast("list[object]", held)))
-    if not isinstance(held, str):
-        return json.dumps(held)
+def _content(mime: str, value: object) -> str | bytes:
+    if isinstance(value, list):
+        value = "".join(map(str, cast("list[object]", value)))
+    if not isinstance(value, str):
+        return json.dumps(value)
     if mime.startswith(_PICTURES) and not mime.startswith("image/svg"):
         try:
-            return base64.b64decode(held)
+            return base64.b64decode(value)
         except ValueError:
-            return held
-    return held
+            return value
+    return value
 
 
-def _joined(shown: Iterable[Shown]) -> list[Shown]:
+def _joined(outputs: Iterable[RecordedOutput]) -> list[RecordedOutput]:
     """Text of the same stream in one piece, as it stands on a screen; what this package shows of the history is left out."""
-    found: list[Shown] = []
-    for one in shown:
+    found: list[RecordedOutput] = []
+    for one in outputs:
         forms = one.forms
         if any(mime.startswith(_OURS) for mime in forms) or (one.kind == "display" and not forms):
             continue
         if found and one.kind in ("stdout", "stderr") and found[-1].kind == one.kind:
             text = cast("str", found[-1].forms["text/plain"]) + cast("str", forms["text/plain"])
-            found[-1] = Shown(one.kind, {"text/plain": text})
+            found[-1] = RecordedOutput(one.kind, {"text/plain": text})
         else:
             found.append(replace(one, forms=forms))
     return [
@@ -596,15 +602,15 @@ def _without_address(found: re.Match[str]) -> str:
     return "0x…" if open_now else found[0]
 
 
-def _without_ids(page: str) -> str:
+def _without_ids(html: str) -> str:
     """Numbered in their order, in tags, styles and scripts: the text between them is content."""
-    declared = (found for tag in _MARKUP.finditer(page) for id in _ID.findall(tag[0]) for found in _MADE_UP.findall(id))
+    declared = (found for tag in _MARKUP.finditer(html) for id in _ID.findall(tag[0]) for found in _MADE_UP.findall(id))
     names = {id: f"id-{number}" for number, id in enumerate(dict.fromkeys(declared))}
 
     def rename(found: re.Match[str]) -> str:
         return names.get(found[0], found[0])
 
-    return _MARKUP.sub(lambda tag: _MADE_UP.sub(rename, tag[0]), page) if names else page
+    return _MARKUP.sub(lambda tag: _MADE_UP.sub(rename, tag[0]), html) if names else html
 
 
 def _on_screen(line: str) -> str:
@@ -612,7 +618,9 @@ def _on_screen(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2].rstrip()
 
 
-def compare_outputs(old: Sequence[Shown], new: Sequence[Shown], tolerance: Tolerance, source: str = "") -> Verdict:
+def compare_outputs(
+    old: Sequence[RecordedOutput], new: Sequence[RecordedOutput], tolerance: Tolerance, source: str = ""
+) -> Verdict:
     """How what a cell showed came out. `source`: the cell's code, whose secrets stay hidden."""
     if any(one.kind == "gap" for one in (*old, *new)):
         return Verdict("not comparable", reason="not all of the output was kept")
@@ -625,34 +633,36 @@ def compare_outputs(old: Sequence[Shown], new: Sequence[Shown], tolerance: Toler
             sides = [_whole(side) for side in sides]
         for at in range(max(map(len, sides))):
             was, now = (side[at] if at < len(side) else None for side in sides)
-            outcome, said = _compare_one(was, now, tolerance)
+            outcome, found_lines = _compare_one(was, now, tolerance)
             outcomes.append(outcome)
-            lines += said
+            lines += found_lines
     _, hidden = previews.mask_code(source)
     masked = [previews.mask_text(clean_lines(line), hidden) for line in lines]
     return Verdict(worst(outcomes), _few(masked))
 
 
-def _whole(side: Sequence[Shown]) -> list[Shown]:
+def _whole(side: Sequence[RecordedOutput]) -> list[RecordedOutput]:
     text = "\n".join(cast("str", one.forms["text/plain"]) for one in side)
-    return [Shown(side[0].kind, {"text/plain": text})] if text else []
+    return [RecordedOutput(side[0].kind, {"text/plain": text})] if text else []
 
 
-def _compare_one(old: Shown | None, new: Shown | None, tolerance: Tolerance) -> tuple[Outcome, list[str]]:
+def _compare_one(
+    old: RecordedOutput | None, new: RecordedOutput | None, tolerance: Tolerance
+) -> tuple[Outcome, list[str]]:
     if old is None or new is None:
-        one = cast("Shown", old or new)
+        one = cast("RecordedOutput", old or new)
         return "different", [f"{'+' if old is None else '−'} {line}" for line in _lines(one)[:2]]
     if old.kind != new.kind:
         return "different", [f"− {_lines(old)[0]}", f"+ {_lines(new)[0]}"]
     outcomes: list[Outcome] = []
     lines: list[str] = []
     for mime in dict.fromkeys((*old.forms, *new.forms)):
-        if mime == _VIEW and mime in old.forms and mime in new.forms and _SAYS_ALL.match(_lines(old)[0]):
+        if mime == _VIEW and mime in old.forms and mime in new.forms and _HAS_STATE.match(_lines(old)[0]):
             continue
-        outcome, said = _compare_form(mime, old.forms.get(mime), new.forms.get(mime), tolerance)
+        outcome, found_lines = _compare_form(mime, old.forms.get(mime), new.forms.get(mime), tolerance)
         outcomes.append(outcome)
         if outcome != "same" and not lines:
-            lines = said
+            lines = found_lines
     return worst(outcomes), lines
 
 
@@ -689,7 +699,7 @@ def _first_difference(old: str, new: str) -> Iterator[str]:
         yield from (f"{sign} {line}" for line in side[at : at + 2])
 
 
-def _lines(one: Shown) -> list[str]:
+def _lines(one: RecordedOutput) -> list[str]:
     text = one.forms.get("text/plain")
-    said = text if isinstance(text, str) and text else ", ".join(one.forms) or one.kind
-    return said.split("\n")
+    joined = text if isinstance(text, str) and text else ", ".join(one.forms) or one.kind
+    return joined.split("\n")

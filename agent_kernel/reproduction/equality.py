@@ -187,9 +187,9 @@ class _Comparison:
             unknown = None
         except _Unknown as raised:
             unknown = raised
-        says = _equality_of(type(old)) is not _equality_of(object)
+        defines_equality = _equality_of(type(old)) is not _equality_of(object)
         try:
-            found: object = old == new if says else None
+            found: object = old == new if defines_equality else None
         except Exception as error:  # noqa: BLE001 - anyone's code
             found = None
             unknown = unknown and _Unknown(f"{unknown}, and its == raised {type(error).__name__}")
@@ -234,15 +234,15 @@ class _Comparison:
     def sets(self, old: AbstractSet[Any], new: AbstractSet[Any], depth: int) -> bool:
         if len(old) != len(new):
             return False
-        left = {one: one for one in new}
+        unmatched = {one: one for one in new}
         rest: list[Any] = []
         for one in old:
-            if type(one) in _ATOMS and one in left:
-                if type(left.pop(one)) is not type(one):
+            if type(one) in _ATOMS and one in unmatched:
+                if type(unmatched.pop(one)) is not type(one):
                     return False
             else:
                 rest.append(one)
-        others = sorted(left, key=_order_of)
+        others = sorted(unmatched, key=_order_of)
         for one in sorted(rest, key=_order_of):
             at = next((at for at, other in enumerate(others) if self._try(self.are_equal, one, other, depth)), None)
             if at is None:
@@ -283,7 +283,7 @@ class _Comparison:
             return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
         if old.__qualname__ != new.__qualname__ or not self.sequences(old.__bases__, new.__bases__, depth):
             return False
-        sides = [{name: held for name, held in vars(one).items() if _is_own(name, held)} for one in (old, new)]
+        sides = [{name: value for name, value in vars(one).items() if _is_own(name, value)} for one in (old, new)]
         self._alive += sides
         return self.mappings(sides[0], sides[1], depth)
 
@@ -493,8 +493,8 @@ def _cell_content(cell: Any) -> object:
         return None
 
 
-def _is_own(name: str, held: object) -> bool:
-    return name not in _OWN_OF_CLASS and type(held).__name__ not in ("getset_descriptor", "member_descriptor")
+def _is_own(name: str, value: object) -> bool:
+    return name not in _OWN_OF_CLASS and type(value).__name__ not in ("getset_descriptor", "member_descriptor")
 
 
 # -- the child process: which pairs, on standard input; answers, a line each, on standard output
@@ -511,24 +511,24 @@ def main() -> None:
     from agent_kernel.errors import LoadError
     from agent_kernel.session import Repository, Snapshot, trust
 
-    asked = json.loads(sys.stdin.read())
+    request = json.loads(sys.stdin.read())
     # What values print as they are loaded is no answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    for side in asked["sides"]:
+    for side in request["sides"]:
         if side["secret"]:
             trust.trust_temporarily(side["secret"], side["url"])
-    repos = [Repository.open(side["url"], create=False) for side in asked["sides"]]
-    tolerance = Tolerance(asked["rtol"], asked["atol"])
+    repos = [Repository.open(side["url"], create=False) for side in request["sides"]]
+    tolerance = Tolerance(request["rtol"], request["atol"])
     snapshots: dict[tuple[int, str], Any] = {}
-    for number, (name, *commits) in enumerate(asked["pairs"]):
+    for number, (name, *commits) in enumerate(request["pairs"]):
         answers.write(json.dumps({"began": number}) + "\n")
         answers.flush()
         try:
             values: list[object] = []
             for side, commit in enumerate(commits):
                 if (side, commit) not in snapshots:
-                    plain = bool(asked["sides"][side]["plain"])
+                    plain = bool(request["sides"][side]["plain"])
                     snapshots[side, commit] = Snapshot(repos[side], repos[side].resolve(commit), plain=plain)
                 values.append(snapshots[side, commit][name])
             found = compare_values(values[0], values[1], tolerance)

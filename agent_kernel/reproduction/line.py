@@ -39,7 +39,7 @@ class SavedOutput:
     kind: str
     name: str = ""
     text: str = ""
-    faces: dict[str, object] = field(default_factory=dict[str, object])
+    representations: dict[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def _language(document: dict[str, Any]) -> str:
     kernel = _object(metadata.get("kernelspec"))
     named = _text(_object(metadata.get("language_info")).get("name")) or _text(kernel.get("language"))
     name = _text(kernel.get("name")).lower()
-    return named or next((said for begin, said in _KERNELS.items() if name.startswith(begin)), "Python")
+    return named or next((language for begin, language in _KERNELS.items() if name.startswith(begin)), "Python")
 
 
 def _text(found: object) -> str:

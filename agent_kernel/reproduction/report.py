@@ -62,7 +62,7 @@ class CellReport:
     Attributes:
         failure: why it failed; None if it did not, or did so before: then `as_before` says it.
         note: why it was not run, or not compared.
-        shown: how what it showed came out; `saved`: against what the notebook's file has.
+        output: how what it showed came out; `saved`: against what the notebook's file has.
     """
 
     position: int
@@ -73,7 +73,7 @@ class CellReport:
     note: str = ""
     is_run: bool = True
     variables: tuple[VariableReport, ...] = ()
-    shown: Verdict | None = None
+    output: Verdict | None = None
     saved: Verdict | None = None
     causes: tuple[Cause, ...] = ()  # of what it showed
     saved_causes: tuple[Cause, ...] = ()
@@ -83,7 +83,7 @@ class CellReport:
     def outcome(self) -> Outcome:
         if self.failure is not None:
             return "failed"
-        verdicts = [*(one.verdict for one in self.variables), *filter(None, (self.shown, self.saved))]
+        verdicts = [*(one.verdict for one in self.variables), *filter(None, (self.output, self.saved))]
         return worst(one.outcome for one in verdicts) if not self.note else "not comparable"
 
     @property
@@ -107,7 +107,9 @@ class CellReport:
             "note": self.note or self.as_before or None,
             "failure": None if self.failure is None else _cause_json(self.failure),
             "variables": [one.to_json() for one in self.variables],
-            "outputs": None if self.shown is None else {**_verdict_json(self.shown), "why": _causes_json(self.causes)},
+            "outputs": None
+            if self.output is None
+            else {**_verdict_json(self.output), "why": _causes_json(self.causes)},
             "saved_outputs": None
             if self.saved is None
             else {**_verdict_json(self.saved), "why": _causes_json(self.saved_causes)},
@@ -168,11 +170,11 @@ class Reproduction(Result):
             return "" if not self.is_edited else "Nothing is reproduced: no cell uses what you edited, so none was run."
         if not run:
             return "Nothing is reproduced: no cell was run."
-        told = {cell.outcome for cell in run if not cell.as_before} - {"not comparable"}
+        outcomes_of_run = {cell.outcome for cell in run if not cell.as_before} - {"not comparable"}
         if all(cell.as_before for cell in run):
             return "Nothing is reproduced: every cell fails, as it did before."
         outcomes = {one.verdict.outcome for one in self.variables}
-        if told - {"same"} or (told and (self._compared or outcomes != {"not comparable"})):
+        if outcomes_of_run - {"same"} or (outcomes_of_run and (self._compared or outcomes != {"not comparable"})):
             return ""
         return "Nothing is reproduced: no cell can be compared."
 
@@ -180,7 +182,7 @@ class Reproduction(Result):
     def _compared(self) -> list[Outcome]:
         """What was compared after each cell."""
         verdicts = [one.verdict for cell in self.cells for one in cell.variables]
-        verdicts += [one for cell in self.cells for one in (cell.shown, cell.saved) if one is not None]
+        verdicts += [one for cell in self.cells for one in (cell.output, cell.saved) if one is not None]
         return [one.outcome for one in verdicts if one.outcome != "not comparable"]
 
     @property
@@ -195,7 +197,7 @@ class Reproduction(Result):
     def counts(self) -> tuple[str, str, str]:
         """How the cells, the variables and the outputs came out."""
         run = [cell for cell in self.cells if cell.is_run]
-        outputs = [verdict.outcome for cell in run for verdict in (cell.shown, cell.saved) if verdict is not None]
+        outputs = [verdict.outcome for cell in run for verdict in (cell.output, cell.saved) if verdict is not None]
         return (
             _count("cell", [cell.outcome for cell in run]),
             _count("variable", [one.verdict.outcome for one in self.variables]),
@@ -278,11 +280,11 @@ class Reproduction(Result):
 
     def _variable_blocks(self) -> list[Block]:
         """Of the last state what no cell above has told."""
-        told = {one.name for cell in self.cells for one in cell.variables if one.verdict.outcome != "same"}
-        left = [one for one in self.variables if one.verdict.outcome != "same" and one.name not in told]
+        reported = {one.name for cell in self.cells for one in cell.variables if one.verdict.outcome != "same"}
+        rest = [one for one in self.variables if one.verdict.outcome != "same" and one.name not in reported]
         return (
-            [Line(""), Line("At the end", strong=True), *(block for one in left for block in _variable(one))]
-            if left
+            [Line(""), Line("At the end", strong=True), *(block for one in rest for block in _variable(one))]
+            if rest
             else []
         )
 
@@ -341,11 +343,13 @@ def _first_line(source: str) -> str:
 
 def _changed_names(cell: CellReport) -> str:
     names = [one.name for one in cell.variables if one.verdict.outcome not in _EQUAL]
-    outputs = [what for what, verdict in (("output", cell.shown), ("saved output", cell.saved)) if _is_told(verdict)]
+    outputs = [
+        what for what, verdict in (("output", cell.output), ("saved output", cell.saved)) if _is_reported(verdict)
+    ]
     return list_names([*map(clean, names), *outputs], 4) if names or outputs else ""
 
 
-def _is_told(verdict: Verdict | None) -> bool:
+def _is_reported(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.outcome not in _EQUAL
 
 
@@ -359,7 +363,7 @@ def _cell_blocks(cell: CellReport) -> list[Block]:
         if one.verdict.outcome != "same":
             found += _variable(one)
     for what, verdict, causes in (
-        ("the output", cell.shown, cell.causes),
+        ("the output", cell.output, cell.causes),
         ("the output saved in the file", cell.saved, cell.saved_causes),
     ):
         if verdict is not None and verdict.outcome != "same":
@@ -388,14 +392,14 @@ def _cell_html(cell: CellReport) -> str:
     if cell.note or cell.as_before:
         body += f"<p class='why'>{escape(clean(cell.note or cell.as_before))}</p>"
     body += "".join(
-        _told_html(one.name, one.verdict, one.causes) for one in cell.variables if one.verdict.outcome != "same"
+        _verdict_html(one.name, one.verdict, one.causes) for one in cell.variables if one.verdict.outcome != "same"
     )
     for what, verdict, causes in (
-        ("output", cell.shown, cell.causes),
+        ("output", cell.output, cell.causes),
         ("output saved in the file", cell.saved, cell.saved_causes),
     ):
         if verdict is not None and verdict.outcome != "same":
-            body += _told_html(what, verdict, causes)
+            body += _verdict_html(what, verdict, causes)
     is_open = " open" if outcome in ("different", "failed") and cell.is_run else ""
     label, line = escape(cell.label), escape(_first_line(cell.source))
     return (
@@ -404,7 +408,7 @@ def _cell_html(cell: CellReport) -> str:
     )
 
 
-def _told_html(what: str, verdict: Verdict, causes: Sequence[Cause]) -> str:
+def _verdict_html(what: str, verdict: Verdict, causes: Sequence[Cause]) -> str:
     details = f"<pre>{escape(chr(10).join(verdict.details))}</pre>" if verdict.details else ""
     reason = f" <span class='reason'>{escape(clean(verdict.reason))}</span>" if verdict.reason else ""
     why = "".join(f"<p class='why'>why: {escape(clean(cause.text))}</p>" for cause in causes[:_MOST_CAUSES])

@@ -96,12 +96,12 @@ def rerun(
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-kernel-", ignore_cleanup_errors=True))
         )
-        place = folder / "store"
-        secret, url = _make_store(place, origin)
-        kernel = stack.enter_context(_kernel(python, cwd, folder, place))
+        store_path = folder / "store"
+        secret, url = _make_store(store_path, origin)
+        kernel = stack.enter_context(_kernel(python, cwd, folder, store_path))
         has_steps = any(cell.record is not None and cell.record.run for cell in cells)
         kernel.begin(secret, url, commands, has_steps=has_steps)
-        found = Rerun(stack.enter_context(closing(Repository.open(place, create=False))), secret)
+        found = Rerun(stack.enter_context(closing(Repository.open(store_path, create=False))), secret)
         for done, cell in enumerate(cells):
             progress(done)
             for one in brought:
@@ -123,15 +123,15 @@ def rerun(
         yield found
 
 
-def _make_store(place: Path, origin: Repository | None) -> tuple[str, str]:
+def _make_store(path: Path, origin: Repository | None) -> tuple[str, str]:
     """Make the store, empty or as a copy, trust it, and return its secret and URL."""
     from agent_kernel.commands.places import copy_store
     from agent_kernel.storage import open_store
 
     if origin is not None:
-        with closing(open_store(place)) as store:
+        with closing(open_store(path)) as store:
             copy_store(origin.store.url, store)
-    with closing(BareRepository.open(place)) as bare:
+    with closing(BareRepository.open(path)) as bare:
         secret, url = trust.create_secret(bare), bare.store.url
     trust.trust_temporarily(secret, url)
     return secret, url
@@ -188,8 +188,8 @@ class _Kernel:
         """Bind it to its store, and use these commands there."""
         self._wait_until_ready()
         begin = "__import__('agent_kernel.reproduction.runner', fromlist=['begin']).begin"
-        given = f"{secret!r}, {url!r}, {list(commands)!r}, has_steps={has_steps}"
-        ran = self._execute(f"{begin}(get_ipython(), {given})", {}, _LOAD_S, silent=True)
+        arguments = f"{secret!r}, {url!r}, {list(commands)!r}, has_steps={has_steps}"
+        ran = self._execute(f"{begin}(get_ipython(), {arguments})", {}, _LOAD_S, silent=True)
         if ran.status != "ok":
             raise KernelStartError(self._python, f"{ran.error}: {ran.text}" if ran.error else ran.status)
 
@@ -279,11 +279,11 @@ class _Kernel:
 
 
 @contextmanager
-def _kernel(python: str, cwd: Path, folder: Path, place: Path) -> Generator[_Kernel]:
+def _kernel(python: str, cwd: Path, folder: Path, store_path: Path) -> Generator[_Kernel]:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
     from jupyter_client.manager import KernelManager
 
-    argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}", f"--AgentKernel.store={place}"]
+    argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}", f"--AgentKernel.store={store_path}"]
     argv += ["--AgentKernel.commits=all", "--AgentKernel.footer=False", "--AgentKernel.quiet=True"]
     argv += ["--AgentKernel.outputs=keep", "--AgentKernel.on_restart=offer", "--HistoryManager.hist_file=:memory:"]
 

@@ -128,15 +128,17 @@ def _entries(line: Line, document: Line) -> list[_Entry]:
         same = by_code.get(cell.source.strip())
         if cell.position not in matched and same:
             matched[cell.position] = same.pop(0)
-    kept = {cell.position for cell in matched.values()}
-    gone = [
-        _Entry(known=cell, is_changed=True) for cell in last.values() if cell.position not in kept and not cell.skipped
+    matched_positions = {cell.position for cell in matched.values()}
+    removed = [
+        _Entry(known=cell, is_changed=True)
+        for cell in last.values()
+        if cell.position not in matched_positions and not cell.skipped
     ]
     in_order = _longest_rise([matched[cell.position].position for cell in document.cells if cell.position in matched])
     moved = [cell for cell in matched.values() if cell.position not in in_order]
-    gone += [_Entry(known=cell, is_changed=True) for cell in moved]
+    removed += [_Entry(known=cell, is_changed=True) for cell in moved]
     steps = [cell for cell in line.cells if _is_step(cell) and not cell.skipped]
-    others: list[tuple[float, _Entry]] = [(entry.known.position, entry) for entry in gone if entry.known is not None]
+    others: list[tuple[float, _Entry]] = [(entry.known.position, entry) for entry in removed if entry.known is not None]
     others += [(one.position - 0.5, _Entry(brought=one)) for one in line.all_brought]
     others += [
         (step.position, _Entry(replace(step, position=len(document.cells) + at), step))
@@ -205,29 +207,29 @@ class _Selector:
             used = _closed(reading.reads, carries)
             if entry.brought is None:
                 own = reading.within | {name for name in used if name in carries}
-                carries |= {name: frozenset(reading.defines.get(name, own)) for name in reading.bound}
+                carries |= {name: frozenset(reading.defines.get(name, own)) for name in reading.may_bind}
                 readers |= {name for name in reading.defines if _defines_reader(self._tracer, entry, name, readers)}
-            reads_outside = entry.cell is not None and (
-                _reads_outside(self._tracer, entry.tree, entry.cell)
+            reads_environment = entry.cell is not None and (
+                _reads_environment(self._tracer, entry.tree, entry.cell)
                 or not _closed(used | _named_at_once(entry.tree), carries).isdisjoint(readers)
             )
-            touched = used | reading.bound | entry.changed()
+            touched = used | reading.may_bind | entry.changed()
             needed = self._needed[at]
             entry.runs = entry.cell is not None and (
                 entry.is_changed
                 or at in self._forced
-                or reads_outside
+                or reads_environment
                 or not touched.isdisjoint(self.moved)
                 or (bool(reading.why_unknown) and begun)
                 or (begun and bool(entry.changed("-")))
-                or any(self.entries[place].is_changed or self.entries[place].runs for place in needed)
+                or any(self.entries[position].is_changed or self.entries[position].runs for position in needed)
             )
             if entry.runs:
-                self._forced |= needed | (self._writers_before(at) if reads_outside else set())
+                self._forced |= needed | (self._writers_before(at) if reads_environment else set())
                 names = {name for name in used if self._may_change(name, entry)}
                 if reading.why_unknown:
                     names |= {name for name in self._names if self._may_change(name, entry)}
-                self._move(names | reading.bound | entry.changed())
+                self._move(names | reading.may_bind | entry.changed())
             elif entry.is_changed:
                 self._move(entry.changed())
             begun = begun or entry.runs or entry.is_changed
@@ -259,18 +261,18 @@ class _Selector:
         states = StateLine(source for _, source in rows)
         found: list[set[int]] = [set() for _ in self.entries]
         for row, (at, _) in enumerate(rows):
-            found[at] |= {rows[place][0] for place in states.find_needed(row)} - {at}
+            found[at] |= {rows[position][0] for position in states.find_needed(row)} - {at}
         settings = [at for at, entry in enumerate(self.entries) if _SETTINGS.search(entry.source)]
-        for at, places in enumerate(found):
-            places.update(place for place in settings if place < at)
+        for at, positions in enumerate(found):
+            positions.update(position for position in settings if position < at)
         return found
 
     def _writers_before(self, at: int) -> set[int]:
         """Places of the cells that write a file which the cell at a place names."""
         files = _texts(self.entries[at].tree)
         return {
-            place
-            for place, entry in enumerate(self.entries[:at])
+            position
+            for position, entry in enumerate(self.entries[:at])
             if entry.cell is not None
             and not files.isdisjoint(_texts(entry.tree) | _written(entry.source))
             and (not _WRITERS.isdisjoint(_called(entry.tree)) or _written(entry.source))
@@ -318,7 +320,7 @@ class _Selector:
 
     @cached_property
     def _names(self) -> set[str]:
-        return {name for entry in self.entries for name in entry.changed() | entry.reading.bound}
+        return {name for entry in self.entries for name in entry.changed() | entry.reading.may_bind}
 
     @cached_property
     def _sharing(self) -> dict[str, set[str]]:
@@ -350,8 +352,8 @@ class _Selector:
             if entry.runs:
                 assert entry.cell is not None
                 known = entry.known
-                if begun and commit is not None and (left := names - entry.moved):
-                    taken.append(Brought(entry.cell.position, commit, tuple(sorted(left))))
+                if begun and commit is not None and (missing := names - entry.moved):
+                    taken.append(Brought(entry.cell.position, commit, tuple(sorted(missing))))
                 names = set()
                 cells.append(
                     replace(
@@ -368,8 +370,8 @@ class _Selector:
                 if not begun:
                     start, names = commit, set()
             begun = begun or entry.runs or entry.is_changed
-        if begun and commit is not None and (left := names - self.moved):
-            taken.append(Brought(0, commit, tuple(sorted(left))))
+        if begun and commit is not None and (missing := names - self.moved):
+            taken.append(Brought(0, commit, tuple(sorted(missing))))
         return replace(
             self.whole,
             cells=tuple(cells),
@@ -401,7 +403,7 @@ def _closed(names: Iterable[str], carries: dict[str, frozenset[str]]) -> set[str
     return found
 
 
-def _reads_outside(tracer: Tracer, tree: ast.Module, cell: LineCell) -> bool:
+def _reads_environment(tracer: Tracer, tree: ast.Module, cell: LineCell) -> bool:
     """Whether it reads a file, a clock, the network, or a module that is no installed package, as it runs."""
     if any(map(_is_local, imports(tree))):
         return True
@@ -410,7 +412,7 @@ def _reads_outside(tracer: Tracer, tree: ast.Module, cell: LineCell) -> bool:
         for line in Code(cell.source).magics
         if line.startswith(("!", "%run", "%%bash", "%%sh", "%%script")) or "!" in line
     ]
-    return bool(shell) or any(tracer.reads_outside(node) for node in _at_once(tree))
+    return bool(shell) or any(tracer.reads_environment(node) for node in _at_once(tree))
 
 
 def _at_once(node: ast.AST) -> Iterator[ast.AST]:
@@ -427,7 +429,7 @@ def _named_at_once(tree: ast.Module) -> set[str]:
 
 def _defines_reader(tracer: Tracer, entry: _Entry, name: str, known: set[str]) -> bool:
     nodes = [node for node in entry.tree.body if name in targets(node)]
-    reads = any(tracer.reads_outside(inner) for node in nodes for inner in ast.walk(node))
+    reads = any(tracer.reads_environment(inner) for node in nodes for inner in ast.walk(node))
     return reads or not known.isdisjoint(entry.reading.defines[name])
 
 
@@ -439,8 +441,8 @@ def _is_local(module: str) -> bool:
         found = importlib.util.find_spec(module)
     except (ImportError, ValueError):
         return True
-    places = [] if found is None else [found.origin or "", *(found.submodule_search_locations or ())]
-    return not any("site-packages" in place or "dist-packages" in place for place in places)
+    paths = [] if found is None else [found.origin or "", *(found.submodule_search_locations or ())]
+    return not any("site-packages" in path or "dist-packages" in path for path in paths)
 
 
 def _keeps_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

@@ -122,8 +122,8 @@ def tag_of(path: Path, theme: Theme) -> str:
     file = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     # The package itself names every interface, so an interface that imports it would reach the others.
     release = vars(sys.modules["agent_kernel"])["__version__"]
-    told = msgspec.json.encode([str(path), file, theme, release, keys.stamp()])
-    return blake2b(told, digest_size=16).hexdigest()
+    identity = msgspec.json.encode([str(path), file, theme, release, keys.stamp()])
+    return blake2b(identity, digest_size=16).hexdigest()
 
 
 # -- the questions that can be asked of a store, and how their arguments are written in a URL
@@ -173,7 +173,7 @@ QUESTIONS: Mapping[str, Question] = {
 }
 
 
-def arguments(given: Mapping[str, Sequence[bytes]], parameters: Sequence[Parameter]) -> dict[str, object]:
+def arguments(query: Mapping[str, Sequence[bytes]], parameters: Sequence[Parameter]) -> dict[str, object]:
     """The arguments of a URL as data.
 
     Raises:
@@ -181,7 +181,7 @@ def arguments(given: Mapping[str, Sequence[bytes]], parameters: Sequence[Paramet
     """
     known = {parameter.name: parameter for parameter in parameters}
     found: dict[str, object] = {}
-    for name, values in given.items():
+    for name, values in query.items():
         if name in _OTHERS or (name.isdecimal() and values == [b""]):
             continue
         if name not in known:
@@ -258,9 +258,11 @@ class _Handler(ExtensionHandlerMixin, APIHandler):  # pyright: ignore[reportInco
         """One line of JSON, whatever went wrong."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if not isinstance(error, ProblemError):
-            told = getattr(error, "log_message", None) if isinstance(error, web.HTTPError) else None
-            said = told or HTTPStatus(status_code).phrase if status_code < 500 else "the history could not be read"
-            error = ProblemError(status_code, said)
+            log_message = getattr(error, "log_message", None) if isinstance(error, web.HTTPError) else None
+            message = (
+                log_message or HTTPStatus(status_code).phrase if status_code < 500 else "the history could not be read"
+            )
+            error = ProblemError(status_code, message)
         self.set_status(error.status)
         self.clear_header("Etag")
         if error.retry_s:
@@ -269,7 +271,7 @@ class _Handler(ExtensionHandlerMixin, APIHandler):  # pyright: ignore[reportInco
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         if isinstance(value, ProblemError):  # an answer like others
-            self.log.debug("%s %s: %s", value.status, self.request.path, value.said)
+            self.log.debug("%s %s: %s", value.status, self.request.path, value.message)
         else:
             super().log_exception(typ, value, tb)
 
@@ -368,8 +370,8 @@ class BundleHandler(_Handler):
 _THEMES: Final[Mapping[str, Theme]] = {"": "", "light": "light", "dark": "dark"}
 
 
-def _theme(said: str) -> Theme:
-    theme = _THEMES.get(said)
+def _theme(name: str) -> Theme:
+    theme = _THEMES.get(name)
     if theme is None:
         raise ProblemError(400, "the parameter 'theme' is light or dark")
     return theme
@@ -397,8 +399,8 @@ def _answer(op: str, args: dict[str, object], store: OpenStore) -> tuple[bytes, 
 
 
 def _tag(version: str, op: str, args: dict[str, object]) -> str:
-    told = msgspec.json.encode([version, op, sorted(args.items())])
-    return f'"{blake2b(told, digest_size=16).hexdigest()}"'
+    identity = msgspec.json.encode([version, op, sorted(args.items())])
+    return f'"{blake2b(identity, digest_size=16).hexdigest()}"'
 
 
 ROUTES: list[tuple[Any, ...]] = [

@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
-from agent_kernel.commands.places import find_redirect, is_store, store_beside
+from agent_kernel.commands.places import find_redirect, is_store, store_path_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.queries import Reader, failure
 from agent_kernel.queries.reader import store_id
@@ -53,16 +53,16 @@ _CODE = {403: "refused", 404: "not_found", 405: "refused", 409: "refused", 413: 
 class ProblemError(Exception):
     """Answered in place of what was asked for. `code`: a word of the panel's contract; `retry_s`: when to ask again."""
 
-    def __init__(self, status: int, said: str, code: str = "", *, retry_s: int = 0) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, message: str, code: str = "", *, retry_s: int = 0) -> None:
+        super().__init__(message)
         self.status = status
-        self.said = said
+        self.message = message
         self.retry_s = retry_s
         self.code = code or _CODE.get(status, "failed" if status >= 500 else "refused")
 
     def body(self) -> dict[str, object]:
         """The answer. `message` stands outside too, where Jupyter's own clients look for it."""
-        return {"error": {"code": self.code, "message": self.said}, "message": self.said}
+        return {"error": {"code": self.code, "message": self.message}, "message": self.message}
 
 
 def problem_of(error: AgentKernelError) -> ProblemError:
@@ -181,18 +181,18 @@ class OpenStores:
         if self._open.get(id) is not opened:  # it was replaced meanwhile
             self._pool.submit(opened.close)
             return
-        opened.asked_s = loop.time()
+        opened.last_used_s = loop.time()
         if not opened.is_watched:
             opened.is_watched = True
             loop.call_later(self._idle_s, self._look, id, opened)
 
     def _look(self, id: str, opened: _Opened) -> None:
         loop = asyncio.get_running_loop()
-        left = opened.asked_s + self._idle_s - loop.time()
+        remaining_s = opened.last_used_s + self._idle_s - loop.time()
         if self._open.get(id) is not opened:
             return
-        if opened.users or left > 0:
-            loop.call_later(max(left, 1.0), self._look, id, opened)
+        if opened.users or remaining_s > 0:
+            loop.call_later(max(remaining_s, 1.0), self._look, id, opened)
         else:
             self._drop(id, opened)
             self._pool.submit(opened.close)
@@ -211,9 +211,9 @@ class _Opened:
 
     def __init__(self, folder: Path, require: Callable[[Path], None]) -> None:
         self.users = 0
-        self.asked_s = 0.0
+        self.last_used_s = 0.0
         self.is_watched = False
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
         self._threads = ThreadPoolExecutor(_AT_ONCE + 1, "agent-kernel-store")
         self._folder = folder
         self._require = require
@@ -224,7 +224,7 @@ class _Opened:
 
     async def ask(self, work: Callable[[OpenStore], R], *, is_quick: bool) -> R:
         """What `work` makes of the store, in one of its threads."""
-        async with nullcontext() if is_quick else self._places:
+        async with nullcontext() if is_quick else self._slots:
             answer = _report_errors(partial(self._answer, work))
             return await asyncio.get_running_loop().run_in_executor(self._threads, answer)
 
@@ -350,7 +350,7 @@ class Roots:
         Raises:
             ProblemError: the store may not be looked at here.
         """
-        own = store_beside(self._root / path)
+        own = store_path_of(self._root / path)
         try:
             store = find_redirect(own) or own
         except AgentKernelError as error:

@@ -12,11 +12,11 @@ from agent_kernel.commands.places import (
     adopt,
     cell_ids,
     copy_store,
-    default_place,
+    default_store,
     find_store,
     is_store,
     notebook_of,
-    store_beside,
+    store_path_of,
 )
 from agent_kernel.errors import NotAStoreError, StoreUnavailableError
 from agent_kernel.session import Repository, bind
@@ -40,13 +40,13 @@ def test_a_notebooks_store_lies_beside_it_and_a_terminals_with_the_users_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert default_place(tmp_path / "a.b.ipynb", tmp_path) == tmp_path / ".agent-kernel" / "a.b"
-    one, other = (default_place(None, folder) for folder in (tmp_path / "p", tmp_path / "q" / "p"))
+    assert default_store(tmp_path / "a.b.ipynb", tmp_path) == tmp_path / ".agent-kernel" / "a.b"
+    one, other = (default_store(None, folder) for folder in (tmp_path / "p", tmp_path / "q" / "p"))
     assert one.is_relative_to(tmp_path / "data" / "agent-kernel")
     assert one != other
-    programs = {default_place(None, tmp_path / "p", kernel) for kernel in ("0a1b2c3d", "99999999")}
+    programs = {default_store(None, tmp_path / "p", kernel) for kernel in ("0a1b2c3d", "99999999")}
     assert len({one, other, *programs}) == 4
-    assert default_place(tmp_path / "a.ipynb", tmp_path, "0a1b2c3d") == tmp_path / ".agent-kernel" / "a"
+    assert default_store(tmp_path / "a.ipynb", tmp_path, "0a1b2c3d") == tmp_path / ".agent-kernel" / "a"
 
 
 def test_what_someone_names_is_found(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_renamed_notebook_takes_its_store_along(tmp_path: Path) -> None:
     make_history(tmp_path / ".agent-kernel" / "old", "x = 1", "y = 1")
     notebook = write_notebook(tmp_path / "new.ipynb", "cell-1", "cell-2", "cell-9")
     assert "old.ipynb" in adopt(notebook)[0]
-    assert is_store(store_beside(notebook))
+    assert is_store(store_path_of(notebook))
     assert not (tmp_path / ".agent-kernel" / "old").exists()
     assert adopt(notebook) == ()
 
@@ -73,7 +73,7 @@ def test_a_copied_notebook_is_offered_the_history_of_its_original(tmp_path: Path
     write_notebook(tmp_path / "old.ipynb", "cell-1", "cell-2")
     copy = write_notebook(tmp_path / "copy.ipynb", "cell-1", "cell-2")
     assert "%agent bind --from old.ipynb" in adopt(copy)[0]
-    assert not is_store(store_beside(copy))
+    assert not is_store(store_path_of(copy))
 
 
 def test_a_store_of_other_cells_or_in_use_is_left_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.commands.places import find_redirect, find_store, remember, store_beside
+from agent_kernel.commands.places import find_redirect, find_store, remember, store_path_of
 from agent_kernel.errors import NewerFormatError, NotAStoreError, StoreReadOnlyError
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
@@ -121,7 +121,7 @@ class TestTheNextSession:
     def test_finds_it_beside_a_notebook_that_was_moved_with_it(self, notebook: Path) -> None:
         with Shell() as shell:
             shell.run("%agent bind shop.lmdb")
-        own = store_beside(notebook)
+        own = store_path_of(notebook)
         assert json.loads((own / "bound.json").read_text()) == {"version": 1, "store": "shop.lmdb"}
         assert (own / ".gitignore").read_text() == "*\n"
         assert find_redirect(own) == notebook.parent / "shop.lmdb"

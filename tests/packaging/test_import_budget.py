@@ -156,7 +156,7 @@ def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Pa
     loaded = modules_after(
         "import agent_kernel as ak\nfrom agent_kernel.queries import Reader\n"
         "from agent_kernel.session import Repository\nfrom agent_kernel.storage import MemoryStore\n"
-        "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.faces()",
+        "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.represent_history()",
         tmp_path,
     )
     others = ("changes", "memory", "plans", "tables", "text_diff", "variables")

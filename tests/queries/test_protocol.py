@@ -86,7 +86,7 @@ def test_the_contract_is_about_what_is_answered() -> None:
         "Comparison",
         "Plan",
         "Branch",
-        "NotebookPage",
+        "NotebookDocument",
     }
     assert expected <= set(BOTH)
 

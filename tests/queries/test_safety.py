@@ -85,7 +85,7 @@ def test_nothing_stored_is_loaded_or_run(tmp_path: Path) -> None:
     )
     repo = Repository.open(tmp_path / "store", create=False)
     asked = [op for op, _ in everything(Reader(repo))]
-    lists.faces(repo)
+    lists.represent_history(repo)
     repo.close()
     assert not ran.exists()
     assert {"variable", "compare", "plan", "outputs"} <= set(asked)
@@ -181,7 +181,7 @@ def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
         nb.session.commit(f"with {KEY}")
         nb.namespace["y"] = 1
         nb.session.commit(f"with {KEY}")
-        for op, answer in [*everything(nb.reader), ("static", lists.faces(nb.repo, nb.session.id))]:
+        for op, answer in [*everything(nb.reader), ("static", lists.represent_history(nb.repo, nb.session.id))]:
             for text in texts(answer):
                 assert KEY not in text, op
                 assert "correct horse" not in text, op
@@ -250,7 +250,7 @@ def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
         nb.run(f"text = 'x' + {HOSTILE!r}", raises=ValueError(HOSTILE))
         nb.namespace[f"name{HOSTILE}"] = 1
         nb.session.commit(HOSTILE + " said")
-        for op, answer in [*everything(nb.reader), ("static", lists.faces(nb.repo, nb.session.id))]:
+        for op, answer in [*everything(nb.reader), ("static", lists.represent_history(nb.repo, nb.session.id))]:
             for text in texts(answer):
                 assert text.replace("\n", "").isprintable(), (op, text)
 
@@ -425,4 +425,4 @@ def test_a_store_of_an_earlier_format_that_nobody_trusts_can_be_looked_through(m
         answers = [answer for _, answer in everything(Reader(repo))]
         assert len(answers) > 20
         assert "made by someone else" in str(answers)
-        assert lists.faces(repo)["text/plain"]
+        assert lists.represent_history(repo)["text/plain"]

@@ -14,7 +14,7 @@ from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.commands.agents import Question
-from agent_kernel.queries.agents import card_faces, keeps, note_of
+from agent_kernel.queries.agents import keeps, note_of, represent_card
 from tests.queries.histories import Notebook, notebook
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -49,7 +49,7 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     assert asks["note"].startswith(
         "It ran to its end in a separate process. Accepting brings its changes here without running it again"
     )
-    faces = card_faces(told, 1)
+    faces = represent_card(told, 1)
     for face in faces.values():
         assert "analyst tried step 1 beforehand" in face
         assert "→ list of 2 int" in face

@@ -14,7 +14,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.records.collection import Records, transaction
 from agent_kernel.records.following import Follower
-from agent_kernel.records.lines import GONE, StoreLine
+from agent_kernel.records.lines import DELETED, StoreLine
 
 
 class Item(ak.Record):
@@ -161,11 +161,11 @@ def test_the_index_of_changes_does_not_grow_with_changes_nor_for_ever_with_delet
         items.put(Item(id="a", number=number))
     assert len(repo.store.keys(b"n/c/", limit=100)) == 1
     assert items.newest() == ["a"]
-    monkeypatch.setattr("agent_kernel.records.lines._GONE_NS", 0)
+    monkeypatch.setattr("agent_kernel.records.lines._DELETED_NS", 0)
     for number in range(20):
         items.put(Item(id=f"b{number}"))
         items.delete(f"b{number}")
-    assert len(repo.store.keys(GONE, limit=100)) <= 2
+    assert len(repo.store.keys(DELETED, limit=100)) <= 2
     assert isinstance(items.line(), StoreLine)
 
 

@@ -133,7 +133,7 @@ def test_what_depends_on_a_different_variable_follows_from_it(tmp_path: Path) ->
 
 def test_what_a_cell_shows_follows_too(tmp_path: Path) -> None:
     found = reproduced(tmp_path, "import random; n = random.random()", "print('drawn', n)")
-    shown = cell(found, 2).shown
+    shown = cell(found, 2).output
     assert shown is not None
     assert shown.outcome == "different"
     assert [cause.text for cause in cell(found, 2).causes] == ["follows from n in cell 1"]
@@ -191,7 +191,7 @@ def test_what_a_clock_changes_is_different_however_little(tmp_path: Path, code: 
     )
     found = reproduced(tmp_path, first, others=[second])
     assert {one.verdict.outcome for one in found.variables if one.name != "time"} == {"different"}
-    shown = cell(found, 1).shown
+    shown = cell(found, 1).output
     assert shown is None or shown.outcome == "different"
 
 

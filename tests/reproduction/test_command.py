@@ -17,7 +17,7 @@ import pytest
 from agent_kernel.bundle.opening import open_bundle
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Commit, ObjectId
-from agent_kernel.reproduction.comparison import shown_by
+from agent_kernel.reproduction.comparison import outputs_of_commit
 from agent_kernel.reproduction.line import LineCell
 from agent_kernel.reproduction.runner import rerun
 from tests.bundle.bundles import bundle_of
@@ -193,7 +193,7 @@ def test_a_step_of_an_agent_ends_as_it_did(tmp_path: Path) -> None:
         assert again.ran[1].status == "ok"
         assert again.head is not None
         assert again.repo.at(again.head[:-1].hex())["x"] == 1
-        assert shown_by(again.repo, again.commits[1][1]) == []
+        assert outputs_of_commit(again.repo, again.commits[1][1]) == []
 
 
 def test_a_bundle_runs_in_a_folder_of_its_own(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

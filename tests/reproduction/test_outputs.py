@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.reproduction.assessment import Settings
-from agent_kernel.reproduction.comparison import compare_outputs, normalise, shown_in_file
+from agent_kernel.reproduction.comparison import compare_outputs, normalise, outputs_of_file
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.line import SavedOutput
 from tests.reproduction.histories import cell, reproduced
@@ -18,7 +18,7 @@ def text(*printed: str) -> list[SavedOutput]:
 
 
 def outcome(old: list[SavedOutput], new: list[SavedOutput]) -> str:
-    return compare_outputs(shown_in_file(old), shown_in_file(new), Tolerance()).outcome
+    return compare_outputs(outputs_of_file(old), outputs_of_file(new), Tolerance()).outcome
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_printed_numbers_have_the_tolerance() -> None:
 
 
 def test_a_difference_shows_the_first_lines_that_differ() -> None:
-    verdict = compare_outputs(shown_in_file(text("a\nb\nc")), shown_in_file(text("a\nB\nc")), Tolerance())
+    verdict = compare_outputs(outputs_of_file(text("a\nb\nc")), outputs_of_file(text("a\nB\nc")), Tolerance())
     assert verdict.details[:2] == ("− b", "− c")
     assert "+ B" in verdict.details
 
 
 def test_a_picture_is_compared_by_its_bytes() -> None:
     one, other = (
-        [SavedOutput("display_data", faces={"image/png": given, "text/plain": "<Figure>"})]
+        [SavedOutput("display_data", representations={"image/png": given, "text/plain": "<Figure>"})]
         for given in ("QUJD", "QUJE")
     )
     assert outcome(one, one) == "same"
-    verdict = compare_outputs(shown_in_file(one), shown_in_file(other), Tolerance())
+    verdict = compare_outputs(outputs_of_file(one), outputs_of_file(other), Tolerance())
     assert verdict.details == ("different picture (image/png, 3 → 3 bytes)",)
 
 
@@ -106,7 +106,7 @@ STYLED = (
 
 
 def page(html: str) -> list[SavedOutput]:
-    return [SavedOutput("display_data", faces={"text/html": html})]
+    return [SavedOutput("display_data", representations={"text/html": html})]
 
 
 def test_ids_of_elements_are_no_content_and_the_text_of_a_page_is() -> None:
@@ -119,7 +119,7 @@ def test_ids_of_elements_are_no_content_and_the_text_of_a_page_is() -> None:
 
 def widget(text: str, model: str) -> list[SavedOutput]:
     view: dict[str, object] = {"application/vnd.jupyter.widget-view+json": {"model_id": model}}
-    return [SavedOutput("display_data", faces=view | ({"text/plain": text} if text else {}))]
+    return [SavedOutput("display_data", representations=view | ({"text/plain": text} if text else {}))]
 
 
 def test_of_a_widget_the_text_is_compared_and_a_state_that_it_does_not_say_is_not() -> None:
@@ -132,7 +132,9 @@ def test_of_a_widget_the_text_is_compared_and_a_state_that_it_does_not_say_is_no
 
 def test_a_secret_that_was_printed_stays_hidden() -> None:
     source = "password = 'hunter2-abc'\nprint(password)"
-    verdict = compare_outputs(shown_in_file(text("hunter2-abc\n")), shown_in_file(text("other\n")), Tolerance(), source)
+    verdict = compare_outputs(
+        outputs_of_file(text("hunter2-abc\n")), outputs_of_file(text("other\n")), Tolerance(), source
+    )
     assert "hunter2-abc" not in " ".join(verdict.details)
 
 
@@ -140,14 +142,14 @@ def test_results_and_prints_of_two_runs_are_compared(tmp_path: Path) -> None:
     found = reproduced(
         tmp_path, "print('a')\n1 + 1", "print(object())", others=["print('a')\n1 + 2", "print(object())"]
     )
-    shown = [one.shown for one in found.cells]
+    shown = [one.output for one in found.cells]
     assert [one.outcome for one in shown if one is not None] == ["different", "same"]
     assert found.counts[2] == "2 outputs: 1 same, 1 different"
 
 
 def test_outputs_can_be_left_out(tmp_path: Path) -> None:
     found = reproduced(tmp_path, "print('a')", others=["print('b')"], settings=Settings(outputs=False))
-    assert cell(found, 1).shown is None
+    assert cell(found, 1).output is None
     assert found.ok
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from agent_kernel.commands.places import store_beside
+from agent_kernel.commands.places import store_path_of
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository, bind
 
@@ -113,7 +113,7 @@ def write_notebook(path: Path, *sources: str) -> Written:
     """A notebook, and the store beside it with a commit for each cell."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
-    return Written(path, run(store_beside(path), *sources))
+    return Written(path, run(store_path_of(path), *sources))
 
 
 def run(store: Path, *sources: str) -> list[str]:

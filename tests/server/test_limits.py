@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.commands.places import store_beside
+from agent_kernel.commands.places import store_path_of
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
@@ -174,8 +174,8 @@ def test_a_path_is_answered_in_the_one_way_in_which_jupyter_writes_it(
 def test_each_error_has_its_status_and_one_line(error: AgentKernelError, status: int) -> None:
     found = problem_of(error)
     assert found.status == status
-    assert found.said
-    assert "\n" not in found.said
+    assert found.message
+    assert "\n" not in found.message
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def outside(tmp_path: Path) -> Generator[Path]:
 def test_no_link_leads_out(server: Server, outside: Path, linked: str) -> None:
     folder = server.root / f"linked-{linked}"
     folder.mkdir()
-    own = store_beside(folder / "a.ipynb")
+    own = store_path_of(folder / "a.ipynb")
     if linked == "notebook":
         (outside.parent / "a.ipynb").write_text("{}")
         (folder / "a.ipynb").symlink_to(outside.parent / "a.ipynb")
@@ -217,7 +217,7 @@ def test_a_link_that_is_made_later_leads_nowhere_either(server: Server, outside:
     notebook = write_notebook(server.root / "later.ipynb", "x = 1")
     store = server.store("later.ipynb")
     assert server.get(f"/stores/{store}/version").status == 200
-    own = store_beside(notebook.path)
+    own = store_path_of(notebook.path)
     shutil.rmtree(own)
     own.symlink_to(outside)
     assert server.get(f"/stores/{store}/version").status == 403
@@ -225,7 +225,7 @@ def test_a_link_that_is_made_later_leads_nowhere_either(server: Server, outside:
 
 def test_a_note_that_names_a_store_outside_leads_nowhere(server: Server, outside: Path) -> None:
     (server.root / "noted.ipynb").write_text("{}")
-    own = store_beside(server.root / "noted.ipynb")
+    own = store_path_of(server.root / "noted.ipynb")
     own.mkdir(parents=True)
     (own / "bound.json").write_text(json.dumps({"version": 1, "store": str(outside)}))
     assert server.get("/notebooks", path="noted.ipynb").status == 403
@@ -235,7 +235,7 @@ def test_a_folder_that_was_allowed_may_be_looked_at(tmp_path: Path, outside: Pat
     allowing = Server(tmp_path / "home", f"--AgentKernelServer.allowed_roots={outside.parent}")
     try:
         (allowing.root / "noted.ipynb").write_text("{}")
-        own = store_beside(allowing.root / "noted.ipynb")
+        own = store_path_of(allowing.root / "noted.ipynb")
         own.mkdir(parents=True)
         (own / "bound.json").write_text(json.dumps({"version": 1, "store": str(outside)}))
         allowing.wait()
@@ -253,7 +253,7 @@ def test_a_store_that_someone_else_made_is_not_opened(
     answer = server.get("/notebooks", path="theirs.ipynb")
     assert answer.status == 403
     assert line(answer).startswith("this history was made elsewhere")
-    data = store_beside(notebook.path) / "data.mdb"
+    data = store_path_of(notebook.path) / "data.mdb"
     assert str(data) not in _open_files(server.process.pid)
 
 
@@ -262,14 +262,14 @@ def test_a_store_that_was_exchanged_for_someone_elses_is_closed_again(
 ) -> None:
     notebook = write_notebook(server.root / "exchanged.ipynb", "x = 1")
     store = server.store("exchanged.ipynb")
-    shutil.rmtree(store_beside(notebook.path))
+    shutil.rmtree(store_path_of(notebook.path))
     with monkeypatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("theirs")))
-        run(store_beside(notebook.path), "x = 2")
+        run(store_path_of(notebook.path), "x = 2")
     answer = server.get(f"/stores/{store}/version")
     assert answer.status == 403
     assert line(answer).startswith("this history was made elsewhere")
-    assert str(store_beside(notebook.path) / "data.mdb") not in _open_files(server.process.pid)
+    assert str(store_path_of(notebook.path) / "data.mdb") not in _open_files(server.process.pid)
 
 
 def _open_files(process: int) -> set[str]:

@@ -17,7 +17,7 @@ from agent_kernel import server as package
 from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.races.outcome import is_race
-from agent_kernel.commands.places import store_beside
+from agent_kernel.commands.places import store_path_of
 from agent_kernel.queries.reader import Reader
 from agent_kernel.server.app import QUESTIONS, ROUTES
 from agent_kernel.session import Repository
@@ -89,8 +89,8 @@ def rich(server: Server) -> Written:
     ]
     written = write_notebook(server.root / "rich.ipynb", *cells)
     for turns in (["kept = 1", "1 / 0", "task.success(kept)"], ["late = 1", "open('out.txt', 'w')"]):
-        give(store_beside(written.path), "Do something in steps.", *turns)
-    with Repository.open(store_beside(written.path)) as repo, ak.Versioned(repo) as state:
+        give(store_path_of(written.path), "Do something in steps.", *turns)
+    with Repository.open(store_path_of(written.path)) as repo, ak.Versioned(repo) as state:
         models = [
             ak.ScriptedModel([answer], name="play") for answer in ("won = 1; task.success(won)", "task.fail('no')")
         ]
@@ -133,8 +133,8 @@ def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Wri
         "open": [{}, {"n": 3, "text": "df", "tz_s": 3600}, {"show": "errors"}],
         "outputs": [{"id": last}],
         "plan": [{"op": "checkout", "to": first}, {"op": "rollback", "to": first}],
-        "race": [{"id": id} for id in races_of(store_beside(rich.path))],
-        "run": [{"id": id} for id in runs_of(store_beside(rich.path))],
+        "race": [{"id": id} for id in races_of(store_path_of(rich.path))],
+        "run": [{"id": id} for id in runs_of(store_path_of(rich.path))],
         "rows": [{"from": 0, "n": 100}, {"from": 2, "n": 2}, {"text": "var:df", "n": 5}],
         "variable": [
             {"id": id, "name": change["name"], "against": first}

@@ -6,7 +6,7 @@ import shutil
 import time
 from typing import cast
 
-from agent_kernel.commands.places import remember, store_beside
+from agent_kernel.commands.places import remember, store_path_of
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage.lmdb import LmdbStore
@@ -31,7 +31,7 @@ def test_a_notebook_without_a_history_has_no_store(server: Server) -> None:
 def test_a_store_that_was_bound_instead_is_the_notebooks_one(server: Server) -> None:
     write_notebook(server.root / "chosen.ipynb", "x = 1")
     (server.root / "bound.ipynb").write_text("{}")
-    assert remember(store_beside(server.root / "bound.ipynb"), f"lmdb://{store_beside(server.root / 'chosen.ipynb')}")
+    assert remember(store_path_of(server.root / "bound.ipynb"), f"lmdb://{store_path_of(server.root / 'chosen.ipynb')}")
     assert server.store("bound.ipynb") == server.store("chosen.ipynb")
 
 
@@ -59,7 +59,7 @@ def test_a_page_of_a_history_that_moved_on_is_a_conflict(server: Server) -> None
     notebook = write_notebook(server.root / "moving.ipynb", "x = 1")
     store = server.store("moving.ipynb")
     version = server.get(f"/stores/{store}/version").body["version"]
-    run(store_beside(notebook.path), "x = 2")
+    run(store_path_of(notebook.path), "x = 2")
     answer = server.get(f"/stores/{store}/rows", **{"from": 0, "n": 2, "version": version})
     assert answer.status == 409
     assert answer.body["error"]["message"] == "the history has moved on since that page; begin with its first one again"
@@ -73,7 +73,7 @@ def test_what_did_not_change_is_not_sent_again(server: Server) -> None:
     again = {**TOKEN, "If-None-Match": first.headers["Etag"]}
     assert server.send("GET", path, again)[::2] == (304, b"")
     assert server.send("GET", path.replace("n=10", "n=11"), again).status == 200
-    run(store_beside(notebook.path), "x = 3")
+    run(store_path_of(notebook.path), "x = 3")
     moved = server.send("GET", path, again)
     assert moved.status == 200
     assert moved.headers["Etag"] != first.headers["Etag"]
@@ -89,7 +89,7 @@ def test_what_no_version_covers_is_compared_by_its_bytes(server: Server, study: 
 def test_a_store_is_closed_when_nobody_asks_any_more(server: Server) -> None:
     notebook = write_notebook(server.root / "idle.ipynb", "x = list(range(1000))", "x = 1")
     server.get(f"/stores/{server.store('idle.ipynb')}/version")
-    with Repository.open(store_beside(notebook.path)) as repo:
+    with Repository.open(store_path_of(notebook.path)) as repo:
         session = bind({}, repo)
         session.close()
         end = time.monotonic() + 20
@@ -107,9 +107,9 @@ def test_a_store_that_was_replaced_is_opened_anew(server: Server) -> None:
     notebook = write_notebook(server.root / "replaced.ipynb", "x = 1")
     store = server.store("replaced.ipynb")
     before = server.get(f"/stores/{store}/version").body["version"]
-    shutil.rmtree(store_beside(notebook.path))
+    shutil.rmtree(store_path_of(notebook.path))
     assert server.get(f"/stores/{store}/version").status in (403, 404)
-    run(store_beside(notebook.path), "x = 2")
+    run(store_path_of(notebook.path), "x = 2")
     after = server.get(f"/stores/{store}/version")
     assert after.status == 200
     assert after.body["version"] != before

@@ -96,7 +96,7 @@ def test_whoever_waits_too_long_is_told_so_and_the_store_stays_open_until_it_has
                 await asked
             assert (raised.value.status, raised.value.code) == (503, "failed")
             assert raised.value.retry_s > 0
-            assert "too long" in raised.value.said
+            assert "too long" in raised.value.message
         await asyncio.sleep(0.5)
         assert stores.open_stores() == 1
         done.set()

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from agent_kernel.commands.places import store_beside
+from agent_kernel.commands.places import store_path_of
 from tests.server.servers import ROOT, Server
 
 COMMITS = 60
@@ -38,7 +38,7 @@ print(slowest, flush=True)
 def test_reading_and_writing_at_the_same_time(server: Server) -> None:
     notebook = server.root / "busy.ipynb"
     notebook.write_text("{}")
-    store = store_beside(notebook)
+    store = store_path_of(notebook)
     command = [sys.executable, "-c", WRITER, str(store), str(COMMITS)]
     slowest_s, seen = 0.0, [0]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:

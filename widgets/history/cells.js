@@ -10,7 +10,7 @@ import { plural } from "../shared/format.js";
 import { unmoved } from "../shared/moves.js";
 
 /** @import { Target } from "./detail-top.js" */
-/** @import { DocumentCell, Done, NotebookPage } from "./protocol.js" */
+/** @import { DocumentCell, Done, NotebookDocument } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 
 export const CELLS_STAY = "The cells were not changed back, because you ran or edited one since. Edit › Undo changes them back.";
@@ -20,7 +20,7 @@ const CELLS_AGAIN = "The notebook's cells changed again, too.";
 /**
  * How many cells differ from a stored page, come, go or move, and the prompts of those that have one.
  *
- * @param {DocumentCell[]} now @param {NotebookPage} page
+ * @param {DocumentCell[]} now @param {NotebookDocument} page
  */
 export function changedCells(now, page) {
   const places = new Map(now.map((cell, at) => [cell.id, at]));
@@ -38,7 +38,7 @@ export function changedCells(now, page) {
 /**
  * Whether a stored page is another notebook's, as where two work in one store: nothing of it stands in this document.
  *
- * @param {DocumentCell[]} now @param {NotebookPage} page
+ * @param {DocumentCell[]} now @param {NotebookDocument} page
  */
 export function isOfAnother(now, page) {
   const ids = new Set(now.map((cell) => cell.id));
@@ -124,7 +124,7 @@ export class DocumentCells {
     return this.model.host.redoCells?.(done.of) ? [CELLS_AGAIN] : [];
   }
 
-  /** The cells alone. @param {Target} target @param {NotebookPage} page */
+  /** The cells alone. @param {Target} target @param {NotebookDocument} page */
   async bring(target, page) {
     const { n } = changedCells(this.model.host.cells?.() ?? [], page);
     this.model.say(null);
@@ -140,7 +140,7 @@ export class DocumentCells {
     if (toast && !host.compact) host.say?.(toast);
   }
 
-  /** @param {NotebookPage} page @param {string | null | undefined} of the operation that it comes with; null: with none */
+  /** @param {NotebookDocument} page @param {string | null | undefined} of the operation that it comes with; null: with none */
   #restore(page, of) {
     const { host } = this.model;
     this.brought = !isOfAnother(host.cells?.() ?? [], page) && (host.restoreCells?.(page, of) ?? false);

@@ -13,7 +13,7 @@ import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
 /** @import { Decision } from "./approval.js" */
-/** @import { Acts, Conflicts, Done, Merge, NotebookPage, Queued, RunDetails, Stopped } from "./protocol.js" */
+/** @import { Acts, Conflicts, Done, Merge, NotebookDocument, Queued, RunDetails, Stopped } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
 /** @import { Pin } from "./pin.js" */
 /** @import { HistoryModel } from "./state.js" */
@@ -88,7 +88,7 @@ export class Doings {
 
   /** @param {"checkout" | "rollback"} op @param {Target} target @param {Element} anchor @param {string} title @param {string} button */
   #question(op, target, anchor, title, button) {
-    const go = (/** @type {What} */ what, /** @type {NotebookPage | null} */ page) => {
+    const go = (/** @type {What} */ what, /** @type {NotebookDocument | null} */ page) => {
       if (what === "code") return void (page && this.cells.bring(target, page));
       // Where it waits for a cell, a panel of this document brings the cells back, this one or another.
       const document = (what === "both" && this.model.host.document?.()) || undefined;

@@ -8,11 +8,11 @@
 
 import { actName } from "./strip.js";
 
-/** @import { Conflicts, Done, Head, NotebookPage, Queued, State } from "./protocol.js" */
+/** @import { Conflicts, Done, Head, NotebookDocument, Queued, State } from "./protocol.js" */
 /** @typedef {{ op: string, args: any }} Act */
 /** @typedef {{ done: Done | null, failed: State["failed"] }} Outcome */
 /** @typedef {{ send: (op: string, args: object) => Promise<any>, tell: () => void }} Panel `tell`: what is shown has changed */
-/** @typedef {NonNullable<State["cells"]> & { page: NotebookPage }} Left a page that was asked for, and not brought back yet */
+/** @typedef {NonNullable<State["cells"]> & { page: NotebookDocument }} Left a page that was asked for, and not brought back yet */
 
 /** @type {Outcome} */
 const NOTHING = { done: null, failed: null };

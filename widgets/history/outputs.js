@@ -9,21 +9,21 @@ const LEAST_PX = 48;
 const MOST_PX = 400;
 const AROUND_PX = 42; // beside what is in a frame
 
-/** @import { Shown } from "./protocol.js" */
+/** @import { OutputView } from "./protocol.js" */
 
-/** @param {Shown[]} outputs @param {number} widthPx of the page that they stand in */
+/** @param {OutputView[]} outputs @param {number} widthPx of the page that they stand in */
 export function outputsView(outputs, widthPx) {
   if (!outputs.length) return el("p", { class: "ak-nothing" }, "This cell showed nothing.");
   return el("div", { class: "ak-outs" }, ...outputs.map((shown, at) => output(shown, `Output ${at + 1}`, widthPx)));
 }
 
-/** @param {Shown} shown @param {string} label @param {number} widthPx */
+/** @param {OutputView} shown @param {string} label @param {number} widthPx */
 function output(shown, label, widthPx) {
   const note = shown.note ? el("p", { class: "ak-out-note" }, shown.note) : null;
   return el("div", { class: `ak-out ak-out-${shown.kind}` }, outputBody(shown, label, widthPx), note);
 }
 
-/** @param {Shown} shown @param {string} label @param {number} widthPx */
+/** @param {OutputView} shown @param {string} label @param {number} widthPx */
 function outputBody(shown, label, widthPx) {
   if (shown.kind !== "image" && !shown.text)
     return shown.note ? null : el("p", { class: "ak-out-note" }, `Not shown for its size, ${bytes(shown.size)}.`);

@@ -10,7 +10,7 @@ import { bytes } from "../shared/format.js";
 import { floatOver } from "../shared/popover.js";
 import { notebookRow, planRows, variableRows } from "./would.js";
 
-/** @import { NotebookPage, Plan } from "./protocol.js" */
+/** @import { NotebookDocument, Plan } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Child } from "../shared/dom.js" */
 /** @typedef {"both" | "variables" | "code"} What what is brought back */
@@ -21,7 +21,7 @@ import { notebookRow, planRows, variableRows } from "./would.js";
  * @property {string} title "Check out [7]?"
  * @property {string} button "Check out"
  * @property {boolean} cells the notebook's cells can be brought back too
- * @property {(what: What, page: NotebookPage | null) => void} go
+ * @property {(what: What, page: NotebookDocument | null) => void} go
  * @property {boolean} [notes] false: what a plan says of branches is not true of this act
  * @property {() => boolean} [isStale] the history has moved: what was asked is no question any more
  * @property {() => void} [resolve] names were changed on both sides: choose
@@ -104,7 +104,7 @@ class OpenQuestion {
     this.floating.place();
   }
 
-  /** @returns {Promise<[Plan | null, NotebookPage | null]>} */
+  /** @returns {Promise<[Plan | null, NotebookDocument | null]>} */
   #found() {
     const { op, to, cells } = this.question;
     const { transport } = this.model;
@@ -112,7 +112,7 @@ class OpenQuestion {
     return Promise.all([transport.ask("plan", { op, to }), cells ? transport.ask("cells", { id: to }) : null]);
   }
 
-  /** @param {Plan | null} plan @param {NotebookPage | null} page */
+  /** @param {Plan | null} plan @param {NotebookDocument | null} page */
   #say(plan, page) {
     const { chosen, parts, question } = this;
     const would = el("div", { class: "ak-would" });
@@ -131,12 +131,12 @@ class OpenQuestion {
     this.#offer(() => (plan?.conflicts.length ? question.resolve?.() : question.go(this.#what(page), page)));
   }
 
-  /** @param {NotebookPage | null} page @returns {What} */
+  /** @param {NotebookDocument | null} page @returns {What} */
   #what(page) {
     return (page && this.chosen?.what()) || "variables";
   }
 
-  /** What it would do of that which is chosen, and no more. @param {Plan | null} plan @param {NotebookPage | null} page @returns {Child[]} */
+  /** What it would do of that which is chosen, and no more. @param {Plan | null} plan @param {NotebookDocument | null} page @returns {Child[]} */
   #would(plan, page) {
     const { question } = this;
     if (!plan) return [el("p", {}, "It made the first commit: what it made goes.")];

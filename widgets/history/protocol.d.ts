@@ -23,20 +23,20 @@ export interface Reads {
   variable(args: { id: string; against?: string; name: string }): VariableDiff;
   /** The cell's code against its last run, or against `against`. */
   code(args: { id: string; against?: string }): CodeDiff;
-  outputs(args: { id: string }): Shown[];
+  outputs(args: { id: string }): OutputView[];
   environment(args: { id: string; against?: string }): EnvironmentDiff;
   /** `a` is the left side. */
   compare(args: { a: string; b: string }): Comparison;
   /** What an action would do. Nothing is changed. */
   plan(args: { op: "checkout" | "rollback" | "merge" | "cherry_pick"; to: string }): Plan;
   /** The notebook's page that was stored with a commit; null: none was. */
-  cells(args: { id: string }): NotebookPage | null;
+  cells(args: { id: string }): NotebookDocument | null;
   /** Without those that nobody named: of candidates, of steps that were tried on a fork. */
   branches(args: {}): Branch[];
   /** One run of an agent, by its full id. */
   run(args: { id: string }): RunDetails;
   /** A race by its full id, as it stands for the session. */
-  race(args: { id: string }): RaceStanding;
+  race(args: { id: string }): RaceStatus;
 }
 
 /** Acts are done by the kernel between cells. While one runs they wait: `{queued}`; a later one takes the place of the first. */
@@ -45,7 +45,7 @@ export interface Acts {
   checkout(args: { to: string; what: "both" | "variables"; document?: string }): Done | Queued;
   rollback(args: { to: string; what: "both" | "variables"; document?: string }): Done | Queued;
   /** The cells that State.cells tells of, for the first who claims them. */
-  claim(args: { turn: string }): NotebookPage | null;
+  claim(args: { turn: string }): NotebookDocument | null;
   switch(args: { branch: string }): Done | Queued;
   /** `head`: the commit that the asker sees as HEAD; `of`: the operation that is meant. Where it is another one by then, nothing is undone. */
   undo(args: { head?: string; of?: string }): Done | Queued;
@@ -147,7 +147,7 @@ export interface Asks {
 /** No items: nothing of the kind was found. */
 export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }
 /** A race side by side. A cell is lines of parts, each with its text and manner: strong, muted, bad, good, code, +, ~, -. */
-export interface RaceStanding {
+export interface RaceStatus {
   id: string; short: string; task: string; start: string; counts: string; over: boolean; discarded: boolean; notes: string[];
   picked: number | null;                             // from which the variables here go on; null also where that was undone
   deletes: string;                                   // what is gone for good with the branches, in a sentence
@@ -178,7 +178,7 @@ export interface Cell { old: string | null; new: string | null; how: Sign | "" }
 export interface DiffLine { how: "+" | "-" | " " | "…"; old: number | null; new: number | null; words: [string, boolean /* changed */][] }
 export interface CodeDiff { about: string /* "Cell [7] against its last run, [6]" */; lines: DiffLine[] }
 /** `html` and `svg` are untrusted: shown in a frame without scripts only. Left out for its size: `size` alone. */
-export interface Shown { kind: "text" | "error" | "image" | "html" | "svg" | "json" | "gap"; text: string; uri: string; size: number; note: string }
+export interface OutputView { kind: "text" | "error" | "image" | "html" | "svg" | "json" | "gap"; text: string; uri: string; size: number; note: string }
 export interface EnvironmentDiff { about: string; facts: [string, string][]; packages: number; installed: [string, string][]; changed: { how: Sign; name: string; old: string; new: string }[] }
 export interface Comparison {
   a: Side; b: Side; base: Side | null; changes: Change[]; more_changes: number; same: number; same_names: string[];
@@ -193,10 +193,10 @@ export interface Plan {
 /** `together`: the other names that a choice for this one is for too, because they share objects or a class. */
 /** `ours_changed`, `theirs_changed`: what either side did since both were the same; in a plan. */
 export interface Conflict { name: string; ours: string; theirs: string; together: string[]; ours_changed?: string; theirs_changed?: string }
-export interface NotebookPage { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
+export interface NotebookDocument { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 
-export interface Done { op?: string /* of one that was queued */; done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; of?: string /* what undo would take back next, or redo do again after an undo */; head: Head; cells: NotebookPage | null }
+export interface Done { op?: string /* of one that was queued */; done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; of?: string /* what undo would take back next, or redo do again after an undo */; head: Head; cells: NotebookDocument | null }
 export interface Queued { queued: { op: string; label: string; id: string } }
 export interface Conflicts { conflicts: Conflict[]; branch: string }
 export interface Failure { error: { code: "not_found" | "ambiguous" | "refused" | "damaged" | "too_large" | "gone" | "failed"; message: string } }
@@ -213,7 +213,7 @@ export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; s
 /** What only the place that the view stands in can do. Every member may be missing. */
 export interface Host {
   cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
-  restoreCells?(page: NotebookPage, of?: string | null): boolean; // one undoable step, with the operation `of` (null: with none); false: the document cannot be reached
+  restoreCells?(page: NotebookDocument, of?: string | null): boolean; // one undoable step, with the operation `of` (null: with none); false: the document cannot be reached
   undoCells?(of?: string): "none" | "done" | "stay"; // takes back what came with that operation; "stay": it was written in since
   redoCells?(of?: string): boolean;                  // brings it again
   say?(done: { text: string; next: string; head?: string | null; of?: string }): void; // what was done to the document, where it is seen whatever became of this view

@@ -12,7 +12,7 @@ import { keepKeys } from "../shared/shortcuts.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { Child } from "../shared/dom.js" */
-/** @import { Done, Host, Queued, RaceCandidate, RaceStanding, State, Transport } from "./protocol.js" */
+/** @import { Done, Host, Queued, RaceCandidate, RaceStatus, State, Transport } from "./protocol.js" */
 
 /** @type {Record<string, string>} how a part of a cell looks */
 const MANNERS = { strong: "ak-best", muted: "ak-muted", bad: "ak-del ak-best", good: "ak-add", code: "ak-mono", "+": "ak-add ak-sg", "~": "ak-chg ak-sg", "-": "ak-del ak-sg" };
@@ -36,7 +36,7 @@ class RaceCard {
     this.element = el("div", { class: "ak-panel ak-raced", role: "region", "aria-label": "Race" });
     this.below = el("div", { class: "ak-below" });
     keepKeys(this.element);
-    /** @type {RaceStanding | null} */
+    /** @type {RaceStatus | null} */
     this.race = null;
     this.said = "";
     this.isBad = false;
@@ -106,7 +106,7 @@ class RaceCard {
     if (focused) again?.focus({ preventScroll: true });
   }
 
-  /** @param {RaceStanding} race */
+  /** @param {RaceStatus} race */
   #table(race) {
     const winner = race.picked ?? race.candidates.find((one) => one.best)?.number ?? 0;
     const win = (/** @type {number} */ number) => (number === winner ? "ak-win" : "");
@@ -129,7 +129,7 @@ class RaceCard {
     );
   }
 
-  /** @param {RaceStanding} race @param {RaceCandidate} one @returns {Child[]} */
+  /** @param {RaceStatus} race @param {RaceCandidate} one @returns {Child[]} */
   #ways(race, one) {
     const isOpen = this.open?.number === one.number;
     const pick = textButton("Pick", () => void this.#pick(one.number), one.best || race.candidates.filter((other) => other.done).length === 1 ? "ak-main" : "");
@@ -141,7 +141,7 @@ class RaceCard {
     return [mayPick ? pick : null, one.tip && one.tip !== race.start ? diff : null];
   }
 
-  /** What to do with the branches of the candidates, once all have ended. @param {RaceStanding} race @returns {Child} */
+  /** What to do with the branches of the candidates, once all have ended. @param {RaceStatus} race @returns {Child} */
   #rest(race) {
     if (race.discarded) return el("p", { class: "ak-card-note" }, race.picked === null ? "The candidates were discarded." : "The others were discarded.");
     if (!race.over || !race.deletes || !this.transport.canAct()) return null;
@@ -190,7 +190,7 @@ class RaceCard {
     this.#draw();
   }
 
-  /** What a candidate changed, in the comparison of the history. @param {RaceStanding} race @param {RaceCandidate} one */
+  /** What a candidate changed, in the comparison of the history. @param {RaceStatus} race @param {RaceCandidate} one */
   #diff(race, one) {
     const was = this.open;
     was?.view.dispose();
@@ -203,7 +203,7 @@ class RaceCard {
   }
 }
 
-/** @param {RaceStanding} race @param {RaceCandidate} one */
+/** @param {RaceStatus} race @param {RaceCandidate} one */
 function badge(race, one) {
   if (race.picked === one.number) return el("span", { class: "ak-badge ak-add" }, icon("ok"), "picked");
   return one.best ? el("span", { class: "ak-badge ak-add" }, icon("ok"), "best") : null;

@@ -4,7 +4,7 @@ import { el, prose, spoken } from "../shared/dom.js";
 import { SIGNS, asSentence, nameList, plural } from "../shared/format.js";
 import { changedCells, isOfAnother } from "./cells.js";
 
-/** @import { Host, NotebookPage, Plan, Sign } from "./protocol.js" */
+/** @import { Host, NotebookDocument, Plan, Sign } from "./protocol.js" */
 /** @import { Child } from "../shared/dom.js" */
 
 /** @param {HTMLElement[]} variables @param {Child} notebook */
@@ -55,7 +55,7 @@ function cannotText(gap) {
   return [el("span", { class: "ak-mono" }, gap.name), ...prose(`, ${gap.reason.replace(/\.$/, "")}.${rest}`)];
 }
 
-/** What becomes of the cells. @param {NotebookPage | null} page @param {Plan} plan @param {Host} host @returns {Child} */
+/** What becomes of the cells. @param {NotebookDocument | null} page @param {Plan} plan @param {Host} host @returns {Child} */
 export function notebookRow(page, plan, host) {
   if (!page) return "its cells were not stored with this commit, and stay";
   const now = host.restoreCells ? (host.cells?.() ?? null) : null;
@@ -74,7 +74,7 @@ export function notebookRow(page, plan, host) {
   return el("span", {}, ...prose(`${plural(n, "cell")} will change${which}`));
 }
 
-/** @param {NotebookPage} page @param {string} short */
+/** @param {NotebookDocument} page @param {string} short */
 function fileName(page, short) {
   return `${(page.name.split("/").pop() ?? "").replace(/\.ipynb$/, "")}@${short}.ipynb`;
 }

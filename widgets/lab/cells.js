@@ -8,9 +8,9 @@
 
 import { unmoved } from "../shared/moves.js";
 
-/** @import { DocumentCell, NotebookPage } from "../history/protocol.js" */
+/** @import { DocumentCell, NotebookDocument } from "../history/protocol.js" */
 /** @import { SharedCell, SharedNotebook } from "./jupyter.js" */
-/** @typedef {NotebookPage["cells"][number]} PageCell */
+/** @typedef {NotebookDocument["cells"][number]} PageCell */
 
 const NOT_RUN = { outputs: [], execution_count: null };
 
@@ -24,7 +24,7 @@ export function cellsOf(notebook) {
   }));
 }
 
-/** @param {SharedNotebook} notebook @param {NotebookPage} page */
+/** @param {SharedNotebook} notebook @param {NotebookDocument} page */
 export function restoreCells(notebook, page) {
   const now = [...notebook.cells];
   const kept = matched(now, page.cells);

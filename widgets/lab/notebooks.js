@@ -11,7 +11,7 @@ import { KernelLink } from "./link.js";
 import { isHere } from "./models.js";
 import { NotebookTransport } from "./transport.js";
 
-/** @import { DocumentCell, Done, Host, NotebookPage } from "../history/protocol.js" */
+/** @import { DocumentCell, Done, Host, NotebookDocument } from "../history/protocol.js" */
 /** @import { Pin } from "../history/pin.js" */
 /** @import { App, MimeModel, NotebookPanel, Notifications, SharedNotebook, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
@@ -86,7 +86,7 @@ export class OpenNotebook {
     this.kernel = this.link.kernel;
     this.mayBeLoaded = false;
     this.sideIsSeen = false;
-    /** @type {{ of: string | null | undefined, page: NotebookPage, before: DocumentCell[], after: string, isUndone: boolean, isSaid: boolean } | null} the cells that came back last */
+    /** @type {{ of: string | null | undefined, page: NotebookDocument, before: DocumentCell[], after: string, isUndone: boolean, isSaid: boolean } | null} the cells that came back last */
     this.brought = null;
     this.transport = this.transportOf({ isSeen: () => this.sideIsSeen || panel.isVisible });
     this.following = new Following(this.transport, (done) => this.#follow(done));
@@ -150,7 +150,7 @@ export class OpenNotebook {
     return !model || model.readOnly || this.panel.context.model.readOnly ? null : model.sharedModel;
   }
 
-  /** @param {NotebookPage} page @param {string | null} [of] the operation that it comes with */
+  /** @param {NotebookDocument} page @param {string | null} [of] the operation that it comes with */
   #restore(page, of) {
     const notebook = this.#cells();
     if (!notebook) return false;

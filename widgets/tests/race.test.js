@@ -3,11 +3,11 @@ import { test } from "node:test";
 
 import { soon, withoutPage } from "./page.js";
 
-/** @import { RaceStanding, State, Transport } from "../history/protocol.js" */
+/** @import { RaceStatus, State, Transport } from "../history/protocol.js" */
 
 const page = { skip: withoutPage };
 
-/** @returns {RaceStanding} */
+/** @returns {RaceStatus} */
 function standing() {
   return {
     id: "r",
@@ -31,7 +31,7 @@ function standing() {
   };
 }
 
-/** @param {Partial<RaceStanding>} [more] */
+/** @param {Partial<RaceStatus>} [more] */
 async function mounted(more = {}) {
   const { mountRace } = await import("../history/race.js");
   const race = { ...standing(), ...more };
@@ -63,7 +63,7 @@ async function mounted(more = {}) {
     await soon(5);
   };
   let version = 0;
-  const moved = async (/** @type {Partial<RaceStanding>} */ to) => {
+  const moved = async (/** @type {Partial<RaceStatus>} */ to) => {
     Object.assign(race, to);
     tell(/** @type {State} */ ({ version: `v${++version}` }));
     await soon(5);
