@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 import zstandard
@@ -173,6 +173,11 @@ class Look(msgspec.Struct, frozen=True):
     whole_s: float = 0.0  # when all was read
 
 
+_Waiting: TypeAlias = tuple[
+    dict[str, Row | None], dict[bytes, bytes | None], dict[str, bytes | None], list[Callable[[Edit], object]]
+]
+
+
 class _OutdatedError(Exception):
     """What an attempt read was changed by others meanwhile."""
 
@@ -207,15 +212,22 @@ class Line(ABC):
         """Keys and rows, in order of the keys."""
         with self._lock:
             waiting = {key: row for key, row in self._waiting.items() if key.startswith(prefix)}
+            stored = self._scan(prefix)
         if not waiting:
-            yield from self._scan(prefix)
+            yield from stored
             return
-        found = dict(self._scan(prefix))
+        found = dict(stored)
         for key, row in waiting.items():
             found.pop(key, None)
             if row is not None:
                 found[key] = encode(row)
         yield from sorted(found.items())
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """While nobody else stores."""
+        with self._lock:
+            yield
 
     def change(self, build: Callable[[Edit], T], message: str = "", wait_s: float = 0.0) -> T:
         """Make the changes that `build` sets, all or none; it is called again where somebody else was faster.
@@ -255,7 +267,7 @@ class Line(ABC):
         """Store what an attempt changed, or let it wait. Raises: _OutdatedError: nothing was stored."""
         if not edit.new:
             return
-        with self._lock:
+        with self._lock if wait_s > 0 else self._alone():
             if wait_s > 0:
                 self._require_current(edit, self._with_all_that_waits())
                 self._bases = {key: edit.seen.get(key) for key in edit.new} | self._bases
@@ -301,7 +313,7 @@ class Line(ABC):
 
     def flush(self) -> None:
         """Store what waits."""
-        with self._lock:
+        with self._alone():
             if self._waiting:
                 self._change(lambda edit: self._with_waiting(edit, lambda _: None), "", self._clear_waiting)
 
@@ -330,6 +342,14 @@ class Line(ABC):
             self._due.cancel()
             self._due = None
 
+    def _all_that_waits(self) -> _Waiting:
+        return dict(self._waiting), dict(self._waiting_index), dict(self._bases), list(self._builds)
+
+    def _wait_again(self, waiting: _Waiting) -> None:
+        self._waiting, self._waiting_index, self._bases, self._builds = waiting
+        if self._waiting:
+            self._store_soon(1.0)
+
     def _store_soon(self, wait_s: float) -> None:
         if self._due is None:
             _UNSTORED.add(self)
@@ -338,7 +358,7 @@ class Line(ABC):
             self._due.start()
 
     def _store_what_is_due(self) -> None:
-        with self._lock:
+        with self._alone():
             self._due = None
             self.flush()
 
@@ -369,10 +389,12 @@ class Line(ABC):
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]: ...
 
     @abstractmethod
-    def _keys(self, prefix: str) -> Iterator[str]: ...
+    def _keys(self, prefix: str) -> Iterator[str]:
+        """The keys as of the moment of the call, also where they are asked for later."""
 
     @abstractmethod
-    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]: ...
+    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """The rows as of the moment of the call, in order of their keys, also where they are asked for later."""
 
     @abstractmethod
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T: ...
@@ -797,8 +819,15 @@ class Pending(PastLine):
         """The records of HEAD."""
         return tree_of(self.repo, self._live_branch().head)
 
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        # In this order everywhere: who moves HEAD may have to wait for the rows.
+        with self._live_branch().alone(), self._lock:
+            yield
+
     def mark(self) -> object:
-        return self.tree().id, len(self.rows), time.monotonic_ns() if self.rows else 0
+        with self._lock:
+            return self.tree().id, len(self.rows), time.monotonic_ns() if self.rows else 0
 
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
@@ -815,8 +844,10 @@ class Pending(PastLine):
         return {key: row for key, row in {**self.rows, **self._waiting}.items() if key.startswith(prefix)}
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        stored = (key for key in self.tree().names(prefix) if key not in self.rows)
-        new = (key for key, row in self.rows.items() if row is not None and key.startswith(prefix))
+        with self._lock:
+            rows, names = {**self.rows}, self.tree().names(prefix)
+        stored = (key for key in names if key not in rows)
+        new = (key for key, row in rows.items() if row is not None and key.startswith(prefix))
         return itertools.chain(stored, new)
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
@@ -828,9 +859,17 @@ class Pending(PastLine):
         edit = Edit(self._stored)
         result = build(edit)
         if edit.new:
+            session = self._live_branch()
+            rows, head, waiting = dict(self.rows), session.head, self._all_that_waits()
             self.rows.update(edit.new)
             done()
-            self._live_branch().commit_records(message)
+            try:
+                session.commit_records(message)
+            except BaseException:
+                if session.head == head:  # nothing of it is stored: what raises has changed nothing
+                    self.rows = rows
+                    self._wait_again(waiting)
+                raise
         return result
 
     def history(self, key: str) -> Iterator[Version]:
@@ -841,7 +880,9 @@ class Pending(PastLine):
 
     def gather(self) -> None:
         """Let what waits be part of the next commit, and of no commit of its own."""
-        with self._lock:
+        if not self._waiting:
+            return
+        with self._alone():
             if self._waiting:
                 edit = Edit(self._stored)
                 self._with_waiting(edit, lambda _: None)
@@ -857,13 +898,19 @@ class Pending(PastLine):
             return root
         return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._in_commit), most_depth=DEEPEST).id
 
-    def settle(self) -> None:
-        """The commit that took rows along is published. What another thread changed meanwhile is for the next one."""
+    @contextmanager
+    def head_moves(self) -> Generator[None]:
+        """HEAD becomes the commit that took rows along, in the block. Nobody reads meanwhile: they would be neither here nor there."""
         with self._lock:
             for key, row in self._in_commit.items():
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
             self._in_commit = {}
+            yield
+
+    def in_fork(self) -> None:
+        """In a forked child: the threads that had a lock are not here."""
+        self._lock, self._turn = threading.RLock(), threading.RLock()
 
 
 def _merged(

@@ -8,6 +8,8 @@ import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import ObjectId, Repository
 
@@ -29,6 +31,9 @@ class LiveBranch(Protocol):
     def branch(self) -> str | None: ...
     @property
     def head(self) -> ObjectId | None: ...
+    def alone(self) -> AbstractContextManager[object]:
+        """While nobody else commits, and HEAD stays where it is."""
+
     def commit_records(self, message: str) -> None:
         """Commit them now, unless a cell is running, whose commit will hold them."""
 

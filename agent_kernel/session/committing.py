@@ -7,6 +7,7 @@ state to compare with; a failed publish leaves everything to the next commit.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -121,6 +122,25 @@ class RecordCommits(msgspec.Struct, frozen=True):
     first: ObjectId
     last: ObjectId
     operations: int
+
+
+P = ParamSpec("P")
+S = TypeVar("S", bound="Committing")
+T = TypeVar("T")
+
+
+def moves_head(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let no other thread commit records from when a method commits what is there until HEAD is where it leads.
+
+    Otherwise they would be built on the state that is left, and be committed in the other one.
+    """
+
+    @functools.wraps(method)
+    def alone(session: S, /, *args: P.args, **options: P.kwargs) -> T:
+        with session.alone():
+            return method(session, *args, **options)
+
+    return alone
 
 
 class StepRefused(Exception):  # noqa: N818 - nothing went wrong
@@ -317,10 +337,9 @@ class Committing:
         """
         self._require_open()
         waits = self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
-        # Whoever moves HEAD may wait for the records, which this thread has: it does not wait in turn.
-        if waits or not self._has_pending() or not self._publishing.acquire(blocking=False):
+        if waits or not self._has_pending():
             return
-        try:
+        with self._publishing:
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
             with uninterrupted():
@@ -333,8 +352,10 @@ class Committing:
                     if record_commits is None
                     else msgspec.structs.replace(record_commits, last=self.head, operations=now)
                 )
-        finally:
-            self._publishing.release()
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        """While no other thread commits, and HEAD stays where it is. The same thread may ask for it again."""
+        return self._publishing
 
     def commit_last_records(self) -> None:
         """The session ends, and nobody else commits what threads changed since the last commit, or what waits to be stored together."""
@@ -621,7 +642,9 @@ class Committing:
                 raise
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
-        self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names
+        pending = self._recorder.pending
+        with contextlib.nullcontext() if pending is None else pending.head_moves():
+            self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names
         self._restarted = False
         if record_commits is not None:
             self._operations.done = self._operations.done[: record_commits.operations_before]
@@ -794,6 +817,9 @@ class Committing:
             reopen()
         pending, self._recorder = self._recorder.pending, LooseRecorder(self.repo, self.id)
         self._recorder.pending = pending
+        self._publishing = threading.RLock()  # the thread that had the other one is not here
+        if pending is not None:
+            pending.in_fork()
         self._recorder.masks(self.repo.masked_names(), self.namespace)
         self.branch = self.branch or self._base  # else the first commit would start one
 

@@ -106,8 +106,6 @@ class Recorder:
             message=message.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
         )
-        if self.pending is not None:
-            self.pending.settle()
         return id, self.repo.commit_at(id)
 
     def _mask(self, draft: Draft) -> Draft:

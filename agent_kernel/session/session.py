@@ -13,7 +13,7 @@ import msgspec
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.session import library_state, not_loaded, trust
-from agent_kernel.session.committing import Committing
+from agent_kernel.session.committing import Committing, moves_head
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.labels import commit_in_message, commit_in_undo, title
@@ -40,6 +40,7 @@ class Session(Committing):
 
     # -- going elsewhere
 
+    @moves_head
     def checkout(
         self,
         rev: str | None = None,
@@ -94,6 +95,7 @@ class Session(Committing):
         self._operations = Operations()
         return report
 
+    @moves_head
     def leave_behind(self) -> Report:
         """Take out of the branch's state what a restart took out of memory and nobody brought back.
 
@@ -113,6 +115,7 @@ class Session(Committing):
         with uninterrupted():
             return self._record(writer, tree, draft, began)
 
+    @moves_head
     def switch(self, branch: str, create: bool = False, *, keep_random: bool = False, partial: bool = False) -> Report:
         """Go to a branch, and with `create` make it here first. `keep_random`, `partial`: as for `checkout`.
 
@@ -138,6 +141,7 @@ class Session(Committing):
             self._operations.add(Operation(before, self._position, moved=True, by=self.author), "a branch was made")
         return Report(self.head, self._head_commit(), self.branch)
 
+    @moves_head
     def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False, only: Only = "") -> Report:
         """Make a new commit that equals an older one; what came between stays in the history.
 
@@ -155,6 +159,7 @@ class Session(Committing):
             draft.chat = self.head or NO_CHAT
         return self._restore(target, draft, keep_random=keep_random, partial=partial)
 
+    @moves_head
     def take_back(self, to: ObjectId | None) -> tuple[str, ...]:
         """Put the variables back to where a step began that was stopped; to be called before it ends.
 
@@ -172,6 +177,7 @@ class Session(Committing):
             return tuple(one.name for one in self._restore(to, draft, partial=True).unsaved)
         return ()
 
+    @moves_head
     def undo(self, *, partial: bool = False, only: Only = "", begun: Mapping[str, str] = _NONE) -> Report:
         """Reverse this session's last operation; again, the one before. `partial`, `only`: as for `checkout`.
 
@@ -195,6 +201,7 @@ class Session(Committing):
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
+    @moves_head
     def redo(self, *, partial: bool = False) -> Report:
         """Do again what was undone last, as long as no cell changed anything since. `partial`: as for `checkout`.
 
@@ -287,6 +294,7 @@ class Session(Committing):
         """Let values of this store be loaded, which can run code."""
         self.repo.trust()
 
+    @moves_head
     def forget(self, *names_or_refs: str, sources: bool = False) -> ForgetReport:
         """Rewrite the history without some variables and commits, all of them or none, and collect what they held at once.
 
@@ -343,6 +351,7 @@ class Session(Committing):
         if any(self.workspace.tracking.groups.get(name) is not None for name in known):
             self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(known)}"), "")
 
+    @moves_head
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""
         self._require_open()
@@ -352,6 +361,7 @@ class Session(Committing):
             self._reread_head("prune")
         return report
 
+    @moves_head
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""
         self._require_open()
@@ -364,6 +374,7 @@ class Session(Committing):
 
     # -- bring what other commits hold into the present state
 
+    @moves_head
     def merge(
         self,
         rev: str,
@@ -454,6 +465,7 @@ class Session(Committing):
             choose_theirs=choices.theirs,
         )
 
+    @moves_head
     def take_step(self, rev: str, run: str) -> Report:
         """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.
 
@@ -489,6 +501,7 @@ class Session(Committing):
         message = f"apply step {made.step} of {made.author.name} as previewed"
         return Draft(kind="merge", author=made.author, message=message, run=made.run, step=made.step)
 
+    @moves_head
     def cherry_pick(
         self,
         rev: str,
