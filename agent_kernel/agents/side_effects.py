@@ -1225,7 +1225,7 @@ def register_outside_file(path: str) -> None:
 def temporary_name(path: str) -> str:
     """What a temporary file of a step is called, which is the same each time; "" for other paths.
 
-    >>> owns("/tmp/tmpx1y2")
+    >>> register_own_file("/tmp/tmpx1y2")
     >>> temporary_name("/tmp/tmpx1y2"), temporary_name("/tmp/tmpx1y2/rows.csv"), temporary_name("/data/rows.csv")
     ('a temporary file', 'rows.csv in a temporary folder', '')
     """

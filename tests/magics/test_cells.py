@@ -19,8 +19,8 @@ class Told:
         self.between: list[str] = []
         self.turns: list[str] = []  # whose the main thread was
 
-    def starts(self, shown: bool) -> None:
-        self.turns.append("a cell" if shown else "a hidden cell")
+    def starts(self, is_numbered: bool) -> None:
+        self.turns.append("a cell" if is_numbered else "a hidden cell")
 
     def rests(self) -> None:
         self.turns.append("nobody")

@@ -36,7 +36,9 @@ def handler_for(kind: type) -> Handler | None:
 
 def refuse_store(pickler: Pickler, value: Any) -> Any:
     """None of these is told to have changed: what an agent's step does to its place or its run is no change of a variable."""
-    if getattr(value, "is_here", False) is True:  # the notebook's own place, which is there wherever this is loaded
+    if (
+        getattr(value, "is_notebook", False) is True
+    ):  # the notebook's own execution context, which is there wherever this is loaded
         return value.__reduce__()
     return pickler.refuse(value, "it holds an open store", again=_way_back(value), by_itself=True)
 
