@@ -163,13 +163,15 @@ def _dispatch(words: Sequence[str]) -> int:
 
             return _print(key_command(words[1:]), as_json=wants_json(words))
         others = ["open", "reproduce", "worker", "key", "install", "mcp"]
-        verb = command_named(words[0], [*(name for name, verb in COMMANDS.items() if verb.needs == "store"), *others])
-        if verb.needs != "store":
-            raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
-        options = _parser(verb).read(words[1:])
+        command = command_named(
+            words[0], [*(name for name, command in COMMANDS.items() if command.needs == "store"), *others]
+        )
+        if command.needs != "store":
+            raise UsageProblem(f"{command.name} is for a running notebook: use it there as %agent {command.name}")
+        options = _parser(command).read(words[1:])
     except Helped as told:
         return _print(Lines((str(told),)), as_json=False)
-    return _run(verb, options)
+    return _run(command, options)
 
 
 def _version() -> str:
@@ -216,7 +218,7 @@ def _run(command: Command, options: Namespace) -> int:
     ):
         if command.writes and not options.force and not _only_reads(command, options):
             _refuse_used(repo, command, options)
-        scope = Scope(repo, place=options.store, command=_COMMAND, progress=progress, sides=sides)
+        scope = Scope(repo, store_name=options.store, command=_COMMAND, progress=progress, sides=sides)
         scope.brief, scope.row_lines = sys.stdout.isatty(), row_lines
         result = run(command, scope, options)
         text = _spell(result, as_json=options.json)  # here, as it may read on

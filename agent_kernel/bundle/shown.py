@@ -178,7 +178,7 @@ def show_bundle(url: str, *, named: str, command: str, now_ns: int, progress: Pr
         found = inspect_bundle(bundle, named=named, progress=progress)
         if found.facts is None:
             return found
-        scope = Scope(bundle.repo, place=named, command=command, now_ns=now_ns)
+        scope = Scope(bundle.repo, store_name=named, command=command, now_ns=now_ns)
         options = Namespace(rev=None, limit=_COMMITS, all=True, search=None, names=[], json=False)
         older = scope.spell_command("log", "--all") if found.facts.commits > _COMMITS else ""
         return replace(found, history=replace(log(scope, options), older=older))
@@ -309,7 +309,7 @@ class BundleReport(Result):
         return [*blocks, Line(""), Line("History", strong=True)]
 
     def _command(self, command: str, *words: str) -> str:
-        return Scope(None, place=self.named, command="agent-kernel").spell_command(command, *words)
+        return Scope(None, store_name=self.named, command="agent-kernel").spell_command(command, *words)
 
 
 def _facts_rows(facts: Facts) -> list[tuple[str, str]]:

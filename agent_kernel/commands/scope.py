@@ -141,7 +141,7 @@ class Scope:
     repo_or_none: Repository | None
     session: Session | None = None
     notebook: Notebook | None = None
-    place: str = ""  # how the store was named, where the line names one
+    store_name: str = ""  # how the store was named, where the line names one
     command: str = "%agent"  # what a hint should tell them to type
     now_ns: int = field(default_factory=time.time_ns)
     progress: Progress | None = None
@@ -152,7 +152,9 @@ class Scope:
     def spell_command(self, *words: str) -> str:
         """Spell what to type at this interface, with these words."""
         name, *rest = words
-        return " ".join([self.command, name, *map(_quote, [self.place] if self.place else []), *map(_quote, rest)])
+        return " ".join(
+            [self.command, name, *map(_quote, [self.store_name] if self.store_name else []), *map(_quote, rest)]
+        )
 
     def step(self, doing: str) -> Callable[[int, int], None] | None:
         """What a long operation of the repository reports to, if someone wants to see it."""

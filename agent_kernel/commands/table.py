@@ -105,7 +105,7 @@ _ALL = (
     Command("on", "let cells be commits again", "binding", needs="notebook"),
     Command("off", "stop making cells commits", "binding", needs="notebook"),
 )
-COMMANDS: dict[str, Command] = {verb.name: verb for verb in _ALL}
+COMMANDS: dict[str, Command] = {command.name: command for command in _ALL}
 
 
 # What people type who know it from git or from elsewhere.

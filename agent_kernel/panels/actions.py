@@ -436,7 +436,7 @@ class ActJob:
     """Something that a panel wants done.
 
     Args:
-        tell: told whenever its standing has changed, with the outcome where the panel was answered before there was one.
+        report: called whenever its state has changed, with the outcome where the panel was answered before there was one.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ class JobQueue:
     def _between(self) -> None:
         with self._lock:
             if self._running:
-                return  # a cell was quicker, and the wish was told to wait for its end
+                return  # a cell was quicker, and the job was told to wait for its end
             job, self._waiting = self._waiting, None
         if job is not None:
             job.do()

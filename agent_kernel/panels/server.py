@@ -333,5 +333,5 @@ def _find_stopped(found: object) -> Iterator[tuple[str, Answer]]:
 # -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile
 #
 # A kernel may hand over messages on other threads while a cell runs, or even while none does. The user's variables are
-# changed on the main thread alone, and never under a running cell; one wish waits at a time, and a later one takes its
+# changed on the main thread alone, and never under a running cell; one job waits at a time, and a later one takes its
 # place.

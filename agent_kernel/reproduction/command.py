@@ -125,7 +125,7 @@ def reproduce(options: Namespace, progress: Progress | None = None, notes: Seque
         found = _of_changed(plan, store, notebook, options.ref)
     else:
         found = _of_history(plan, store, notebook if is_notebook else None, options.ref)
-    found = replace(found, place=options.place, notes=(*notes, *found.notes), took_s=time.monotonic() - began_s)
+    found = replace(found, source=options.place, notes=(*notes, *found.notes), took_s=time.monotonic() - began_s)
     return _write(found, options)
 
 

@@ -134,7 +134,7 @@ class Reproduction(Result):
     """All of it.
 
     Attributes:
-        place: what was reproduced, as it was named.
+        source: what was reproduced, as it was named.
         what: where its cells come from, in words.
         python: what ran them.
         folder: where they ran.
@@ -144,7 +144,7 @@ class Reproduction(Result):
         badge: a line for a README, if one was wanted.
     """
 
-    place: str
+    source: str
     what: str
     python: str
     cells: tuple[CellReport, ...]
@@ -222,7 +222,7 @@ class Reproduction(Result):
             for how, name, old, new in self.environment
         ]
         return {
-            "place": self.place,
+            "place": self.source,
             "of": self.what,
             "python": self.python,
             "folder": self.folder or None,
@@ -237,7 +237,7 @@ class Reproduction(Result):
         }
 
     def blocks(self) -> Sequence[Block]:
-        head = f"{clean(self.place)}: {self.headline}"
+        head = f"{clean(self.source)}: {self.headline}"
         found: list[Block] = [
             Line(head, strong=True),
             Line(self._ran),
@@ -296,8 +296,8 @@ class Reproduction(Result):
         notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in self.all_notes)
         state = "ok" if self.ok else "bad"
         return _PAGE.format(
-            title=escape(f"{self.place}: {self.headline}"),
-            place=escape(self.place),
+            title=escape(f"{self.source}: {self.headline}"),
+            source=escape(self.source),
             state=state,
             headline=escape(self.headline),
             what=escape(self._ran),
@@ -447,7 +447,7 @@ details.cell { border-top: 1px solid var(--line); padding: .4rem 0; } summary { 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>{style}</style></head><body>
-<h1>{place}: <span class="{state}">{headline}</span></h1>
+<h1>{source}: <span class="{state}">{headline}</span></h1>
 <p class="soft">{what}</p>{notes}<ul>{counts}</ul>{environment}
 <h2>Cells</h2>{cells}
 <h2>Variables at the end</h2><table><tr><th>Name</th><th>Outcome</th><th>Why</th></tr>{variables}</table>

@@ -143,7 +143,7 @@ def test_a_history_has_no_empty_lines_and_no_empty_values(repo: ak.Repository) -
 def test_a_name_that_nothing_has_is_looked_up_where_one_is(repo: ak.Repository) -> None:
     with pytest.raises(UsageProblem, match="%agent board lists all of it"):
         board(repo, "zzz")
-    shell = Scope(repo, command="agent-kernel", place="work")
+    shell = Scope(repo, command="agent-kernel", store_name="work")
     with pytest.raises(UsageProblem, match="agent-kernel board work lists all of it"):
         answer(["board", "zzz"], shell)
 
