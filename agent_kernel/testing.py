@@ -12,6 +12,7 @@ import time
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -19,6 +20,7 @@ from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.storage.protocol import (
     MAX_KEY_BYTES,
     Store,
+    SupportsItems,
     SupportsPresence,
     SupportsSize,
     SupportsVersion,
@@ -119,6 +121,34 @@ class CapabilityConformance:
             versions.append(store.data_version())
             assert store.data_version() == versions[-1]
         assert len(set(versions)) == len(versions)
+
+    def test_items_are_keys_with_their_values_in_order_after_a_key(self, store: Store) -> None:
+        if not isinstance(store, SupportsItems):
+            pytest.skip("this engine cannot")
+        store.put_many({key: key * 2 for key in (b"a", b"p", b"p\0", b"pa", b"pb", b"q")})
+        assert store.items(b"p") == [(key, key * 2) for key in (b"p", b"p\0", b"pa", b"pb")]
+        assert store.items(b"p", b"p", 2) == [(b"p\0", b"p\0p\0"), (b"pa", b"papa")]
+        assert (
+            store.items(b"p", b"pb") == store.items(b"x") == store.items(b"p", b"z") == store.items(b"p", b"", 0) == []
+        )
+
+    def test_items_are_those_of_one_moment(self, store: Store) -> None:
+        if not isinstance(store, SupportsItems):
+            pytest.skip("this engine cannot")
+        store.put_many({b"p0": b"0"})
+        is_over = Event()
+
+        def move() -> None:
+            for number in range(200):
+                here, there = b"p%d" % (number % 2), b"p%d" % ((number + 1) % 2)
+                assert store.swap({here: b"%d" % number}, {here: None, there: b"%d" % (number + 1)})
+            is_over.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            moved = pool.submit(move)
+            while not is_over.is_set() and not moved.done():
+                assert len(store.items(b"p")) == 1
+            moved.result()
 
 
 def _viewable(store: Store) -> SupportsViews:

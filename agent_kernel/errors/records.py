@@ -60,8 +60,9 @@ class StaleRecordError(RecordError):
     def __str__(self) -> str:
         if self.reason:
             return f"{self._what} {self.reason}"
-        now = f"is at {self.what} {self.found}" if self.found else "is not there"
-        then = f"{self.what} {self.expected}" if self.expected else "no such record"
+        is_record = self.what == "version"  # whose first version is 1
+        now = "is not there" if is_record and not self.found else f"is at {self.what} {self.found}"
+        then = "no such record" if is_record and not self.expected else f"{self.what} {self.expected}"
         return f"{self._what} {now}, and {then} was expected: read it again"
 
 

@@ -18,7 +18,7 @@ from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
 
 try:
-    from pydantic_ai.messages import ModelMessagesTypeAdapter
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse
 except ImportError as error:
     raise MissingExtraError("pydantic-ai-slim", "agents") from error
 
@@ -76,7 +76,7 @@ class AgentKernelHistory:
             expect: how many there must be before, so that two runs do not mix what they say.
 
         Raises:
-            StaleRecordError: there are more or fewer.
+            StaleRecordError: there are more or fewer. TypeError: one is no `ModelMessage`.
             InvalidRecordError: JSON in UTF-8 cannot hold one of them. Nothing was stored.
         """
         new = self._dumped(messages)
@@ -117,6 +117,9 @@ class AgentKernelHistory:
         self._list.clear()
 
     def _dumped(self, messages: Sequence[ModelMessage]) -> list[Any]:
+        for one in messages:
+            if not isinstance(one, ModelRequest | ModelResponse):
+                raise TypeError(f"a conversation holds ModelMessage objects, and {one!r:.80} is none")
         try:
             found: list[Any] = ModelMessagesTypeAdapter.dump_python([*messages], mode="json")
         except ValueError as error:  # half a character, or a value of no form in JSON

@@ -6,9 +6,32 @@ import inspect
 from collections.abc import Iterable
 from typing import Final, cast
 
-__all__ = ["not_negative", "require_plain_function", "require_result", "seconds", "texts"]
+__all__ = [
+    "not_negative",
+    "require_plain_function",
+    "require_result",
+    "require_text",
+    "require_whole",
+    "seconds",
+    "texts",
+]
 
 _MOST_S: Final = 3e9  # about 95 years: times in nanoseconds stay within 64 bits
+
+
+def require_text(value: object, what: str) -> str:
+    """One text.
+
+    Raises:
+        TypeError: it is something else. ValueError: UTF-8 does not hold it (half a character).
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is text, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} is text that UTF-8 holds, not {value!r}") from None
+    return value
 
 
 def texts(value: object, what: str) -> tuple[str, ...]:
@@ -46,10 +69,16 @@ def not_negative(value: object, what: str) -> int:
     Raises:
         TypeError: it is not a whole number. ValueError: it is negative.
     """
+    found = require_whole(value, what)
+    if found < 0:
+        raise ValueError(f"{what} is 0 or more, not {value!r}")
+    return found
+
+
+def require_whole(value: object, what: str) -> int:
+    """A whole number. Raises TypeError: it is something else."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is a whole number, not {value!r}")
-    if value < 0:
-        raise ValueError(f"{what} is 0 or more, not {value!r}")
     return value
 
 

@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
@@ -29,7 +30,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     StoreUnavailableError,
 )
-from agent_kernel.records.checks import seconds
+from agent_kernel.records.checks import not_negative, require_text, seconds
 from agent_kernel.records.following import Follower
 from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
@@ -99,7 +100,7 @@ class Records(Mapping[str, M]):
         self.schema: Schema[M] = Schema(model, key=key, validators=validators, plane=plane)
         self.schema.claim(repo.__dict__.setdefault("_record_models", {}))
         self._branch = branch
-        self._actor = actor
+        self._actor = require_text(actor, "actor")
         self._index = index
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
@@ -163,7 +164,7 @@ class Records(Mapping[str, M]):
         return self.ids()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._rows())
+        return sum(1 for _ in self._rows(at_once=True))
 
     def find(
         self,
@@ -194,7 +195,7 @@ class Records(Mapping[str, M]):
             self.schema.require_field(name)
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
-        rows = self._rows(_literal(pattern))
+        rows = self._rows(_literal(pattern), at_once=limit is None or order is not None)
         if fits is not None or user:
             rows = (one for one in rows if (fits is None or fits(one[0])) and _is_of(one[1], user))
         enough = limit if order is None else None
@@ -252,6 +253,8 @@ class Records(Mapping[str, M]):
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None
         for version in self.line().history(self._key(id)):
+            if self._time_ns is not None and self._past is None and version.time_ns > self._time_ns:
+                continue  # it came after the moment that is looked at
             if version.row is not None and not _is_of(version.row, user):
                 break
             if newer is not None:
@@ -278,6 +281,8 @@ class Records(Mapping[str, M]):
             commit = self.repo.resolve(ref)
             moment = self.repo.commit_at(commit).time_ns
         else:
+            if not isinstance(ref, int | float) or not 0 <= ref < 9e9:
+                raise ValueError(f"a time is a number of seconds since 1970, not {ref!r}")
             commit, moment = None, int(ref * 1e9)
             if self.schema.plane == "branch":
                 raise ValueError("records of a branch are looked at by a commit, and not by a time")
@@ -390,11 +395,13 @@ class Records(Mapping[str, M]):
 
     def trim(self, id: str, keeps: int) -> None:
         """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
-        self._store_line().trim(self._key(id), keeps)
+        self._require_present()
+        self._store_line().trim(self._key(id), not_negative(keeps, "keeps"))
 
     def purge(self) -> int:
         """Delete the records whose time is over; how many. They count as gone before."""
         now = time.time_ns()
+        self._require_present()
         found = [key for key, raw in self.line().scan(self.prefix) if decode_row(raw).is_expired(now)]
 
         def build(edit: Edit) -> int:
@@ -419,6 +426,9 @@ class Records(Mapping[str, M]):
         action: str,
     ) -> M:
         key = self._key(id)
+        require_text(user, "user")
+        if expect is not None:
+            not_negative(expect, "expect")
 
         def change(edit: Edit) -> M:
             row = edit.get(key)
@@ -459,6 +469,8 @@ class Records(Mapping[str, M]):
         if self._seal is not None:
             document = self._seal.close(document, key)
         line = self.line()
+        if before is not None:
+            self._require_no_other_fields(key, before)
         if before is None and (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
             before = decode_row(raw)
         last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
@@ -475,6 +487,19 @@ class Records(Mapping[str, M]):
             keeps_past=self.schema.keeps_past,
             is_final=self.schema.is_final,
         )
+
+    def _require_no_other_fields(self, key: str, row: Row) -> None:
+        """Raise InvalidRecordError where the stored record has fields that this model would drop without a word."""
+        if row.is_sealed or row.schema != self.schema.version:
+            return
+        unknown = self.schema.unknown_fields(row.text())
+        if unknown:
+            raise InvalidRecordError(
+                self.schema.collection,
+                key[len(self.prefix) :],
+                f"another model of this name stored it with {', '.join(unknown)}, which {self.schema.model.__qualname__} has not: "
+                f"give one of them another collection, or this one schema_version = {row.schema + 1} and a migration, if they are gone for good",
+            )
 
     def _expect(self, id: str, row: Row | None, expect: int | None) -> None:
         found = 0 if row is None else row.version
@@ -580,7 +605,7 @@ class Records(Mapping[str, M]):
                 return version.row
         return None
 
-    def _rows(self, prefix: str = "") -> Iterator[tuple[str, Row]]:
+    def _rows(self, prefix: str = "", *, at_once: bool = False) -> Iterator[tuple[str, Row]]:
         now, start, decode = time.time_ns(), len(self.prefix), decode_row
         if self._time_ns is not None and self._past is None:
             for id in self._ids_ever(prefix):
@@ -588,7 +613,7 @@ class Records(Mapping[str, M]):
                 if row is not None and id.startswith(prefix):
                     yield id, row
             return
-        for key, raw in _overlaid(self.line(), self.prefix + prefix):
+        for key, raw in _overlaid(self.line(), self.prefix + prefix, at_once=at_once):
             row = decode(raw)
             if not 0 < row.expires_ns <= now:
                 yield key[start:], row
@@ -615,12 +640,15 @@ class Records(Mapping[str, M]):
             self._opened(row, id)
         self.schema.require_known(row, id)
 
-    def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
-        line = self.line()
+    def _require_present(self) -> None:
         if self._time_ns is not None and self._past is None:
             from agent_kernel.errors import StoreReadOnlyError
 
             raise StoreReadOnlyError(self.repo.store.url, "these records are those of a past moment")
+
+    def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
+        line = self.line()
+        self._require_present()
         within = _current()
         if within is not None:
             return within.take(line, build, message)
@@ -785,6 +813,7 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     Raises:
         StoreUnavailableError: somebody else changed one of the records that were read in it. Nothing was stored; do it again.
     """
+    require_text(message, "message")
     within = _current()
     if within is not None:
         with within.part():
@@ -843,14 +872,14 @@ def is_in_transaction() -> bool:
     return _current() is not None
 
 
-def _overlaid(line: Line, prefix: str) -> Iterator[tuple[str, bytes]]:
+def _overlaid(line: Line, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
     from agent_kernel.repository import encode
 
     within = _current()
     if within is None or line.is_readonly:
-        yield from line.scan(prefix)
+        yield from line.scan(prefix, at_once=at_once)
         return
-    edit, found = within.edit_of(line), dict(line.scan(prefix))
+    edit, found = within.edit_of(line), dict(line.scan(prefix, at_once=True))
     edit.listed.setdefault(prefix, set(found))
     for key, raw in found.items():
         edit.seen.setdefault(key, raw)
@@ -886,6 +915,8 @@ class Subscription:
         self._fits = re.compile(fnmatch.translate(pattern)).match
         self._call = call
         self._lock = threading.RLock()
+        self._untold: deque[Callable[[], None]] = deque()
+        self._teller = threading.Lock()  # whose thread calls the function
         self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
         for id, (_, raw) in self._follower.look().items():
             self._note(id, None if raw is None else decode_row(raw))
@@ -917,7 +948,22 @@ class Subscription:
                 logging.getLogger(__name__).debug("records could not be looked at", exc_info=True)
 
     def look(self) -> None:
-        """Tell what changed since the last look."""
+        """Tell what changed since the last look.
+
+        The function is called without any lock of ours: it may write, and wait for others. Changes come in order: while one thread
+        tells, others leave theirs to it.
+        """
+        self._find_changes()
+        while self._untold and self._teller.acquire(blocking=False):
+            try:
+                while self._untold and not self._closed.is_set():
+                    self._untold.popleft()()
+            finally:
+                self._teller.release()
+            if self._closed.is_set():
+                return
+
+    def _find_changes(self) -> None:
         with self._lock:
             if not self._closed.is_set():
                 for id, (old, new) in sorted(self._follower.look().items()):
@@ -955,10 +1001,15 @@ class Subscription:
             log.warning("a change is not told to a function that watches %s: %s", name, error)
             return
         moment = row.time_ns if after is not None else time.time_ns()
-        try:
-            self._call(Change(id, was, now, row.version + (after is None), moment, row.actor, _commit_of(self.records)))
-        except Exception:  # of the function, which is not ours
-            log.exception("a function that watches %s raised", name)
+        change = Change(id, was, now, row.version + (after is None), moment, row.actor, _commit_of(self.records))
+
+        def tell() -> None:
+            try:
+                self._call(change)
+            except Exception:  # of the function, which is not ours
+                log.exception("a function that watches %s raised", name)
+
+        self._untold.append(tell)
 
 
 def _commit_of(records: Records[Any]) -> str:

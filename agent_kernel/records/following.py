@@ -43,28 +43,28 @@ class Follower:
         self._keeps_rows = keeps_rows
         self._mark: object = None
         self._look: Look | None = None
-        self._seen_whole: frozenset[bytes] = frozenset()  # when all was read last
+        self._whole_mark: object = None  # when all was read last
 
     def look(self) -> dict[str, tuple[bytes | None, bytes | None]]:
         """What changed since the last look, before and after, by id; None: it was not there."""
         line, start = self.records.line(), len(self.records.prefix)
         mark = (type(line), line.mark())
-        if mark == self._mark and not self._is_due():
+        if mark == self._mark and not self._is_due(mark):
             return {}
         look, found = line.changed(self._look, self._prefix)
         if found is None:
-            rows = {key[start:]: raw for key, raw in line.scan(self._prefix)}
-            self._seen_whole = look.seen
+            rows = {key[start:]: raw for key, raw in line.scan(self._prefix, at_once=True)}
+            self._whole_mark = mark
             now: dict[str, bytes | None] = {id: rows.get(id) for id in self.known.keys() | rows.keys()}
         else:
             now = {key[start:]: raw for key, raw in found.items()}
         self._mark, self._look = mark, look
         return self._learn(now)
 
-    def _is_due(self) -> bool:
-        """Whether all is to be read once more, because a change may have been missed."""
+    def _is_due(self, mark: object) -> bool:
+        """Whether all is to be read once more: something changed since, and a clock that was set back hides a change."""
         look = self._look
-        return look is not None and look.seen != self._seen_whole and time.monotonic() - look.whole_s > WHOLE_S
+        return look is not None and mark != self._whole_mark and time.monotonic() - look.whole_s > WHOLE_S
 
     def _learn(self, now: dict[str, bytes | None]) -> dict[str, tuple[bytes | None, bytes | None]]:
         changes: dict[str, tuple[bytes | None, bytes | None]] = {}

@@ -19,6 +19,7 @@ import itertools
 import logging
 import random
 import re
+import sys
 import threading
 import time
 import weakref
@@ -42,6 +43,7 @@ from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest,
 from agent_kernel.repository.blobs import PIECE, digest_pieces, store_blob
 from agent_kernel.repository.commits import DEEPEST, address, decode_entry, decode_manifest, encode
 from agent_kernel.repository.refs import Ref, branch_key
+from agent_kernel.storage.protocol import SupportsItems
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository, Tree, Writer
@@ -208,11 +210,15 @@ class Line(ABC):
                     found[key] = encode(row)
             return found
 
-    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """Keys and rows, in order of the keys."""
+    def scan(self, prefix: str, *, at_once: bool = False) -> Iterator[tuple[str, bytes]]:
+        """Keys and rows, in order of the keys.
+
+        Args:
+            at_once: all as of one moment. Otherwise what comes after many is read when it is asked for, and may be newer.
+        """
         with self._lock:
             waiting = {key: row for key, row in self._waiting.items() if key.startswith(prefix)}
-            stored = self._scan(prefix)
+            stored = self._scan(prefix, at_once=at_once or bool(waiting))
         if not waiting:
             yield from stored
             return
@@ -393,8 +399,8 @@ class Line(ABC):
         """The keys as of the moment of the call, also where they are asked for later."""
 
     @abstractmethod
-    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """The rows as of the moment of the call, in order of their keys, also where they are asked for later."""
+    def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
+        """The rows, in order of their keys. `at_once`: as of the moment of the call, also where they are asked for later."""
 
     @abstractmethod
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T: ...
@@ -469,10 +475,24 @@ class StoreLine(Line):
         found = self.repo.store.get_many([ROWS + key.encode() for key in keys])
         return {key[len(ROWS) :].decode(): raw for key, raw in found.items()}
 
-    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        for page in self._pages(ROWS + prefix.encode()):
-            found = self.repo.store.get_many(page)
-            yield from ((key[len(ROWS) :].decode(), found[key]) for key in page if key in found)
+    def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
+        start = ROWS + prefix.encode()
+        pages = iter([self._items(start, b"", None)]) if at_once else self._pages_of_items(start)
+        return ((key[len(ROWS) :].decode(), raw) for page in pages for key, raw in page)
+
+    def _pages_of_items(self, prefix: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+        after = b""
+        while page := self._items(prefix, after, _PAGE):
+            yield page
+            after = page[-1][0]
+
+    def _items(self, prefix: bytes, after: bytes, limit: int | None) -> list[tuple[bytes, bytes]]:
+        store = self.repo.store
+        if isinstance(store, SupportsItems):
+            return store.items(prefix, after, limit)
+        keys = store.keys(prefix, after, sys.maxsize if limit is None else limit)
+        found = store.get_many(keys)
+        return [(key, found[key]) for key in keys if key in found]
 
     def _keys(self, prefix: str) -> Iterator[str]:
         return (key[len(ROWS) :].decode() for page in self._pages(ROWS + prefix.encode()) for key in page)
@@ -485,9 +505,7 @@ class StoreLine(Line):
 
     def find(self, prefix: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """The first entries of an index."""
-        page = self.repo.store.keys(INDEX + prefix, b"", limit)
-        found = self.repo.store.get_many(page)
-        return [(key[len(INDEX) :], found[key]) for key in page if key in found]
+        return [(key[len(INDEX) :], value) for key, value in self._items(INDEX + prefix, b"", limit)]
 
     def count(self, prefix: bytes) -> int:
         """How many entries of an index begin so."""
@@ -698,7 +716,7 @@ class PastLine(Line):
     def _keys(self, prefix: str) -> Iterator[str]:
         return self.tree().names(prefix)
 
-    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+    def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
@@ -850,7 +868,7 @@ class Pending(PastLine):
         new = (key for key, row in rows.items() if row is not None and key.startswith(prefix))
         return itertools.chain(stored, new)
 
-    def _scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+    def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         stored = ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
         pending = sorted((one for one in self.rows.items() if one[0].startswith(prefix)), key=itemgetter(0))
         return _merged(stored, pending) if pending else stored

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
+from agent_kernel.records.checks import require_text, require_whole
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import Plane, describe
 
@@ -252,6 +253,7 @@ class RecordList:
             StaleRecordError: there are more or fewer. IndexError: there are fewer than `start`.
             InvalidRecordError: JSON cannot hold one of them. Nothing was stored.
         """
+        require_whole(start, "start")
         new = self._checked(items)
 
         def act() -> int:
@@ -289,6 +291,8 @@ class RecordList:
         Raises:
             StaleRecordError: that list has items. IndexError: there are fewer than `until`.
         """
+        if until is not None:
+            require_whole(until, "until")
         other = self._named(name)
 
         def act() -> None:
@@ -420,4 +424,6 @@ def place_of(user: str, *names: str) -> str:
     >>> place_of("ada", "notes"), place_of("", "ada/notes")
     ('ada/notes', '/ada%2Fnotes')
     """
+    for one in (user, *names):
+        require_text(one, "a name")
     return "/".join(name.replace("%", "%25").replace("/", "%2F").replace("#", "%23") for name in (user, *names))

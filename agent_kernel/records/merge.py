@@ -122,12 +122,14 @@ class _Merge:
         if _document(sides.ours) == _document(sides.theirs):
             return {}
         choice = self._choice(_name_of(unit))
-        if any(side is None for side in sides[1:]) or any(row is not None and _is_whole(unit, row) for row in sides):
+        is_whole = any(row is not None and _is_whole(unit, row) for row in sides)
+        if is_whole or any(side is None for side in sides[1:]) or _of_one_schema(unit, sides) is None:
             self.names.add(_name_of(unit))
             if not choice:
                 name = _name_of(unit)
                 self.conflicts[name] = [(name, _brief(unit, sides.ours), _brief(unit, sides.theirs))]
             return {key: self._theirs.row(key) for key in keys} if choice == "theirs" else {}
+        sides = _of_one_schema(unit, sides) or sides
         row = self._merged(unit, sides, choice)
         return {} if row is sides.ours else {unit: encode_entry(writer, row)}
 
@@ -168,6 +170,22 @@ class _Merge:
         if not choice:
             self.conflicts[name] = [(name, _brief(unit, ours), _brief(unit, theirs))]
         return theirs if choice == "theirs" else ours
+
+
+def _of_one_schema(unit: str, sides: _Sides) -> _Sides | None:
+    """The same with the fields of one schema: what one says of a field means something else in another. None: no model here knows all."""
+    versions = {row.schema for row in sides if row is not None}
+    if len(versions) == 1:
+        return sides
+    collection, _, id = unit.partition("\0")
+    for schema in known_schemas(collection):
+        if schema.version < max(versions):
+            continue
+        try:
+            return _Sides(*(None if row is None else schema.renew(row, id) for row in sides))
+        except RecordError:
+            continue
+    return None
 
 
 def _unit_of(key: str) -> str:

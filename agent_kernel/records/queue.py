@@ -25,7 +25,15 @@ from agent_kernel.errors import (
     TransitionError,
 )
 from agent_kernel.records import collection
-from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds, texts
+from agent_kernel.records.checks import (
+    not_negative,
+    require_plain_function,
+    require_result,
+    require_text,
+    require_whole,
+    seconds,
+    texts,
+)
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
 from agent_kernel.records.lines import StoreLine
@@ -149,7 +157,7 @@ class Queue:
     """
 
     def __init__(self, repo: Repository, team: str) -> None:
-        if not team or "/" in team or len(team.encode()) > _MOST_NAME:
+        if not require_text(team, "team") or "/" in team or len(team.encode()) > _MOST_NAME:
             raise ValueError(f"a team has a name of at most {_MOST_NAME} bytes, without /, and not {team!r}")
         self.repo = repo
         self.team = team
@@ -198,12 +206,13 @@ class Queue:
             RecordNotFoundError: it is to come after a task that is not there.
             StaleRecordError: there is a task of this id. TypeError, ValueError: a number makes no sense.
         """
+        require_whole(priority, "priority")
         delay_s = seconds(after, "after") if isinstance(after, int | float) else 0.0
         not_negative(retries, "retries")
         seconds(backoff_s, "backoff_s")
         needs = [] if isinstance(after, int | float) else [after] if isinstance(after, str | Task) else list(after)
         task = self.tasks.make(
-            id=self._id(id or new_id()),
+            id=self._id(require_text(id, "id") or new_id()),
             team=self.team,
             name=name,
             args=dict(args or {}),

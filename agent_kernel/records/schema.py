@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakSet
 
+import msgspec
 import zstandard
 from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -169,6 +170,17 @@ class Schema(Generic[M]):
                 f"the collection {self.collection!r} has records of {owner}: give {mine[0]} another one (`collection = …`)"
             )
         taken[key] = mine
+
+    def unknown_fields(self, document: bytes) -> list[str]:
+        """What a stored document has that the model would drop. Models of this package change with their releases."""
+        model = self.model
+        if model.__module__.startswith(_PACKAGE) or model.model_config.get("extra") == "allow":
+            return []
+        try:
+            stored = msgspec.json.decode(document, type=dict[str, msgspec.Raw])  # reads no value
+        except msgspec.DecodeError:  # it has infinity, which JSON has not
+            stored = from_json(document)
+        return sorted(stored.keys() - model.model_fields.keys() - model.model_computed_fields.keys())
 
     def require_field(self, name: str) -> None:
         """Raise ValueError if the model has no such field."""
@@ -346,6 +358,13 @@ class Schema(Generic[M]):
             return self.model.model_validate(self._migrated(row.schema, from_json(document), id), **_BY_NAME)
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
+
+    def renew(self, row: Row, id: str) -> Row:
+        """The row as the present schema has it. Raises what `load` raises."""
+        if row.schema == self.version:
+            return row
+        document, is_packed = self.dump(self.load(row, id))
+        return msgspec.structs.replace(row, schema=self.version, document=document, is_packed=is_packed)
 
     def require_known(self, row: Row, id: str) -> None:
         """Raise NewerRecordError for a row that a newer schema made."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent_kernel.errors import RecordNotFoundError, StaleRecordError
-from agent_kernel.records.checks import seconds, texts
+from agent_kernel.records.checks import require_text, seconds, texts
 from agent_kernel.records.collection import Records
 from agent_kernel.records.documents import now_s
 from agent_kernel.records.queue import Queue
@@ -101,6 +101,7 @@ class Teams:
         Raises:
             RecordNotFoundError: there is no such team. TypeError: `capabilities` is one text.
         """
+        require_text(agent, "agent")
         member = Member(agent=agent, capabilities=list(texts(capabilities, "capabilities")), seen_s=now_s())
         return self.records.update(team, lambda old: old.members.update({agent: member}))
 

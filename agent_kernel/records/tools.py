@@ -424,6 +424,7 @@ class _Call:
         self._options = options
         self._arguments = arguments
         address = _address_of(state)
+        self._is_secret = _is_sealed(state)
         self._is_plain = is_plain(arguments) and (bool(address) or is_plain(state))
         self._key = "" if not self._is_plain else _key_of(name, arguments, _branch_of(state) + address or state)
         self.result: object = None
@@ -491,15 +492,17 @@ class _Call:
 
     def complete(self, result: object) -> object:
         """Record the result, and keep it for equal calls where it can be."""
-        is_cacheable = self._options.cache > 0 and self._is_plain and is_plain(result)
+        is_cacheable = self._options.cache > 0 and self._is_plain and is_plain(result) and not self._is_secret
         note = self._run.note
-        if not is_plain(result):
+        if self._is_secret:  # it may be a value that the state encrypts, and would lie here in plain text
+            note = "; ".join(filter(None, (note, "the result is not recorded: the state of the tool has a secret")))
+        elif not is_plain(result):
             note = "; ".join(filter(None, (note, "the result is recorded as text, or as what JSON makes of it")))
         if self._options.cache and not is_cacheable:
             note += ": not cached"
         fields: dict[str, Any] = {
             "status": "completed",
-            "result": as_document(result),
+            "result": None if self._is_secret else as_document(result),
             "error": "",
             "note": note,
             **self._ended(),
@@ -518,7 +521,7 @@ class _Call:
         """Record what was raised. Returns the seconds after which to try again; None: not here, or not at all."""
         if not self._is_recorded or (isinstance(error, RecordError) and error.id == self._run.id):
             return None  # it could not even be recorded, or somebody else tries it
-        message = f"{type(error).__name__}: {error}".rstrip(": ")
+        message = type(error).__name__ if self._is_secret else f"{type(error).__name__}: {error}".rstrip(": ")
         if not isinstance(error, Exception):  # a person, or a task group, stops it
             self._end("cancelled", message)
             return None
@@ -588,6 +591,12 @@ def _address_of(state: object) -> str:
     from agent_kernel.records.state import State
 
     return state.address if isinstance(state, State) else ""
+
+
+def _is_sealed(state: object) -> bool:
+    from agent_kernel.records.state import State
+
+    return isinstance(state, State) and state.seal is not None
 
 
 def _branch_of(state: object) -> str:

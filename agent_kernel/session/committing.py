@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError, BranchMovedError, DamagedObjectError, SessionClosedError, StoreError
+from agent_kernel.errors import (
+    AgentKernelError,
+    BranchMovedError,
+    DamagedObjectError,
+    SessionClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
 from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import (
     ASIDE,
@@ -147,7 +154,7 @@ class StepRefused(Exception):  # noqa: N818 - nothing went wrong
     """What a step made is not committed: looking at it did what nobody had allowed."""
 
 
-_TURN_S: Final = 60.0  # that a step of an agent waits for another thread's
+_TURN_S: Final = 60.0  # that a step of an agent waits for another thread's, and records for a commit
 
 
 class Committing:
@@ -353,9 +360,19 @@ class Committing:
                     else msgspec.structs.replace(record_commits, last=self.head, operations=now)
                 )
 
-    def alone(self) -> contextlib.AbstractContextManager[object]:
-        """While no other thread commits, and HEAD stays where it is. The same thread may ask for it again."""
-        return self._publishing
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """While no other thread commits, and HEAD stays where it is. The same thread may ask for it again.
+
+        Raises:
+            StoreUnavailableError: another thread has been at it for a minute. It may be waiting for this one.
+        """
+        if not self._publishing.acquire(timeout=_TURN_S):
+            raise StoreUnavailableError(self.repo.store.url, "another thread has been committing for a minute")
+        try:
+            yield
+        finally:
+            self._publishing.release()
 
     def commit_last_records(self) -> None:
         """The session ends, and nobody else commits what threads changed since the last commit, or what waits to be stored together."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent_kernel.storage.protocol import Durability as Durability
     from agent_kernel.storage.protocol import Store as Store
     from agent_kernel.storage.protocol import StoreSize as StoreSize
+    from agent_kernel.storage.protocol import SupportsItems as SupportsItems
     from agent_kernel.storage.protocol import SupportsLiveness as SupportsLiveness
     from agent_kernel.storage.protocol import SupportsPresence as SupportsPresence
     from agent_kernel.storage.protocol import SupportsSize as SupportsSize
@@ -31,6 +32,7 @@ __all__ = [
     "MemoryStore",
     "Store",
     "StoreSize",
+    "SupportsItems",
     "SupportsLiveness",
     "SupportsPresence",
     "SupportsSize",
@@ -47,6 +49,7 @@ _HOME = {
     "MemoryStore": "agent_kernel.storage.memory",
     "Store": _PROTOCOL,
     "StoreSize": _PROTOCOL,
+    "SupportsItems": _PROTOCOL,
     "SupportsLiveness": _PROTOCOL,
     "SupportsPresence": _PROTOCOL,
     "SupportsSize": _PROTOCOL,

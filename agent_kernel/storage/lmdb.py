@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import itertools
 import os
 import shutil
 import threading
@@ -246,6 +247,18 @@ class LmdbStore:
                     found.append(key)
                 more = cursor.next()
             return found
+
+        return self._environment().read(read)
+
+    def items(self, prefix: bytes, after: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        """Return up to `limit` keys that start with `prefix` and come after `after`, with their values, as of one moment."""
+
+        def read(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, bytes]]:
+            cursor = txn.cursor()
+            if not cursor.set_range(max(prefix, after + b"\0")):  # no key comes between a key and it with NUL behind it
+                return []
+            below = itertools.takewhile(lambda item: item[0].startswith(prefix), cursor)
+            return list(itertools.islice(below, limit))
 
         return self._environment().read(read)
 

@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 
 from agent_kernel.errors import StoreError, StoreUnavailableError
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Store, StoreSize, check_key
@@ -67,16 +67,20 @@ class MemoryStore:
 
     def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
         """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
-        found: list[bytes] = []
         with self._lock:
-            self._check_open()
-            self._sort()
-            start = bisect_left(self._order, prefix) if prefix > after else bisect_right(self._order, after)
-            for key in self._order[start : start + max(limit, 0)]:
-                if not key.startswith(prefix):
-                    break
-                found.append(key)
-        return found
+            return self._keys(prefix, after, limit)
+
+    def _keys(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
+        self._check_open()
+        self._sort()
+        start = bisect_left(self._order, prefix) if prefix > after else bisect_right(self._order, after)
+        return list(takewhile(lambda key: key.startswith(prefix), self._order[start : start + max(limit, 0)]))
+
+    def items(self, prefix: bytes, after: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        """Return up to `limit` keys that start with `prefix` and come after `after`, with their values, as of one moment."""
+        with self._lock:
+            keys = self._keys(prefix, after, len(self._values) if limit is None else limit)
+            return [(key, self._values[key]) for key in keys]
 
     def swap(
         self,

@@ -97,6 +97,15 @@ class SupportsPresence(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsItems(Protocol):
+    """An engine that can list keys with their values as of one moment."""
+
+    def items(self, prefix: bytes, after: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        """Return up to `limit` keys, with their values, that start with `prefix` and come after `after`, in byte order."""
+        ...
+
+
 class StoreSize(msgspec.Struct, frozen=True):
     """How large a store is."""
 

@@ -134,3 +134,12 @@ def test_a_checkout_rewinds_the_conversation_and_the_variables_as_one(repo: ak.R
     assert len(history) == 8
     with pytest.raises(ValueError, match="lies beside all branches"):
         AgentKernelHistory("talk", repo, plane="store", branch="idea")
+
+
+@pytest.mark.parametrize("wrong", [["figs"], "figs", [{"role": "user"}]])
+def test_what_is_no_message_is_refused(repo: ak.Repository, wrong: Any) -> None:
+    history = AgentKernelHistory("dinner", repo)
+    for act in (history.extend, history.save):
+        with pytest.raises(TypeError, match="a conversation holds ModelMessage objects, and"):
+            act(wrong)
+    assert history.messages() == []

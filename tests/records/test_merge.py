@@ -224,3 +224,33 @@ def test_diff_and_show_name_the_records_that_changed(tmp_path: Any) -> None:
         assert "records: ~Note:a, -Note:b, +list:/talk" in differs
         assert "+list:/talk" in answer(["show", "HEAD"], Scope(repo))[0].to_text(100)
         assert "Records" not in answer(["show", "HEAD"], Scope(repo))[0].outline().to_text(100)
+
+
+def test_fields_of_two_schemas_are_merged_as_the_newer_one_has_them(repo: ak.Repository) -> None:
+    class Old(ak.Record):
+        collection = "Item"
+        price: int = 0  # in euros
+        note: str = ""
+
+    class New(ak.Record):
+        collection = "Item"
+        schema_version = 2
+        price: int = 0  # in cents
+        note: str = ""
+
+        @ak.migration(2)
+        def to_cents(fields: dict[str, object]) -> dict[str, object]:
+            return {**fields, "price": 100 * int(str(fields["price"]))}
+
+    with ak.Versioned(repo) as variables:
+        repo.records(Old).put(Old(id="a", price=5))
+        variables["x"] = 1
+        variables.commit("base")
+        repo.create_branch("idea", repo.resolve("HEAD"))
+        items = repo.records(New)
+        items.update("a", price=700)
+        variables.commit("ours")
+        with ak.open(repo.store.url) as other:
+            other.records(Old, branch="idea").update("a", note="theirs")
+        variables.session.merge("idea")
+        assert (items["a"].price, items["a"].note) == (700, "theirs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -491,10 +492,14 @@ def test_what_another_thread_changes_during_a_commit_is_in_the_next_one(
     notes = repo.records(Note)
     publish = repo.publish
 
+    others = list[threading.Thread]()
+
     def publish_slowly(*args: Any, **options: Any) -> Any:
-        other = threading.Thread(target=lambda: notes.put(Note(id="b")))
-        other.start()
-        other.join()
+        monkeypatch.undo()
+        others.append(threading.Thread(target=lambda: notes.put(Note(id="b"))))
+        others[0].start()
+        time.sleep(0.05)
+        assert notes.get("b") is None  # it waits for this commit
         return publish(*args, **options)
 
     with ak.Versioned(repo) as state:
@@ -502,7 +507,7 @@ def test_what_another_thread_changes_during_a_commit_is_in_the_next_one(
         notes.put(Note(id="a"))
         monkeypatch.setattr(state.session.repo, "publish", publish_slowly)
         state.session.end_cell()
-        monkeypatch.undo()
+        others[0].join()
         assert sorted(notes) == ["a", "b"]
         state["x"] = 1
         state.commit("next")
@@ -715,3 +720,82 @@ def test_sealed_records_open_with_their_key_alone(repo: ak.Repository, tmp_path:
     with pytest.raises(ak.SealedRecordError, match="open its collection with the key"):
         _ = repo.records(Job)["a"]
     assert not any(b'"done":41' in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+
+# -- arguments that make no sense, and another program's model
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda repo: repo.records(Note).put(Note(id="b"), user=5), "user is text, not 5"),
+        (lambda repo: repo.records(Note, actor=5), "actor is text, not 5"),
+        (lambda repo: repo.records(Note).put(Note(id="b"), expect="1"), "expect is a whole number, not '1'"),
+        (lambda repo: repo.state(None), "a name is text, not None"),
+        (lambda repo: repo.list(5), "a name is text, not 5"),
+        (lambda repo: repo.list("turns").replace_tail("a"), "start is a whole number, not 'a'"),
+        (lambda repo: repo.queue(5), "team is text, not 5"),
+        (lambda repo: repo.queue("t").push("x", priority="high"), "priority is a whole number, not 'high'"),
+        (lambda repo: repo.queue("\ud800"), "team is text that UTF-8 holds"),
+        (lambda repo: repo.transaction("\ud800").__enter__(), "message is text that UTF-8 holds"),
+        (lambda repo: repo.records(Job).at(float("nan")), "a time is a number of seconds since 1970"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_an_error_and_nothing_is_stored(
+    memory: ak.Repository, act: Callable[[ak.Repository], object], message: str
+) -> None:
+    memory.records(Note).put(Note(id="a"))
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        act(memory)
+    assert list(memory.records(Note)) == ["a"]
+
+
+def test_a_program_with_another_model_drops_no_field_that_it_does_not_know(tmp_path: Path) -> None:
+    class Full(ak.Record):
+        collection = "Item"
+        text: str = ""
+        tags: tuple[str, ...] = ()
+
+    class Less(ak.Record):
+        collection = "Item"
+        text: str = ""
+
+    class Later(ak.Record):
+        collection = "Item"
+        schema_version = 2
+        text: str = ""
+
+        @ak.migration(2)
+        def without_tags(fields: dict[str, object]) -> dict[str, object]:
+            return {"id": fields["id"], "text": fields["text"]}
+
+    with ak.open(tmp_path / "store") as repo, ak.open(tmp_path / "store") as other:
+        repo.records(Full).put(Full(id="a", text="first", tags=("x",)))
+        items = other.records(Less)
+        changes: list[Callable[[], object]] = [
+            lambda: items.update("a", text="second"),
+            lambda: items.put(Less(id="a")),
+        ]
+        for act in changes:
+            with pytest.raises(
+                ak.InvalidRecordError, match=r"with tags, which .*Less has not.* schema_version = 2 and a migration"
+            ):
+                act()
+        assert repo.records(Full)["a"] == Full(id="a", text="first", tags=("x",))
+    with ak.open(tmp_path / "store") as repo:
+        assert repo.records(Later).update("a", text="third").text == "third"
+
+
+def test_what_is_looked_at_as_of_a_time_ends_there_and_is_not_changed(memory: ak.Repository) -> None:
+    jobs = memory.records(Job)
+    jobs.put(Job(id="a"))
+    moment = time.time()
+    time.sleep(0.01)
+    jobs.update("a", done=2)
+    past = jobs.at(moment)
+    assert [change.version for change in past.history("a")] == [1]
+    changes: list[Callable[[], object]] = [lambda: past.trim("a", 0), past.purge]
+    for act in changes:
+        with pytest.raises(ak.StoreError, match="past moment"):
+            act()
+    assert [change.version for change in jobs.history("a")] == [2, 1]

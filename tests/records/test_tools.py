@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -477,3 +478,23 @@ def test_a_result_of_one_branch_of_a_session_does_not_count_on_another() -> None
         state.set("city", "Paris")
         variables.commit("two")
         assert ask() == "Paris"
+
+
+def test_what_a_tool_returns_of_a_state_with_a_secret_is_not_recorded_in_plain_text(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("cryptography")
+    stored = ak.open(tmp_path / "store")
+    state = stored.state("ada", secret="a long passphrase", secret_keys=["card"])
+    state.set("card", "4111-1111-1111-1111")
+
+    @stored.tool(cache=60)
+    def card(agent_state: object) -> object:
+        """The number of the card."""
+        return state.get("card")
+
+    assert [state.bind(card)() for _ in range(2)] == ["4111-1111-1111-1111"] * 2
+    runs = stored.tools.runs("card")
+    assert [(run.status, run.result) for run in runs] == [("completed", None)] * 2
+    assert "not recorded: the state of the tool has a secret" in runs[0].note
+    assert b"4111-1111" not in (tmp_path / "store" / "data.mdb").read_bytes()
