@@ -120,17 +120,32 @@ class MoveReport(Result):
     report: Report | None = None
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what changed
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
+    records: tuple[str, ...] = ()  # that changed, as `describe.changed_records` names them
 
     @classmethod
-    def of(cls, sentence: str, scope: Scope, report: Report, at: ObjectId | None = None) -> MoveReport:
-        """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
+    def of(
+        cls,
+        sentence: str,
+        scope: Scope,
+        report: Report,
+        at: ObjectId | None = None,
+        *,
+        before: ObjectId | None = None,
+    ) -> MoveReport:
+        """What a session reports.
+
+        Args:
+            at: the commit where it stands now; by default the one that it made.
+            before: where it stood. Records that differ from there are named.
+        """
         at = at or report.commit
         if at is None:
             return cls(sentence, at, report.branch, report)
         commit = scope.repo.commit_at(at)
         known = ranks(scope.repo, report.changed, commit)
         holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
-        return cls(sentence, at, report.branch, report, known, holders)
+        records = () if before is None else describe.changed_records(scope.repo, before, at)
+        return cls(sentence, at, report.branch, report, known, holders, records)
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
@@ -149,10 +164,12 @@ class MoveReport(Result):
     def blocks(self) -> Sequence[Block]:
         if self.report is None:
             return [Line(self.sentence)]
-        names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
+        names = describe.change_line(self.report.changed, by_name(self.ranks))
+        records = f"records {describe.records_line(self.records)}" if self.records else ""
+        changed = "; ".join(filter(None, (names, records))) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
         sentence = self.sentence.removesuffix(":")  # of a cell that begins with `class P:`
-        return [Line(f"{sentence}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
+        return [Line(f"{sentence}: {changed}"), *notes, *describe.unsaved_blocks(self.report.unsaved, self.holders)]
 
 
 def checkout_arguments(parser: Parser) -> None:
@@ -193,7 +210,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
         return MoveReport.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
-    return _report_arrival("Checked out", scope, report)
+    return _report_arrival("Checked out", scope, report, before)
 
 
 def _require_live(scope: Scope, only: Only) -> None:
@@ -228,7 +245,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
         report = add_uncovered(scope, before, report)
         if options.create:
             return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
-        return _report_arrival(f"Switched to branch {report.branch}", scope, report)
+        return _report_arrival(f"Switched to branch {report.branch}", scope, report, before)
     head = scope.head()
     if options.create:
         if head.commit is None:
@@ -295,7 +312,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
         )
         if only != "chat":
             report = add_uncovered(scope, before, report)
-        return MoveReport.of(sentence, scope, report)
+        return MoveReport.of(sentence, scope, report, before=before)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
@@ -329,14 +346,14 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
 
 
-def _report_arrival(sentence: str, scope: Scope, report: Report) -> MoveReport:
+def _report_arrival(sentence: str, scope: Scope, report: Report, before: ObjectId | None) -> MoveReport:
     at = report.commit if report.commit is not None else scope.live().head
     if at is not None and sentence == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
         sentence = (
             f"{sentence} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
         )
-    return MoveReport.of(sentence, scope, report, at)
+    return MoveReport.of(sentence, scope, report, at, before=before)
 
 
 # -- `undo` and `redo`: back and forth through what this session did
@@ -440,7 +457,7 @@ def _once(action: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport
     sentence = f"C{about[5:]} {sentence.lower()}" if about.startswith(_CHECKOUT_OF) else f"{sentence} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         sentence = f"The variables went back to before {about}, and HEAD stays there"
-    return MoveReport.of(sentence, scope, add_uncovered(scope, before, report, found), at)
+    return MoveReport.of(sentence, scope, add_uncovered(scope, before, report, found), at, before=before)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
@@ -537,7 +554,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
             message=options.message,
             partial=options.partial,
         )
-        return MoveReport.of(sentence, scope, report)
+        return MoveReport.of(sentence, scope, report, before=head)
     return _merge_stored(scope, found, options, sentence)
 
 

@@ -108,3 +108,17 @@ def test_a_tag_called_like_a_branch_is_remarked_on_and_checkout_means_the_branch
     shell.run("%agent checkout main")
     assert (branch(shell), shell.ns["x"]) == ("main", 1)
     assert shell.run("%agent show main --json").json["refs"][0].startswith("side")
+
+
+def test_a_move_names_the_records_that_it_took_along(shell: Shell, tmp_path: Path) -> None:
+    """In place of: no variable changed."""
+    shell.run("import agent_kernel")
+    shell.run("class Note(agent_kernel.Record):\n    text: str = ''")
+    shell.run(f"notes = agent_kernel.open({str(tmp_path / 'store')!r}).records(Note)")
+    shell.run("notes.put(Note(id='a'))")
+    assert "notes.put(Note(id='a')): records -Note:a" in shell.run("%agent undo").out
+    assert "records +Note:a" in shell.run("%agent redo").out
+    shell.run("%agent switch -c idea")
+    shell.run("notes.put(Note(id='b')); x = 3")
+    assert "Switched to branch side: ~x; records -Note:b" in shell.run("%agent switch side").out
+    assert "~x; records +Note:b" in shell.run("%agent merge idea").out
