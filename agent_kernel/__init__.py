@@ -14,13 +14,10 @@ IPython nor any data library, so that a program pays only for what it asks for.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from IPython.core.interactiveshell import InteractiveShell
 
     from agent_kernel.agents import Agent as Agent
@@ -256,24 +253,13 @@ _HOME = (
 )
 
 
-def import_lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose names are imported as they are first used (PEP 562): what nobody asks for costs nothing.
-
-    Args:
-        homes: by the name that others use, the module that defines it.
-    """
-
-    def find(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next access skips this function
-        return value
-
-    return find
-
-
-__getattr__ = import_lazily(__name__, _HOME)
+# Not `import_lazily`, which would be one more module to load for who only imports the package.
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value
 
 
 def __dir__() -> list[str]:

@@ -159,7 +159,7 @@ def _dispatch(words: Sequence[str]) -> int:
                 opened = open_command(words[1:], progress)
             return _print(opened, as_json=wants_json(words))
         if words[0] == "key":
-            from agent_kernel.bundle.key_commands import key_command
+            from agent_kernel.bundle.commands import key_command
 
             return _print(key_command(words[1:]), as_json=wants_json(words))
         others = ["open", "reproduce", "worker", "key", "install", "mcp"]

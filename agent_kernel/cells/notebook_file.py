@@ -33,8 +33,8 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.session import Repository
+from agent_kernel.session.bindings import HideList
 from agent_kernel.session.dependencies import words_of
-from agent_kernel.session.ignoring import HideList
 from agent_kernel.session.labels import label, mask_commit
 from agent_kernel.session.notebooks import NotebookCell, read_notebook
 from agent_kernel.values import previews

@@ -165,7 +165,7 @@ class _Sight:
     """What was seen of a store, so that the next look reads what changed since. For one thread at a time."""
 
     def __init__(self, repo: Repository, most: int) -> None:
-        from agent_kernel.records.following import Follower
+        from agent_kernel.records.collection import Follower
 
         self.repo = repo
         self.most = most

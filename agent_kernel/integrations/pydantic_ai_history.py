@@ -119,7 +119,7 @@ class AgentKernelHistory:
     def _dumped(self, messages: Sequence[ModelMessage]) -> list[Any]:
         for one in messages:
             if not isinstance(one, ModelRequest | ModelResponse):
-                raise TypeError(f"a conversation holds ModelMessage objects, and {one!r:.80} is none")
+                raise TypeError(f"a conversation holds ModelMessage objects, not {one!r:.80}")
         try:
             found: list[Any] = ModelMessagesTypeAdapter.dump_python([*messages], mode="json")
         except ValueError as error:  # half a character, or a value of no form in JSON

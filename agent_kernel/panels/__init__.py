@@ -319,7 +319,7 @@ class Panels:
                 raise
             except Exception:  # of the libraries for widgets: what is shown without them will do
                 logger.exception("the board cannot be shown as a widget")
-        from agent_kernel.panels.live import LiveDisplay
+        from agent_kernel.panels.board import LiveDisplay
 
         self._live = LiveDisplay(self._shell, result)
         return True

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
+import secrets
+import threading
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anywidget
 import traitlets
 
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.live import Refresher
 from agent_kernel.panels.widget import keep_thread, read_bundle
 
 if TYPE_CHECKING:
     from agent_kernel.commands.board import Board
+    from agent_kernel.commands.output import Result
     from agent_kernel.panels.widget import Comm
 
-__all__ = ["BoardPanel"]
+__all__ = [
+    "BoardPanel",
+    "LiveDisplay",
+    "Refresher",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -83,3 +90,93 @@ class BoardPanel(anywidget.AnyWidget):
 
 def _state_of(result: Board) -> dict[str, object]:
     return {"parts": result.view(), "time_s": time.time(), "ended": ""}
+
+
+# -- a display that stays up to date by itself, for answers that change while someone looks at them
+#
+# A thread looks at the store, which costs nothing while nothing changes there, and sends the display anew. It sends past the
+# cells: what a cell that runs meanwhile shows is that cell's own, and is kept with it.
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.3
+_SHARE: Final = 10  # at most a tenth of the time goes into looking
+
+
+class Refresher:
+    """Has what changes shown again and again, on a thread of its own, until it is closed."""
+
+    def __init__(self, result: Result, show: Callable[[Any], object]) -> None:
+        self._result = result
+        self._show = show
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="agent_kernel-live", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Show it no more."""
+        self._closed.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * _LOOK_S)
+
+    def _keep(self) -> None:
+        wait_s = _LOOK_S
+        while not self._closed.wait(wait_s):
+            began = time.perf_counter()
+            try:
+                self.look()
+            except AgentKernelError:  # the store is closed, or not there just now
+                logger.debug("a live display was not brought up to date", exc_info=True)
+            except Exception:
+                logger.exception("a live display is no longer brought up to date")
+                return
+            wait_s = max(_LOOK_S, _SHARE * (time.perf_counter() - began))
+
+    def look(self) -> None:
+        """Show it as it is now."""
+        with self._lock:
+            result = self._result.renew()
+            if not self._closed.is_set():
+                self._show(result)
+
+
+class LiveDisplay:
+    """One display, until it is closed.
+
+    Args:
+        shell: of a kernel. The display belongs to the cell that it answers now.
+    """
+
+    def __init__(self, shell: Any, result: Result) -> None:
+        self._publisher = shell.display_pub
+        self._parent = shell.kernel.get_parent()
+        self._id = f"agent-kernel-live-{secrets.token_hex(4)}"
+        self._last_bundle = _bundle(result)
+        self._publisher.publish(self._last_bundle, {}, transient={"display_id": self._id})
+        self._refresher = Refresher(result, self._show)
+
+    def close(self) -> None:
+        """Leave it as it stands."""
+        self._refresher.close()
+
+    def look(self) -> None:
+        """Send it anew, if it reads differently now."""
+        self._refresher.look()
+
+    def _show(self, result: Result) -> None:
+        bundle = _bundle(result)
+        if bundle != self._last_bundle:
+            self._last_bundle = bundle
+            self._send()
+
+    def _send(self) -> None:
+        session: Any = self._publisher.session
+        content = {"data": self._last_bundle, "metadata": {}, "transient": {"display_id": self._id}}
+        message = session.msg("update_display_data", content, parent=self._parent)
+        send: Callable[..., object] = session.send
+        send(self._publisher.pub_socket, message, ident=self._publisher.topic)
+
+
+def _bundle(result: Result) -> dict[str, object]:
+    return {"text/plain": result.to_text(100), "text/html": result.to_html()}

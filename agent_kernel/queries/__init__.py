@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent_kernel import import_lazily
+from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.queries.reader import Reader as Reader

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ValidationError
+from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import (
     InvalidRecordError,
@@ -31,16 +32,37 @@ from agent_kernel.errors import (
     StoreUnavailableError,
 )
 from agent_kernel.records.checks import not_negative, require_text, seconds
-from agent_kernel.records.following import Follower
-from agent_kernel.records.lines import BranchLine, Edit, Line, PastLine, Row, StoreLine, Version, decode_row, line_of
+from agent_kernel.records.lines import (
+    WHOLE_S,
+    BranchLine,
+    Edit,
+    Line,
+    PastLine,
+    Row,
+    StoreLine,
+    Version,
+    decode_row,
+    line_of,
+)
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 from agent_kernel.values.quiet import uncollected
 
 if TYPE_CHECKING:
+    from agent_kernel.records.lines import Look
     from agent_kernel.records.sealing import Seal
 
-__all__ = ["MOST_KEY", "Change", "Records", "Subscription", "exactly", "is_in_transaction", "together", "transaction"]
+__all__ = [
+    "MOST_KEY",
+    "Change",
+    "Follower",
+    "Records",
+    "Subscription",
+    "exactly",
+    "is_in_transaction",
+    "together",
+    "transaction",
+]
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -1016,3 +1038,69 @@ def _commit_of(records: Records[Any]) -> str:
     line = records.line()
     found = line.tip() if isinstance(line, BranchLine) else None
     return "" if found is None else hex_of(found)
+
+
+# -- following a collection: what is known of its records is brought up to date by reading those that changed
+#
+# A look costs what changed since the one before, and next to nothing where nothing did, however many records there are.
+
+
+class Follower:
+    """The rows of a collection, as they were at the last look. For one thread at a time.
+
+    Args:
+        start: what the ids begin with; `fits` says which of those are meant.
+        keeps_rows: whether `known` has the rows; otherwise it has a digest of each, which says whether it changed.
+    """
+
+    def __init__(
+        self,
+        records: Records[Any],
+        start: str = "",
+        fits: Callable[[str], object] = bool,
+        *,
+        keeps_rows: bool = False,
+    ) -> None:
+        self.records = records
+        self.known: dict[str, bytes] = {}
+        self._prefix = records.prefix + start
+        self._fits = fits
+        self._keeps_rows = keeps_rows
+        self._mark: object = None
+        self._look: Look | None = None
+        self._whole_mark: object = None  # when all was read last
+
+    def look(self) -> dict[str, tuple[bytes | None, bytes | None]]:
+        """What changed since the last look, before and after, by id; None: it was not there."""
+        line, start = self.records.line(), len(self.records.prefix)
+        mark = (type(line), line.mark())
+        if mark == self._mark and not self._is_due(mark):
+            return {}
+        look, found = line.changed(self._look, self._prefix)
+        if found is None:
+            rows = {key[start:]: raw for key, raw in line.scan(self._prefix, at_once=True)}
+            self._whole_mark = mark
+            now: dict[str, bytes | None] = {id: rows.get(id) for id in self.known.keys() | rows.keys()}
+        else:
+            now = {key[start:]: raw for key, raw in found.items()}
+        self._mark, self._look = mark, look
+        return self._learn(now)
+
+    def _is_due(self, mark: object) -> bool:
+        """Whether all is to be read once more: something changed since, and a clock that was set back hides a change."""
+        look = self._look
+        return look is not None and mark != self._whole_mark and time.monotonic() - look.whole_s > WHOLE_S
+
+    def _learn(self, now: dict[str, bytes | None]) -> dict[str, tuple[bytes | None, bytes | None]]:
+        changes: dict[str, tuple[bytes | None, bytes | None]] = {}
+        for id, raw in now.items():
+            new = raw if raw is None or self._keeps_rows else xxh3_128_digest(raw)
+            old = self.known.get(id)
+            if new == old or not self._fits(id):
+                continue
+            changes[id] = old, new
+            if new is None:
+                del self.known[id]
+            else:
+                self.known[id] = new
+        return changes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel import import_lazily
+from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author

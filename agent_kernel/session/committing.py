@@ -45,6 +45,7 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.session import history, library_state, not_loaded, trust
+from agent_kernel.session.bindings import IgnoreList
 from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
@@ -56,7 +57,6 @@ from agent_kernel.session.history import (
     sort_changes,
     within_cell,
 )
-from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import Operation, Operations, Position, Report, Status
 from agent_kernel.session.snapshot import Repository

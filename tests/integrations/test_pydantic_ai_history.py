@@ -140,6 +140,6 @@ def test_a_checkout_rewinds_the_conversation_and_the_variables_as_one(repo: ak.R
 def test_what_is_no_message_is_refused(repo: ak.Repository, wrong: Any) -> None:
     history = AgentKernelHistory("dinner", repo)
     for act in (history.extend, history.save):
-        with pytest.raises(TypeError, match="a conversation holds ModelMessage objects, and"):
+        with pytest.raises(TypeError, match="a conversation holds ModelMessage objects, not"):
             act(wrong)
     assert history.messages() == []

@@ -74,6 +74,7 @@ def compared(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"the output of cell {cell['cell']}", cell["outputs"]["outcome"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_runs_and_its_bundle_comes_out_the_same(
     study: str, apart: Path, capsys: pytest.CaptureFixture[str]

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.records.collection import Records, transaction
-from agent_kernel.records.following import Follower
+from agent_kernel.records.collection import Follower, Records, transaction
 from agent_kernel.records.lines import DELETED, StoreLine
 
 
@@ -183,5 +182,5 @@ def test_what_became_visible_late_is_found_by_reading_all_again(
     items.put(Item(id="later"))
     assert set(follower.look()) == {"later"}
     monkeypatch.setattr("agent_kernel.records.lines.WHOLE_S", 0.0)
-    monkeypatch.setattr("agent_kernel.records.following.WHOLE_S", 0.0)
+    monkeypatch.setattr("agent_kernel.records.collection.WHOLE_S", 0.0)
     assert set(follower.look()) == {"of an hour ago"}
