@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from blake3 import blake3
 
@@ -117,7 +117,7 @@ class AgentKernelHistory:
         self._list.clear()
 
     def _dumped(self, messages: Sequence[ModelMessage]) -> list[Any]:
-        for one in messages:
+        for one in cast("Sequence[object]", messages):
             if not isinstance(one, ModelRequest | ModelResponse):
                 raise TypeError(f"a conversation holds ModelMessage objects, not {one!r:.80}")
         try:

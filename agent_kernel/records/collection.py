@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -303,9 +303,10 @@ class Records(Mapping[str, M]):
             commit = self.repo.resolve(ref)
             moment = self.repo.commit_at(commit).time_ns
         else:
-            if not isinstance(ref, int | float) or not 0 <= ref < 9e9:
+            moment_s = cast("object", ref)
+            if not isinstance(moment_s, int | float) or not 0 <= moment_s < 9e9:
                 raise ValueError(f"a time is a number of seconds since 1970, not {ref!r}")
-            commit, moment = None, int(ref * 1e9)
+            commit, moment = None, int(moment_s * 1e9)
             if self.schema.plane == "branch":
                 raise ValueError("records of a branch are looked at by a commit, and not by a time")
         return Records(self.repo, self.schema.model, at=commit, time_ns=moment, secret=self._seal, **self._options)  # type: ignore[arg-type]

@@ -33,6 +33,7 @@ class LiveBranch(Protocol):
     def head(self) -> ObjectId | None: ...
     def alone(self) -> AbstractContextManager[object]:
         """While nobody else commits, and HEAD stays where it is."""
+        ...
 
     def commit_records(self, message: str) -> None:
         """Commit them now, unless a cell is running, whose commit will hold them."""

@@ -239,7 +239,7 @@ def test_fields_of_two_schemas_are_merged_as_the_newer_one_has_them(repo: ak.Rep
         note: str = ""
 
         @ak.migration(2)
-        def to_cents(fields: dict[str, object]) -> dict[str, object]:
+        def to_cents(fields: dict[str, object]) -> dict[str, object]:  # pyright: ignore[reportGeneralTypeIssues]  # made static
             return {**fields, "price": 100 * int(str(fields["price"]))}
 
     with ak.Versioned(repo) as variables:

@@ -766,7 +766,7 @@ def test_a_program_with_another_model_drops_no_field_that_it_does_not_know(tmp_p
         text: str = ""
 
         @ak.migration(2)
-        def without_tags(fields: dict[str, object]) -> dict[str, object]:
+        def without_tags(fields: dict[str, object]) -> dict[str, object]:  # pyright: ignore[reportGeneralTypeIssues]  # made static
             return {"id": fields["id"], "text": fields["text"]}
 
     with ak.open(tmp_path / "store") as repo, ak.open(tmp_path / "store") as other:

@@ -13,6 +13,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.errors import StoreFullError
+from agent_kernel.records import Change
 
 SECONDS = 0.4
 
@@ -212,7 +213,7 @@ def test_a_reader_sees_no_half_of_a_transaction_of_another_process(tmp_path: Pat
 def test_watchers_that_write_do_not_wait_for_each_other(repo: ak.Repository) -> None:
     jobs, told = repo.records(Job), list[str]()
 
-    def answer(change: ak.records.Change[Job]) -> None:
+    def answer(change: Change[Job]) -> None:
         if change.new is not None and change.new.n < 2:
             sleep(0.005)
             jobs.put(Job(id=f"{change.id}{change.new.n}", n=change.new.n + 1))
