@@ -209,9 +209,13 @@ class Tiers:
         self._lock = threading.Lock()
 
     def put(self, key: str, value: JsonValue) -> None:
-        """Store a value. It is hot. Raises: RecordAccessError: the key may not be written."""
+        """Store a value. It is hot.
+
+        Raises:
+            RecordAccessError: the key may not be written. InvalidRecordError: a validator of the state refuses it.
+        """
         self._rules.require("write", key)
-        self._put(key, value)
+        self._put(key, self._rules.clean(key, value))
 
     def _put(self, key: str, value: JsonValue) -> None:
         def act() -> None:

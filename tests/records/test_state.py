@@ -1048,3 +1048,11 @@ def test_a_lock_taken_twice_by_a_thread_says_so(repo: ak.Repository) -> None:
 def test_the_lease_of_a_lock_is_more_than_0_seconds(repo: ak.Repository, lease_s: float) -> None:
     with pytest.raises(ValueError, match="lease_s is more than 0"):
         repo.lock("a", lease_s=lease_s)
+
+
+def test_values_in_tiers_follow_the_rules_of_the_state(repo: ak.Repository) -> None:
+    tiers = repo.state("ada", validators={"age": lambda age: age < 150}, sanitisers={"name": str.strip}).tiers()
+    tiers.put("name", " Ada ")
+    with pytest.raises(ak.InvalidRecordError, match="'age' is not valid"):
+        tiers.put("age", 999)
+    assert (tiers.get("name"), tiers.get("age")) == ("Ada", None)
