@@ -226,7 +226,9 @@ class State:
         self._saved = self.records_of(_Saved)
         self._counts = self.records_of(_Counts, is_open=True)
         self._cache_s = cache_s
-        self._cached: dict[str, tuple[float, object, Any]] = {}  # by key: until when, the heads then, the value
+        self._cached: dict[
+            str, tuple[float, object, Any]
+        ] = {}  # by key: until when, how often HEAD had moved, the value
         self._lock = threading.Lock()
         self._is_over = False
 
@@ -290,14 +292,14 @@ class State:
         return default if found is None else found.value
 
     def _get_cached(self, key: str, default: Any) -> Any:
-        now, heads = time.monotonic(), [session.head for session in list(SESSIONS)]
+        now, moves = time.monotonic(), [session.moves for session in list(SESSIONS)]
         with self._lock:
-            until, heads_then, value = self._cached.get(key, (0.0, None, None))
-        if until <= now or heads != heads_then:  # a checkout rewinds what was read, however new it is
+            until, moves_then, value = self._cached.get(key, (0.0, None, None))
+        if until <= now or moves != moves_then:  # a checkout rewinds what was read, however new it is
             found: _Entry | None = self._entries.get(self.place + key)
             value = _ABSENT if found is None else found.value
             with self._lock:
-                self._cached[key] = (now + self._cache_s, heads, value)
+                self._cached[key] = (now + self._cache_s, moves, value)
         return default if value is _ABSENT else copy.deepcopy(value)
 
     def invalidate(self, key: str | None = None) -> None:

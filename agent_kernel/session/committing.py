@@ -145,7 +145,10 @@ def moves_head(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S
     @functools.wraps(method)
     def alone(session: S, /, *args: P.args, **options: P.kwargs) -> T:
         with session.alone():
-            return method(session, *args, **options)
+            try:
+                return method(session, *args, **options)
+            finally:
+                session.moves += 1
 
     return alone
 
@@ -192,6 +195,7 @@ class Committing:
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
         self._publishing = threading.RLock()  # whose thread moves HEAD: any may commit records
+        self.moves = 0  # of HEAD, other than by a commit here
         self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
         self._operations = Operations()
         self._closed = False
