@@ -6,7 +6,8 @@ VENV ?= .venv
 # Handed to every installation, for example: make test PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 # Processes that run the tests.
-JOBS ?= auto
+# One more than there are processors: tests wait for kernels, servers and clocks.
+JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
