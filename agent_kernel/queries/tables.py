@@ -49,8 +49,8 @@ __all__ = [
     "UNKNOWN",
     "MovedRows",
     "Rows",
+    "diff_previews",
     "diff_series",
-    "diff_summaries",
     "diff_tables",
     "match_rows",
     "row_lines",
@@ -810,7 +810,7 @@ def _row_line(row: TableRow, columns: Sequence[Column]) -> str:
 # -- tables and series that are not read, by the first rows that were noted when they were committed
 
 
-def diff_summaries(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
+def diff_previews(before: previews.Preview | None, after: previews.Preview | None) -> TableDiff | None:
     """The first rows as they were noted, of tables that are not read."""
     sides = [side for side in (before, after) if side is not None and side.columns]
     if not sides or (before is not None and after is not None and len(sides) < 2):

@@ -42,7 +42,7 @@ from agent_kernel.queries.memory import (
     may_name_a_secret,
 )
 from agent_kernel.queries.reader import OfVariable, One, QueryContext
-from agent_kernel.queries.tables import diff_series, diff_summaries, diff_tables
+from agent_kernel.queries.tables import diff_previews, diff_series, diff_tables
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line
 from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
@@ -562,7 +562,7 @@ def _compare_noted(old: _Version, new: _Version, known: list[Preview]) -> Iterat
     """Compare what was noted when the values were committed."""
     kinds = {summary.kind for summary in known}
     if kinds == {"frame"}:
-        diff = diff_summaries(old.summary, new.summary)
+        diff = diff_previews(old.summary, new.summary)
         if diff is not None:
             yield diff, "The first rows as they were noted; the others are kept in a way that is not read here."
     if kinds == {"series"}:

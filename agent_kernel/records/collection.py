@@ -520,8 +520,8 @@ class Records(Mapping[str, M]):
             raise InvalidRecordError(
                 self.schema.collection,
                 key[len(self.prefix) :],
-                f"another model of this name stored it with {', '.join(unknown)}, which {self.schema.model.__qualname__} has not: "
-                f"give one of them another collection, or this one schema_version = {row.schema + 1} and a migration, if they are gone for good",
+                f"another model stored it with {', '.join(unknown)}, and {self.schema.model.__qualname__} has no such field: give one "
+                f"of the models another collection, or this one schema_version = {row.schema + 1} and a migration",
             )
 
     def _expect(self, id: str, row: Row | None, expect: int | None) -> None:

@@ -273,7 +273,7 @@ class Line(ABC):
         """Store what an attempt changed, or let it wait. Raises: _OutdatedError: nothing was stored."""
         if not edit.new:
             return
-        with self._lock if wait_s > 0 else self._alone():
+        with self._alone():
             if wait_s > 0:
                 self._require_current(edit, self._with_all_that_waits())
                 self._bases = {key: edit.seen.get(key) for key in edit.new} | self._bases
@@ -396,7 +396,7 @@ class Line(ABC):
 
     @abstractmethod
     def _keys(self, prefix: str) -> Iterator[str]:
-        """The keys as of the moment of the call, also where they are asked for later."""
+        """The keys, each read when it is asked for."""
 
     @abstractmethod
     def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
@@ -878,14 +878,17 @@ class Pending(PastLine):
         result = build(edit)
         if edit.new:
             session = self._live_branch()
-            rows, head, waiting = dict(self.rows), session.head, self._all_that_waits()
+            head, waiting = session.head, self._all_that_waits()
+            before = {key: self.rows[key] for key in edit.new if key in self.rows}
             self.rows.update(edit.new)
             done()
             try:
                 session.commit_records(message)
             except BaseException:
                 if session.head == head:  # nothing of it is stored: what raises has changed nothing
-                    self.rows = rows
+                    for key in edit.new:
+                        self.rows.pop(key, None)
+                    self.rows.update(before)
                     self._wait_again(waiting)
                 raise
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,12 @@ class Note(ak.Record):
 
 class Job(ak.Record):
     plane = "store"
+    n: int = 0
+
+
+class Meter(ak.Record):
+    coalesce_s = 0.01
+    branch: str
     n: int = 0
 
 
@@ -111,6 +118,26 @@ def test_what_a_thread_writes_is_on_the_branch_that_it_was_written_to(repo: ak.R
     here, there = (repo.list("numbers", plane="branch", branch=name).items() for name in ("main", "idea"))
     assert (here[0], there[0]) == ("main", "idea")
     assert sorted([*here[1:], *there[1:]]) == written
+
+
+def test_updates_that_wait_are_on_the_branch_that_they_were_made_on(repo: ak.Repository) -> None:
+    meters, made = repo.records(Meter), Counter[str]()
+
+    def write() -> None:
+        made[meters.update("a", lambda meter: setattr(meter, "n", meter.n + 1)).branch] += 1
+
+    with ak.Versioned(repo) as variables:
+        meters.put(Meter(id="a", branch="main"))
+        variables["x"] = 1
+        variables.commit("here")
+        repo.create_branch("idea", repo.resolve("HEAD"))
+        variables.checkout("idea")
+        meters.update("a", branch="idea")
+        variables.commit("there")
+        with at_the_same_time(write):
+            for number in for_a_while():
+                variables.checkout("main" if number % 2 else "idea")
+    assert made == Counter({name: repo.records(Meter, branch=name)["a"].n for name in ("main", "idea")})
 
 
 def test_undo_takes_back_records_too_while_a_thread_writes_others(repo: ak.Repository) -> None:
