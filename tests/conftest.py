@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -78,7 +79,12 @@ def nothing_goes_on() -> Iterator[None]:
 
 @pytest.fixture
 def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process be forked: other tests of it may have loaded what forbids that, and these forks use nothing of it."""
+    """Let this process be forked: other tests of it may have left what forbids that, and these forks use nothing of it."""
+    from agent_kernel.agents.preview import forked_process
+
+    left = set(threading.enumerate())
+    known = forked_process._is_known
+    monkeypatch.setattr(forked_process, "_is_known", lambda thread: thread in left or known(thread))
     monkeypatch.setattr("agent_kernel.agents.preview.forked_process._openmp", lambda: "")
     monkeypatch.setattr("agent_kernel.agents.preview.forked_process._pools", lambda: "")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anywidget
 import traitlets
 
+from agent_kernel.background import Repeated
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.widget import keep_thread, read_bundle
 
@@ -110,34 +111,28 @@ class Refresher:
         self._result = result
         self._show = show
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="agent_kernel-live", daemon=True)
-        self._thread.start()
+        self._looks = Repeated("board", self._keep, _LOOK_S)
 
     def close(self) -> None:
         """Show it no more."""
-        self._closed.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(2 * _LOOK_S)
+        self._looks.close(2 * _LOOK_S)
 
-    def _keep(self) -> None:
-        wait_s = _LOOK_S
-        while not self._closed.wait(wait_s):
-            began = time.perf_counter()
-            try:
-                self.look()
-            except AgentKernelError:  # the store is closed, or not there just now
-                logger.debug("a live display was not brought up to date", exc_info=True)
-            except Exception:
-                logger.exception("a live display is no longer brought up to date")
-                return
-            wait_s = max(_LOOK_S, _SHARE * (time.perf_counter() - began))
+    def _keep(self) -> float | None:
+        began = time.perf_counter()
+        try:
+            self.look()
+        except AgentKernelError:  # the store is closed, or not there just now
+            logger.debug("a live display was not brought up to date", exc_info=True)
+        except Exception:
+            logger.exception("a live display is no longer brought up to date")
+            return None
+        return max(_LOOK_S, _SHARE * (time.perf_counter() - began))
 
     def look(self) -> None:
         """Show it as it is now."""
         with self._lock:
             result = self._result.renew()
-            if not self._closed.is_set():
+            if not self._looks.is_closed:
                 self._show(result)
 
 

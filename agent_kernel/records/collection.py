@@ -23,6 +23,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 from xxhash import xxh3_128_digest
 
+from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
@@ -943,17 +944,13 @@ class Subscription:
         self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
         for id, (_, raw) in self._follower.look().items():
             self._note(id, None if raw is None else decode_row(raw))
-        self._closed = threading.Event()
         _WATCHERS.add(self)
-        self._thread = threading.Thread(target=self._poll, name="agent_kernel-watch", daemon=True)
-        self._thread.start()
+        self._polls = Repeated("watch", self._poll, _POLL_S)
 
     def close(self) -> None:
         """Call it no more."""
-        self._closed.set()
         _WATCHERS.discard(self)
-        if threading.current_thread() is not self._thread:
-            self._thread.join(2 * _POLL_S)
+        self._polls.close(2 * _POLL_S)
 
     def __enter__(self) -> Self:
         return self
@@ -961,14 +958,14 @@ class Subscription:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _poll(self) -> None:
+    def _poll(self) -> float:
         import logging
 
-        while not self._closed.wait(_POLL_S):
-            try:
-                self.look()
-            except Exception:  # the store may be gone for a moment, or for good: the next look says
-                logging.getLogger(__name__).debug("records could not be looked at", exc_info=True)
+        try:
+            self.look()
+        except Exception:  # the store may be gone for a moment, or for good: the next look says
+            logging.getLogger(__name__).debug("records could not be looked at", exc_info=True)
+        return _POLL_S
 
     def look(self) -> None:
         """Tell what changed since the last look.
@@ -979,16 +976,16 @@ class Subscription:
         self._find_changes()
         while self._untold and self._teller.acquire(blocking=False):
             try:
-                while self._untold and not self._closed.is_set():
+                while self._untold and not self._polls.is_closed:
                     self._untold.popleft()()
             finally:
                 self._teller.release()
-            if self._closed.is_set():
+            if self._polls.is_closed:
                 return
 
     def _find_changes(self) -> None:
         with self._lock:
-            if not self._closed.is_set():
+            if not self._polls.is_closed:
                 for id, (old, new) in sorted(self._follower.look().items()):
                     before = None if old is None or id in self._ended else decode_row(old)
                     after = None if new is None else _living(decode_row(new))

@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 import zstandard
 
+from agent_kernel.background import Repeated
 from agent_kernel.errors import (
+    AgentKernelError,
     BranchMovedError,
     RefNotFoundError,
     StoreReadOnlyError,
@@ -75,6 +77,7 @@ CHANGED: Final = b"n/c/"  # the present records by when they changed: collection
 DELETED: Final = b"n/d/"  # the same of those that were deleted not long ago
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
+_AGAIN_S: Final = 1.0  # until updates that could not be stored are tried again
 _TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
@@ -197,7 +200,7 @@ class Line(ABC):
         self._waiting_index: dict[bytes, bytes | None] = {}
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
         self._builds: list[Callable[[Edit], object]] = []  # what made them
-        self._due: threading.Timer | None = None
+        self._due: Repeated | None = None
 
     def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The rows that are there, encoded."""
@@ -345,7 +348,7 @@ class Line(ABC):
         for waiting in (self._waiting, self._waiting_index, self._bases, self._builds):
             waiting.clear()
         if self._due is not None:
-            self._due.cancel()
+            self._due.close()
             self._due = None
 
     def _all_that_waits(self) -> _Waiting:
@@ -359,14 +362,17 @@ class Line(ABC):
     def _store_soon(self, wait_s: float) -> None:
         if self._due is None:
             _UNSTORED.add(self)
-            self._due = threading.Timer(wait_s, self._store_what_is_due)
-            self._due.daemon = True
-            self._due.start()
+            self._due = Repeated("write", self._store_what_is_due, wait_s)
 
-    def _store_what_is_due(self) -> None:
-        with self._alone():
-            self._due = None
-            self.flush()
+    def _store_what_is_due(self) -> float | None:
+        try:
+            with self._alone():
+                self.flush()
+                self._due = None
+        except AgentKernelError as error:  # the store may be full, or not there just now
+            logger.warning("updates that wait could not be stored yet: %s", error)
+            return _AGAIN_S
+        return None
 
     @abstractmethod
     def mark(self) -> object:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeA
 import msgspec
 from pydantic import Field
 
+from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
@@ -600,30 +601,23 @@ class _Heartbeat:
     def __init__(self, call: Callable[[], object], every_s: float) -> None:
         self._call = call
         self._every_s = every_s
-        self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._is_stopped = False
-        self._start()
+        self._beats = Repeated("lease", self._beat, every_s)
 
-    def _start(self) -> None:
-        self._timer = threading.Timer(self._every_s, self._beat)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _beat(self) -> None:
+    def _beat(self) -> float | None:
         try:
             with self._lock:
                 if not self._is_stopped:
                     self._call()
-                    self._start()
         except RecordError:
-            pass  # the task is somebody else's by now
+            return None  # the task is somebody else's by now
+        return self._every_s
 
     def stop(self) -> None:
         with self._lock:
             self._is_stopped = True
-            if self._timer is not None:
-                self._timer.cancel()
+        self._beats.close()
 
 
 def _name(worker: object, agent: str) -> str:

@@ -570,7 +570,7 @@ def _within(work: Callable[[], object], timeout_s: float) -> object:
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
             ended.append((False, error))
 
-    thread = threading.Thread(target=do, name="agent_kernel-tool", daemon=True)
+    thread = threading.Thread(target=do, name="tool", daemon=True)
     thread.start()
     thread.join(timeout_s)
     if not ended:

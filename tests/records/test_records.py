@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 import agent_kernel as ak
-from agent_kernel.records import Change
+from agent_kernel.records import Change, lines
 from agent_kernel.records.collection import together
 
 
@@ -624,6 +624,38 @@ def test_rapid_updates_are_told_at_once_and_stored_together(repo: ak.Repository)
         meters.update("m", status="off")  # a status does not wait
         assert other.records(Meter)["m"].level == 60
     assert len(list(meters.history("m"))) == 2
+
+
+def test_what_cannot_be_stored_just_now_is_tried_again_by_itself(
+    repo: ak.Repository, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lines, "_AGAIN_S", 0.01)
+
+    class Meter(ak.Record):
+        plane = "store"
+        coalesce_s = 0.01
+        level: int = 0
+
+    meters = repo.records(Meter)
+    meters.put(Meter(id="m"))
+    line, tries = meters.line(), [0]
+    change = line._change
+
+    def change_at_the_third_try(*args: Any) -> object:
+        tries[0] += 1
+        if tries[0] < 3:
+            raise ak.StoreUnavailableError(repo.store.url, "the disk is full")
+        return change(*args)
+
+    monkeypatch.setattr(line, "_change", change_at_the_third_try)
+    meters.update("m", level=1)
+    with ak.open(repo.store.url.removeprefix("lmdb://")) as other:
+        deadline = time.monotonic() + 10
+        while other.records(Meter)["m"].level == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert other.records(Meter)["m"].level == 1
+    assert tries == [3]
+    assert caplog.text.count("could not be stored yet") == 2
 
 
 def test_an_update_that_waits_does_not_undo_what_another_process_did(repo: ak.Repository) -> None:

@@ -28,6 +28,7 @@ from agent_kernel.agents.execution import CodeResult, Executor, PlainExecutor, T
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
+from agent_kernel.background import none_at_work
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import library_state
 
@@ -45,6 +46,7 @@ __all__ = ["Attempt", "Ended", "PreviewResult", "Status", "in_process", "refusal
 # hangs, or worse. So a fork is refused where such threads are, and nothing here guesses that it will go well.
 
 GRACE_S = 2.0  # for ending in good order, beyond the deadline
+_QUIET_S: Final = 1.0  # that threads of ours which are at work have to come to an end
 _PR_SET_PDEATHSIG = 1
 _MOST_OUTPUT = 1_000_000
 # Threads that are known to hold nothing that a child needs: ours, and those of the kernel and of IPython.
@@ -63,7 +65,8 @@ def refusal() -> str:
         return "this system cannot fork"
     if threading.current_thread() is not threading.main_thread():
         return f"the step would run on thread {threading.current_thread().name!r}, and only the main one can be forked from"
-    return _cuda() or _pools() or _openmp() or _threads()
+    with none_at_work(_QUIET_S) as busy:
+        return _cuda() or _pools() or _openmp() or _threads() or (_of_threads([busy]) if busy else "")
 
 
 def _cuda() -> str:
@@ -135,15 +138,17 @@ def _threads() -> str:
         for thread in threading.enumerate()
         if thread is not threading.current_thread() and thread.is_alive() and not _is_known(thread)
     ]
-    if not others:
-        return ""
+    return _of_threads(others) if others else ""
+
+
+def _of_threads(others: list[str]) -> str:
     named = ", ".join(repr(name) for name in others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     is_one = len(others) == 1
     return f"{'thread' if is_one else 'threads'} {named} {'runs' if is_one else 'run'}, and may hold a lock that a fork would wait for"
 
 
 def _is_known(thread: threading.Thread) -> bool:
-    """Ours by its name, the kernel's own by its class (some of those have no name), or one of a pool, without work."""
+    """Ours by its name (see `background`), the kernel's own by its class (some of those have no name), or one of a pool, without work."""
     is_theirs = type(thread).__module__.partition(".")[0] in _THEIRS
     return _OURS.fullmatch(thread.name) is not None or is_theirs or _is_idle(thread)
 
@@ -177,9 +182,13 @@ def run_in_fork(work: Callable[[Callable[[bytes], None]], None], deadline_s: flo
     reading, answering = os.pipe()
     hearing, printing = os.pipe()
     follow, parent = _following(), os.getpid()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), none_at_work(_QUIET_S) as busy:
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside other threads, which were looked at
-        pid = os.fork()
+        pid = -1 if busy else os.fork()
+    if pid < 0:  # it began since `refusal` was asked
+        for one in (reading, answering, hearing, printing):
+            os.close(one)
+        return Ended(b"", "", "killed", f"it was not started: {_of_threads([busy])}")
     if pid == 0:
         follow()
         if os.getppid() != parent:  # it died in between

@@ -6,10 +6,13 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import pytest
+from pydantic import BaseModel
 
 from agent_kernel.agents.preview import forked_process, preview
+from agent_kernel.background import Repeated
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -61,6 +64,39 @@ def test_threads_of_our_own_do_not_stand_in_the_way(state: Versioned) -> None:
     finally:
         gate.set()
         thread.join()
+
+
+def test_a_thread_of_ours_that_is_at_work_does(state: Versioned) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait()
+
+    thread = Repeated("watch", work, 0.0)
+    begun.wait()
+    try:
+        assert "thread 'agent-kernel watch' runs" in refused(state)
+    finally:
+        gate.set()
+        thread.join()
+    preview("x = 1", state).reject()
+
+
+class Note(BaseModel):
+    id: str = ""
+    stars: int = 0
+    coalesce_s: ClassVar[float] = 30.0
+
+
+def test_records_that_are_watched_and_an_update_that_waits_do_not_stand_in_the_way(state: Versioned) -> None:
+    notes = state.repo.records(Note)
+    notes.put(Note(id="a"))
+    with notes.watch("*", lambda _: None):
+        notes.update("a", stars=1)
+        assert forked_process.refusal() == ""
+        preview("x = 1", state).reject()
+    assert notes.get("a").stars == 1
 
 
 def test_a_pool_without_work_does_not_either_but_one_at_work_does(state: Versioned) -> None:
