@@ -16,6 +16,7 @@ INTEGRATIONS := $(VENV)-integrations
 # What the tests of the JavaScript need, where npm is: without it they are left out, and say so.
 NODE_MODULES := widgets/node_modules/.made
 NODE_TESTS := $(if $(shell command -v npm),$(NODE_MODULES))
+NODE_TYPES := $(if $(NODE_TESTS),tsc)
 PIP := $(RUN) .ci/install.py $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)
@@ -29,7 +30,7 @@ ifndef INSTALLED
 .NOTPARALLEL:
 endif
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test widgets e2e test-slow test-oldest test-integrations test-matrix lint format types mypy pyright docs bench check clean
+.PHONY: help demo lab test widgets e2e test-slow test-oldest test-integrations test-matrix lint format types mypy pyright tsc docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,7 +44,7 @@ lab: $(VENV)/.lab  ## open the tour in JupyterLab
 test: $(VENV)/.test $(NODE_TESTS)  ## the tests (slow ones and those in a browser left out), doctests and the examples in the docs
 	$(RUN) -m pytest -n $(JOBS) --ignore=tests/e2e
 
-widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScript and its types, in node
+widgets: $(VENV)/.test tsc  ## only the tests of the panels' JavaScript and its types, in node
 	$(RUN) -m pytest tests/widgets
 
 e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab in Chromium, and Notebook 7 where it differs
@@ -91,7 +92,10 @@ format: $(VENV)/.lint  ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: mypy pyright  ## mypy and pyright, strict, on package and tests
+types: mypy pyright $(NODE_TYPES)  ## mypy and pyright, strict, on package and tests, and the types of the JavaScript
+
+tsc: $(NODE_MODULES)
+	node widgets/node_modules/typescript/bin/tsc -p widgets
 
 mypy pyright: $(VENV)/.lint $(VENV)/.test $(VENV)/.e2e
 	$(BIN)/$@ $(if $(filter pyright,$@),--pythonpath $(RUN))
@@ -104,7 +108,7 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 
 # The tests come last, so that their summary is the last thing to read.
 check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the slow tests; CI runs exactly this
-	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint mypy pyright docs demo
+	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint types docs demo
 	$(MAKE) INSTALLED=1 test-integrations
 	$(MAKE) INSTALLED=1 e2e
 	$(MAKE) INSTALLED=1 test

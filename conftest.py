@@ -1,8 +1,16 @@
-"""Leave out what cannot be imported where the packages of others are not installed: `make test-integrations` runs it."""
+"""Leave out what cannot be imported where the packages of others are not installed: `make test-integrations` runs it.
+
+Modules without an example are left out too: to look for one imports them all, with torch and scikit-learn, in each process.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from importlib import metadata
+from pathlib import Path
+
+import pytest
+from _pytest.doctest import DoctestModule
 
 _OTHERS = (
     "agenticaiframework",
@@ -30,3 +38,10 @@ _TAKE_PLACES = [
     "tests/integrations/kvgit_support/*.py",
 ]
 collect_ignore_glob = [*_TAKE_PLACES, *([] if _are_installed() else ["agent_kernel/integrations/[a-z]*.py"])]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    found = yield
+    has_examples = ">>> " in file_path.read_text("utf-8", "replace")
+    return [one for one in found if has_examples or not isinstance(one, DoctestModule)]

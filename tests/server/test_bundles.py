@@ -8,19 +8,15 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from agent_kernel import server as package
 from agent_kernel.server.app import BundleHandler, BundlePages, tag_of
 from agent_kernel.server.stores import ProblemError
 from tests.bundle.bundles import bundle_of, changed, make_bundle
 from tests.bundle.studies import ATTACKS, Ran, make_study, printed
 from tests.server.servers import Answer, Server
-
-SPEC: dict[str, Any] = yaml.safe_load((Path(str(package.__file__)).parent / "openapi.yaml").read_text())
+from tests.server.test_openapi import SPEC
 
 
 @pytest.fixture(scope="module")

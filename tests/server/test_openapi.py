@@ -25,7 +25,7 @@ from agent_kernel.storage import MemoryStore
 from tests.server.servers import Server, Written, write_notebook
 
 FILE = Path(str(package.__file__)).parent / "openapi.yaml"
-SPEC: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SPEC: dict[str, Any] = yaml.load(FILE.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # five times as fast
 TYPES = {"text": {"string"}, "number": {"integer"}, "texts": {"array"}}
 STORE = "/stores/{store}/"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -35,6 +36,7 @@ class SheetResult(msgspec.Struct, frozen=True):
     tip: str = ""
 
 
+@functools.cache
 def other_pythons() -> list[str]:
     """Interpreters of other minor versions that can open a store, one of each.
 
