@@ -52,7 +52,7 @@ def none_at_work(wait_s: float) -> Generator[str]:
     """In the block no thread of ours begins to work.
 
     Yields:
-        The name of one that is at work all the same, after so many seconds; "" if there is none.
+        The name of one that is still at work after so many seconds; "" where all have ended.
     """
     with _work.changed:
         _work.forks += 1

@@ -239,17 +239,20 @@ def _column_at(dtype: Any, offset: int, size: int) -> str:
 
 
 def _strided(first: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """Without references in it: texts of any length have no interface that tells of them, but they have a buffer."""
+    """Without references in it: texts of any length have no interface that tells of them, and from numpy 2.5 on no buffer."""
     import numpy as np
 
     if first.dtype.kind != "T":
         return np.lib.stride_tricks.as_strided(first, shape, strides)
-    whole = first if first.base is None else first.base
-    return np.ndarray(shape, first.dtype, buffer=whole, offset=_distance(whole, first), strides=strides)
+    if 0 in shape:
+        return first[:0].reshape(shape)
+    from agent_kernel.values.quiet import unwarned
 
-
-def _distance(whole: Any, part: Any) -> int:
-    return int(part.ctypes.data - whole.ctypes.data)
+    made = np.broadcast_to(first[:1].reshape(()), shape)
+    with unwarned():  # numpy from 2.4 on names `as_strided` instead, which cannot do it
+        made.flags.writeable = True
+        made.strides = strides  # pyright: ignore[reportDeprecated]
+    return made
 
 
 @contextmanager
