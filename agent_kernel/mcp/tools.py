@@ -30,7 +30,7 @@ from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.redaction import HIDDEN, Redactor
+from agent_kernel.agents.messages import HIDDEN, Redactor
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import expand_dash
 from agent_kernel.commands.places import find_store

@@ -26,11 +26,22 @@ from agent_kernel.commands.diff import (
 from agent_kernel.commands.text import clean_lines
 from agent_kernel.commands.timeline import Record, reachable_commits
 from agent_kernel.errors import StoreError
-from agent_kernel.queries.listing import sign_of
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
 from agent_kernel.queries.reader import At, Between, QueryContext
 from agent_kernel.queries.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
-from agent_kernel.queries.wording import Author, Ref, Sign, commit_text, shorten_line, step_called, subject_of, text_of
+from agent_kernel.queries.wording import (
+    Author,
+    Ref,
+    Side,
+    Sign,
+    commit_text,
+    shorten_line,
+    side_of,
+    sign_of,
+    step_called,
+    subject_of,
+    text_of,
+)
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.history import size_of
@@ -58,7 +69,6 @@ __all__ = [
     "Pair",
     "PairsDiff",
     "PicturesDiff",
-    "Side",
     "TableDiff",
     "TableRow",
     "TextDiff",
@@ -71,7 +81,6 @@ __all__ = [
     "compare",
     "environment",
     "key_rows",
-    "side_of",
     "summary_of",
 ]
 
@@ -719,16 +728,6 @@ _BATCH = 200
 _MOST_NAMES = 1_000
 
 
-class Side(msgspec.Struct, frozen=True):
-    """One of two commits."""
-
-    id: str
-    short: str
-    prompt: str
-    label: str
-    refs: tuple[Ref, ...]
-
-
 class CellDiff(msgspec.Struct, frozen=True):
     """The code of a cell that one side ran, or both did."""
 
@@ -749,10 +748,6 @@ class Comparison(msgspec.Struct, frozen=True):
     same_names: tuple[str, ...]
     code: tuple[CellDiff, ...]
     environment: EnvironmentDiff | None
-
-
-def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
-    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.history_now().refs.get(id, ()))
 
 
 def compare(context: QueryContext, args: Between) -> Comparison:

@@ -17,18 +17,7 @@ from agent_kernel.commands.show import document_of
 from agent_kernel.commands.text import cut, duration, exact_time, pad, plural, size_text, width_of
 from agent_kernel.commands.timeline import reachable_commits
 from agent_kernel.queries import HISTORY
-from agent_kernel.queries.listing import (
-    Fold,
-    Item,
-    Listing,
-    chips_of,
-    counts_of,
-    lay_out,
-    make_wait_row,
-    run_row,
-    select_changed,
-    wait_row,
-)
+from agent_kernel.queries.listing import Fold, Item, Listing, lay_out, make_wait_row, run_row, wait_row
 from agent_kernel.queries.reader import Listed, Nothing, Opened, Query, QueryContext, Spread, store_id
 from agent_kernel.queries.reader import Located as Sought
 from agent_kernel.queries.wording import (
@@ -45,8 +34,11 @@ from agent_kernel.queries.wording import (
     Ref,
     Row,
     State,
+    chips_of,
     commit_text,
+    counts_of,
     prompts,
+    select_changed,
     shorten_line,
     step_called,
     subject_of,

@@ -30,7 +30,6 @@ from agent_kernel.queries.changes import (
     key_rows,
     summary_of,
 )
-from agent_kernel.queries.listing import sign_of
 from agent_kernel.queries.memory import (
     Elements,
     Frame,
@@ -44,7 +43,7 @@ from agent_kernel.queries.memory import (
 from agent_kernel.queries.reader import OfVariable, One, QueryContext
 from agent_kernel.queries.tables import diff_previews, diff_series, diff_tables
 from agent_kernel.queries.text_diff import diff_lines
-from agent_kernel.queries.wording import Sign, commit_text, shorten_line
+from agent_kernel.queries.wording import Sign, commit_text, shorten_line, sign_of
 from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
