@@ -14,7 +14,7 @@ from agent_kernel.agents.execution import Executor, PlainExecutor
 from agent_kernel.agents.messages import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

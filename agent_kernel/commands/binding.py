@@ -18,8 +18,8 @@ from agent_kernel.commands.text import clean, list_names, plural, shorten_url, s
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.session import trust as store_trust
-from agent_kernel.session.bindings import HideList, IgnoreList, is_pattern
 from agent_kernel.session.snapshot import close_names
+from agent_kernel.session.tracking import HideList, IgnoreList, is_pattern
 
 if TYPE_CHECKING:
     from agent_kernel.session import Status

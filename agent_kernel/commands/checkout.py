@@ -26,8 +26,7 @@ from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.commands.text import clean, list_names
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, person, short
-from agent_kernel.session.history import changes_between
-from agent_kernel.session.labels import commit_in_message
+from agent_kernel.session.history import changes_between, commit_in_message
 from agent_kernel.session.merge import conflict_of, start
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from agent_kernel.errors import (
 from agent_kernel.queries import row_lines
 from agent_kernel.repository import Author, split_path
 from agent_kernel.session import Repository, Versioned
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient

@@ -34,7 +34,7 @@ from agent_kernel.queries.plans import change_fields
 from agent_kernel.queries.reader import in_words
 from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
-from agent_kernel.session.labels import session_of
+from agent_kernel.session.history import session_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event

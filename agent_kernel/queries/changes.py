@@ -44,8 +44,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import mask_commit, prompt
+from agent_kernel.session.history import mask_commit, prompt, size_of
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
 from agent_kernel.values.previews.model import MORE, count_noun, shape_text

@@ -52,7 +52,7 @@ from agent_kernel.queries.wording import (
     subject_of,
 )
 from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.session.labels import Kernels, about
+from agent_kernel.session.history import Kernels, about
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

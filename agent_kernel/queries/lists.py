@@ -45,7 +45,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.labels import describe_kind, error_kind, mask_commit, prompt
+from agent_kernel.session.history import describe_kind, error_kind, mask_commit, prompt
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

@@ -11,7 +11,7 @@ import msgspec
 
 from agent_kernel.commands.text import clean, cut
 from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, short
-from agent_kernel.session.labels import is_code, prompt, title
+from agent_kernel.session.history import is_code, prompt, title
 from agent_kernel.values import previews
 from agent_kernel.values.previews.arrays import number_text
 from agent_kernel.values.previews.model import MORE

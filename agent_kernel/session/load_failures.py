@@ -17,7 +17,7 @@ import msgspec
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
 from agent_kernel.repository import Commit, Entry, Manifest, ObjectId, Repository, Unsaved, short
 from agent_kernel.session.environment import import_folders
-from agent_kernel.session.labels import title
+from agent_kernel.session.history import title
 from agent_kernel.session.live_objects import cells_of
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Placeholders

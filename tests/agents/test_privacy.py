@@ -18,7 +18,7 @@ from agent_kernel.agents.messages import cut, describe, tokens_of
 from agent_kernel.agents.models import Request
 from agent_kernel.repository import read_outputs
 from agent_kernel.session import Repository, Session
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values import previews
