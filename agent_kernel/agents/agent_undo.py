@@ -42,7 +42,7 @@ from agent_kernel.errors import (
 from agent_kernel.repository import NO_CHAT, ObjectId, hex_of, short
 from agent_kernel.repository.commits import ALGORITHM
 from agent_kernel.session.history import commit_in_message, prompt, session_of, title
-from agent_kernel.values.previews.model import clean
+from agent_kernel.text import clean
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit

@@ -47,9 +47,8 @@ from agent_kernel.agents.execution import (
 )
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
-from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, is_free
+from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, Stream, is_free, later
 from agent_kernel.agents.models.code_blocks import Fenced, split
-from agent_kernel.agents.models.loop import Stream, later
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
 from agent_kernel.repository import Author

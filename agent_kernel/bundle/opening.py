@@ -53,8 +53,7 @@ from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
-from agent_kernel.session.environment import decode_environment
-from agent_kernel.session.notebooks import decode_cell, decode_page
+from agent_kernel.session.provenance import decode_cell, decode_environment, decode_page
 from agent_kernel.storage.archive import INDEX, MANIFEST, NOTEBOOK, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
 from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.values import previews

@@ -22,9 +22,9 @@ from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
 from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
-from agent_kernel.commands.text import clean, clean_lines, clock, cut
 from agent_kernel.errors import ModelError
 from agent_kernel.repository import person
+from agent_kernel.text import clean, clean_lines, clock, cut
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from agent_kernel.agents.races import comparison
 from agent_kernel.agents.starting import model_of_run
 from agent_kernel.commands.output import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.commands.text import plural
 from agent_kernel.errors import (
     AgentKernelError,
     MergeConflictError,
@@ -49,6 +48,7 @@ from agent_kernel.magics.steps import (
 )
 from agent_kernel.repository import person
 from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels.widget import Comm, HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report, Repository, Session
-    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.session.provenance import NotebookSnapshot
 
 __all__ = ["Job", "JobQueue", "Panels"]
 
@@ -576,7 +576,7 @@ class DocumentChannel:
     def _hear(self, message: Mapping[str, object]) -> None:
         content = cast("Mapping[str, object]", message["content"])
         try:
-            from agent_kernel.session.notebooks import NotebookCell, page_of
+            from agent_kernel.session.provenance import NotebookCell, page_of
 
             document = msgspec.convert(content["data"], _Document)
             cells = (NotebookCell(cell.id, cell.type, cell.source) for cell in document.cells)

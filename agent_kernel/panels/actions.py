@@ -20,7 +20,6 @@ from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import add_uncovered, redo, undo
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.commands.text import clean, list_names, plural
 from agent_kernel.errors import (
     AgentKernelError,
     DamagedObjectError,
@@ -35,6 +34,7 @@ from agent_kernel.queries.reader import in_words
 from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.history import session_of
+from agent_kernel.text import clean, list_names, plural
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event

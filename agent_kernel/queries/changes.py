@@ -23,7 +23,6 @@ from agent_kernel.commands.diff import (
     environment_of,
     find_differences,
 )
-from agent_kernel.commands.text import clean_lines
 from agent_kernel.commands.timeline import Record, reachable_commits
 from agent_kernel.errors import StoreError
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
@@ -45,9 +44,9 @@ from agent_kernel.queries.wording import (
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.history import mask_commit, prompt, size_of
+from agent_kernel.text import MORE, clean_lines, count_noun, shape_text
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
-from agent_kernel.values.previews.model import MORE, count_noun, shape_text
 from agent_kernel.values.streams import Call
 
 if TYPE_CHECKING:

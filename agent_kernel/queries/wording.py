@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.commands.text import clean, cut
 from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, short
 from agent_kernel.session.history import is_code, prompt, title
+from agent_kernel.text import MORE, clean, cut
 from agent_kernel.values import previews
 from agent_kernel.values.previews.arrays import number_text
-from agent_kernel.values.previews.model import MORE
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Rank

@@ -594,7 +594,7 @@ class Redaction:
         payload = self._repo.objects.get(Kind.CHUNK, id)
         if not self._gives_away(payload):
             return id, length
-        parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.notebooks.NotebookCell`
+        parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.provenance.NotebookCell`
         is_code = parts[1:2] == ["code"]
         masked = ENCODER.encode([*map(self.text, parts[:-1]), (self.code if is_code else self.text)(parts[-1])])
         if self._holds(masked):  # in another way than code says it

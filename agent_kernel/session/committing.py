@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.session.live_objects import Living
-    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.session.serialization import Staged
 
 

@@ -40,15 +40,14 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import library_state
 from agent_kernel.storage import Store, SupportsSize
+from agent_kernel.text import clean, shorten
 from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.previews import size_text
-from agent_kernel.values.previews.model import clean, cut
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
-    from agent_kernel.session.environment import EnvironmentWatch
-    from agent_kernel.session.notebooks import Forgotten, NotebookSnapshot, NotebookWatch
+    from agent_kernel.session.provenance import EnvironmentWatch, Forgotten, NotebookSnapshot, NotebookWatch
 
 
 class Draft(msgspec.Struct):
@@ -95,7 +94,7 @@ class Recorder:
         if not names:
             self._forgotten = None
         elif self._forgotten is None or self._forgotten.names != names:
-            from agent_kernel.session.notebooks import Forgotten
+            from agent_kernel.session.provenance import Forgotten
 
             self._forgotten = Forgotten(names, namespace, self._forgotten)
 
@@ -179,14 +178,14 @@ class Recorder:
 
     def _environment_id(self, writer: Writer) -> ObjectId:
         if self._environment is None:
-            from agent_kernel.session.environment import EnvironmentWatch
+            from agent_kernel.session.provenance import EnvironmentWatch
 
             self._environment = EnvironmentWatch()
         return writer.add(Kind.SMALL, self._environment.payload())
 
     def _import_folders(self, cwd: str) -> tuple[str, ...]:
         if self._path != (sys.path, cwd):
-            from agent_kernel.session.environment import import_folders
+            from agent_kernel.session.provenance import import_folders
 
             self._path = list(sys.path), cwd
             self._folders = tuple(folder for folder in import_folders(sys.path) if folder != cwd)
@@ -196,7 +195,7 @@ class Recorder:
         if self.notebook is None and self.open_document is None:
             return None
         if self._page is None:
-            from agent_kernel.session.notebooks import NotebookWatch
+            from agent_kernel.session.provenance import NotebookWatch
 
             self._page = NotebookWatch()
         page = self._page.snapshot(self.notebook, self.open_document, self._forgotten)
@@ -551,18 +550,18 @@ def commit_in_undo(found: ObjectId, commit: Commit) -> str:
     text = title(commit)
     if commit.kind not in _WRITTEN:
         text = text.partition(": ")[0]  # behind it stands what the move went to, in as many words again
-    return f"{short(found)} ({cut(text, _LONGEST)})"
+    return f"{short(found)} ({shorten(text, _LONGEST)})"
 
 
 def describe_kind(commit: Commit) -> str:
     """What kind of thing it was, or what somebody wrote about it; never code."""
     message = mask_commit(commit).message.strip()
     if message and commit.kind in _WRITTEN:
-        return cut(clean(message.splitlines()[0]), _MESSAGE)
+        return shorten(clean(message.splitlines()[0]), _MESSAGE)
     if commit.cell is not None:
-        return f"cell of {cut(clean(commit.author.name), _NAME)}" if commit.author.kind == "agent" else "cell"
+        return f"cell of {shorten(clean(commit.author.name), _NAME)}" if commit.author.kind == "agent" else "cell"
     names = {"root": "the beginning", "commit": "what no cell had committed yet"}
-    return names.get(commit.kind, cut(clean(commit.kind), _NAME))
+    return names.get(commit.kind, shorten(clean(commit.kind), _NAME))
 
 
 def error_kind(commit: Commit) -> str:
