@@ -10,10 +10,10 @@ from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.event_log import Listener
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.messages import POLICIES
-from agent_kernel.agents.models.naming import check_model
+from agent_kernel.agents.models import check_model
 from agent_kernel.agents.registry import Member, Registry, Visibility
+from agent_kernel.agents.rights import may_change, parent_executor, was_changed, was_made
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.running_step import may_change, parent_executor, was_changed, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, open_context, reopen_run, start_run, start_within_step
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refs import check_ref_name

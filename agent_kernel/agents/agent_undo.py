@@ -1,8 +1,9 @@
-"""What was taken back and what no undo covers; and what an agent outside asks for beside running code: that the last operation is undone, or that a commit is checked out.
+"""How runs lie in the history: what was taken back, what no undo covers, whether the next step may run at a state; and moves that a client asks for.
 
-What it made itself it may take back. Where that would take back what somebody else did, it is risky, as code is that
-reaches outside the variables: then it is a run of one step that a person has to allow. The step's code is the move in
-words of Python, and whoever goes on with the run makes the move instead of running it.
+A client, beside running code, asks that the last operation is undone, or that a commit is checked out. What it made itself
+it may take back. Where that would take back what somebody else did, it is risky, as code is that reaches outside the
+variables: then it is a run of one step that a person has to allow. The step's code is the move in words of Python, and
+whoever goes on with the run makes the move instead of running it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,35 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import msgspec
 
 from agent_kernel.agents.event_log import EventStore, short_run
-from agent_kernel.agents.events import Effect, Event, Finding, Output, SubRun, Usage
-from agent_kernel.agents.messages import redact
+from agent_kernel.agents.events import (
+    GIVEN,
+    ApprovalRequested,
+    Effect,
+    Event,
+    Finding,
+    Output,
+    Rewound,
+    SubRun,
+    TaskStart,
+    Usage,
+)
+from agent_kernel.agents.messages import open_action, redact, start_event
 from agent_kernel.agents.models import FunctionModel, Request, Turn
-from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
-from agent_kernel.repository import NO_CHAT, hex_of, short
-from agent_kernel.session.labels import commit_in_message, prompt, session_of, title
-from agent_kernel.values.previews.model import clean
+from agent_kernel.agents.temporary_branches import candidate, is_temporary
+from agent_kernel.errors import (
+    DamagedObjectError,
+    MoveNotMadeError,
+    NothingToUndoError,
+    RunElsewhereError,
+    RunNotFoundError,
+)
+from agent_kernel.repository import NO_CHAT, ObjectId, hex_of, short
+from agent_kernel.repository.commits import ALGORITHM
+from agent_kernel.session.history import commit_in_message, prompt, session_of, title
+from agent_kernel.text import clean
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Author, Change, Commit, ObjectId
+    from agent_kernel.repository import Author, Change, Commit
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.operations import Operation
 
@@ -36,21 +56,29 @@ __all__ = [
     "SOURCE",
     "Move",
     "Point",
+    "Position",
+    "RaceOutcome",
     "StepDifference",
     "acting_as",
+    "candidate_of",
     "compare_steps",
     "contains_commit",
     "describe_side_effects",
     "describe_step_numbers",
     "external_model",
     "find_committed_steps",
+    "find_elsewhere_error",
     "find_runs_undone_since",
     "find_undone_runs",
     "findings",
     "goes_on_from",
     "is_external",
+    "is_next_a_step",
+    "is_race",
     "make_move",
     "operation_text",
+    "race_outcome",
+    "refuse_if_elsewhere",
     "run_text",
 ]
 
@@ -471,3 +499,133 @@ def external_model(agent: str, code: str = "") -> FunctionModel:
         return Turn(code if request.turn == 0 else None, text="" if request.turn == 0 else _TOLD, usage=Usage())
 
     return FunctionModel(answer, f"{PREFIX}:{agent}")
+
+
+class Position(Protocol):
+    """Where somebody would go on with a run: a session, or what a reader knows of one."""
+
+    @property
+    def repo(self) -> Repository: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def head(self) -> ObjectId | None: ...
+
+
+def is_next_a_step(events: Sequence[Event]) -> bool:
+    """Whether code that was written already is what comes next, if the run goes on: it waits, was decided, or had not begun."""
+    action, since = open_action(events)
+    return action is not None and action.source not in GIVEN and start_event(since) is None
+
+
+def refuse_if_elsewhere(session: Position | None, events: Sequence[Event]) -> None:
+    """Raise RunElsewhereError where the state of the session does not go on from what the run did."""
+    found = find_elsewhere_error(session, events)
+    if found is not None:
+        raise found
+
+
+def find_elsewhere_error(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
+    """What says that a run lies elsewhere; None: it does not, or it has no history."""
+    action, since = open_action(events)
+    if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
+        return None
+    outputs = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+    known = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
+    missing = [event for event in outputs if event.step not in known and not _is_ancestor(session, event.after)]
+    if missing:
+        steps = {event.step for event in missing if event.step is not None}
+        return _make_error(session, events[0], describe_step_numbers(steps), missing[-1].after)
+    before = events[0].before
+    if not outputs and before and not _is_ancestor(session, before):
+        return _make_error(session, events[0], "the beginning", before)
+    request = next((event for event in reversed(since) if isinstance(event, ApprovalRequested)), None)
+    if request is not None and request.before and not _is_ancestor(session, request.before):
+        return _make_error(session, events[0], f"the state before step {request.step}", request.before)
+    return None
+
+
+def _make_error(session: Position, start: Event, what: str, commit: str) -> RunElsewhereError:
+    repo, id = session.repo, _id(commit)
+    began_on = start.branch if isinstance(start, TaskStart) else ""
+    try:
+        holds = [name for name, tip in repo.branches().items() if repo.is_ancestor(id, tip) and not is_temporary(name)]
+    except DamagedObjectError:
+        return RunElsewhereError(start.run, what, commit=commit[:8], gone=True)
+    branch = began_on if began_on in holds else next(iter(holds), "")
+    lease = repo.lease_of(branch) if branch else None
+    is_in_use = lease is not None and lease.session != session.id and lease.is_alive(repo.store)
+    return RunElsewhereError(start.run, what, branch, commit[:8], is_in_use)
+
+
+def _is_ancestor(session: Position, commit: str) -> bool:
+    """Whether the state goes on from a commit; where the history is damaged nobody knows."""
+    if session.head is None:
+        return False
+    id, repo = _id(commit), session.repo
+    try:
+        return repo.is_ancestor(id, session.head)
+    except DamagedObjectError:  # the commit itself, or one on the way
+        pass
+    try:
+        return any(id in one.parents for _, one in repo.log([session.head]))
+    except DamagedObjectError:
+        return True
+
+
+def _id(commit: str) -> ObjectId:
+    return ObjectId(bytes.fromhex(commit) + ALGORITHM)
+
+
+# -- what became of a race, read from the events of its run: its candidates by number, which were picked, whether the others are gone
+
+
+class RaceOutcome(msgspec.Struct, frozen=True):
+    """`runs`: the run of each candidate, by its number; `discarded`: the branches are gone.
+
+    `picks`: which were picked, the last first, each with the commit that its variables came here with.
+    """
+
+    runs: dict[int, str]
+    picks: tuple[tuple[int, str], ...] = ()
+    discarded: bool = False
+
+    def find_pick(self, repo: Repository, head: ObjectId | None) -> int:
+        """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
+        picks = (
+            one for one, at in self.picks if at and contains_commit(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM))
+        )
+        return next(picks, 0)
+
+    def describe(self, picked: int) -> str:
+        """`picked 2 of 3`; "" where nothing is decided."""
+        many = len(self.runs)
+        if picked:
+            return f"picked {picked} of {many}"
+        return f"discarded all {many}" if self.discarded else ""
+
+
+def is_race(start: Event) -> bool:
+    """Whether a run is a race as a whole, and not one of its candidates."""
+    return isinstance(start, TaskStart) and start.namespace == "race" and not start.prompt
+
+
+def race_outcome(events: Sequence[Event]) -> RaceOutcome:
+    """What the events of a race tell."""
+    notes = [event for event in events if isinstance(event, SubRun)]
+    runs = {number: one.child for one in notes if (number := candidate(one.branch)[1])}
+    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(notes) if one.status == "picked"]
+    return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in notes))
+
+
+def candidate_of(event_store: EventStore, start: Event) -> int:
+    """Which candidate of its race a run is; 0 for other runs."""
+    if not start.parent_run:
+        return 0
+    try:
+        events = tuple(event_store.of(event_store.find(start.parent_run)))
+    except RunNotFoundError:  # it was forgotten
+        return 0
+    if not is_race(events[0]):
+        return 0
+    return next((number for number, run in race_outcome(events).runs.items() if run == start.run), 0)

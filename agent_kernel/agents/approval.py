@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_kernel.agents import agent_undo, event_log, messages, return_types, running_step
-from agent_kernel.agents.agent_undo import DENIED, is_external
+from agent_kernel.agents import agent_undo, event_log, messages, return_types, rights
+from agent_kernel.agents.agent_undo import DENIED, is_external, is_race
 from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
@@ -37,7 +37,6 @@ from agent_kernel.agents.execution import CodeResult, error_line
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
-from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.agents.side_effects import is_steps_code
 from agent_kernel.errors import RunBusyError, RunStateError
@@ -470,7 +469,7 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
         RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
         WithinStepError: code of a step decides.
     """
-    running_step.refuse_within_step("decide about a step")
+    rights.refuse_within_step("decide about a step")
     if log.state == "running":
         refuse_if_driven(log)
     if log.state != "pending":

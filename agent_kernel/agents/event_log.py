@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from agent_kernel.agents import running_step
+from agent_kernel.agents import rights
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -421,7 +421,7 @@ class Log:
     ) -> None:
         self.run = run
         self._events = list(events)
-        self._read_after = running_step.last_step()
+        self._read_after = rights.last_step()
         self.listeners = list(listeners)
         self.event_store = event_store
         self._common = common
@@ -431,7 +431,7 @@ class Log:
     @property
     def events(self) -> list[Event]:
         """Those that are stored. Code of a step can change what is in memory: after one they are read again, unless this drives the run."""
-        if self._read_after is not running_step.last_step() and not self.is_claimed and self._events:
+        if self._read_after is not rights.last_step() and not self.is_claimed and self._events:
             with suppress(StoreError):  # a closed store: what was read is all there is
                 self.read_again()
         return self._events
@@ -481,7 +481,7 @@ class Log:
         with uninterrupted():
             stored = {event.seq: event for event in self.event_store.of(self.run)} if known else {}
             self._events = [stored[seq] for seq in known if seq in stored]
-            self._read_after = running_step.last_step()
+            self._read_after = rights.last_step()
 
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0
@@ -501,7 +501,7 @@ class Log:
         """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
         decided = [event for event in events if isinstance(event, ApprovalDecided)]
         if any(event.by != "policy" or event.decision != "deny" for event in decided):
-            running_step.refuse_within_step("decide about a step")
+            rights.refuse_within_step("decide about a step")
         first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         numbered = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]

@@ -11,10 +11,10 @@ from msgspec import structs
 from agent_kernel.agents import messages
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.execution import Executor, PlainExecutor
-from agent_kernel.agents.redaction import Redactor
+from agent_kernel.agents.messages import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights, running_step
+from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights
 from agent_kernel.agents.approval import StepOutcome
 from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
@@ -47,10 +47,8 @@ from agent_kernel.agents.execution import (
 )
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
-from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
+from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, Stream, is_free, later
 from agent_kernel.agents.models.code_blocks import Fenced, split
-from agent_kernel.agents.models.loop import Stream, later
-from agent_kernel.agents.models.naming import is_free
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
 from agent_kernel.repository import Author
@@ -468,7 +466,7 @@ class RunExecutor:
         # Also as it is committed: to save a value runs code of its class.
         with (
             record_side_effects(self.context.quiet_paths(), gate) as recorder,
-            running_step.enter_step(self) as put_back,
+            rights.enter_step(self) as put_back,
         ):
             try:
                 result = self._execute(code, gate)

@@ -32,8 +32,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.messages import cut
-from agent_kernel.agents.redaction import without_controls
+from agent_kernel.agents.messages import cut, without_controls
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

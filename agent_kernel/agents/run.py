@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import approval, running_step, step_locations
+from agent_kernel.agents import approval, rights
+from agent_kernel.agents.agent_undo import is_next_a_step, is_race, refuse_if_elsewhere
 from agent_kernel.agents.event_log import short_run, usage_of
 from agent_kernel.agents.events import Action, Cancelled, Clarify, Error, Event, Fail, Resumed, Usage
 from agent_kernel.agents.executor import RunExecutor, Wait
 from agent_kernel.agents.listing import Events
 from agent_kernel.agents.messages import open_action
-from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.errors import (
     RunBusyError,
     RunStateError,
@@ -345,8 +345,8 @@ class Run(Generic[T]):
         log, arguments = self._run_executor.log, self._run_executor.arguments
         if not self._loops and goes_on and log.state == "running":
             log.read_again()
-            if step_locations.is_next_a_step(log.events):
-                step_locations.refuse_if_elsewhere(self._run_executor.context.session, log.events)
+            if is_next_a_step(log.events):
+                refuse_if_elsewhere(self._run_executor.context.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
@@ -403,7 +403,7 @@ class Run(Generic[T]):
             self._run_executor.log.note(Resumed(sent=self._run_executor.context.redactor.redact(sent), by=by))
         return self._continue()
 
-    @running_step.only_by_person("decide about a step")
+    @rights.only_by_person("decide about a step")
     def approve(self, *, by: str = "") -> Run[T]:
         """Let the step that waits run as it is.
 
@@ -413,12 +413,12 @@ class Run(Generic[T]):
         """
         return self._decide("approve", by=by)
 
-    @running_step.only_by_person("decide about a step")
+    @rights.only_by_person("decide about a step")
     def edit(self, code: str, *, by: str = "") -> Run[T]:
         """Let this code run instead of the step that waits; the model is told. Raises: as `approve`."""
         return self._decide("edit", code=code, by=by)
 
-    @running_step.only_by_person("decide about a step")
+    @rights.only_by_person("decide about a step")
     def deny(self, reason: str = "", *, by: str = "") -> Run[T]:
         """Do not run the step that waits; the model is told why, and goes on. Raises: as `approve`."""
         return self._decide("deny", reason=reason, by=by)
@@ -426,14 +426,14 @@ class Run(Generic[T]):
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
             self._run_executor.log.read_again()
-            step_locations.refuse_if_elsewhere(self._run_executor.context.session, self._run_executor.log.events)
+            refuse_if_elsewhere(self._run_executor.context.session, self._run_executor.log.events)
         approval.decide(self._run_executor.log, decision, code=code, reason=reason, by=by)
         return self._continue()
 
     def _refuse_within_others(self, what: str) -> None:
-        parent = running_step.running_executor()
+        parent = rights.running_executor()
         if parent is None or self._run_executor.log.start.parent_run != parent.log.run:
-            running_step.refuse_within_step(what)
+            rights.refuse_within_step(what)
 
     def _continue(self) -> Run[T]:
         if self._loops:  # decided within the loop that drives it: that goes on

@@ -19,10 +19,9 @@ from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.executor import RunExecutor, Setup
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.models import ScriptedModel
-from agent_kernel.agents.models.naming import check_price, is_own, model_named
+from agent_kernel.agents.models import ScriptedModel, check_price, is_own, model_named
+from agent_kernel.agents.rights import was_made_by_a_step
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.running_step import was_made_by_a_step
 from agent_kernel.agents.side_effects import current_gate
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within, stricter, subagent_context
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 import msgspec
 
 from agent_kernel.agents import event_log, return_types
+from agent_kernel.agents.rights import parent_executor
 from agent_kernel.agents.run import Run, drive_together
-from agent_kernel.agents.running_step import parent_executor
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from agent_kernel.bundle.virtual_environment import (
 )
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
-from agent_kernel.commands.text import clean, plural, size_text
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, person, short
 from agent_kernel.session import trust
 from agent_kernel.storage.archive import SUFFIX
+from agent_kernel.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents

@@ -51,8 +51,7 @@ from agent_kernel.repository.rewrite import Plan, rewrite, tips
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
-from agent_kernel.session.environment import decode_environment
-from agent_kernel.session.notebooks import decode_cell, document_of, store_cell
+from agent_kernel.session.provenance import decode_cell, decode_environment, document_of, store_cell
 from agent_kernel.storage.archive import (
     BUNDLE_VERSION,
     INDEX,

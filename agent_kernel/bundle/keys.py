@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.commands.text import clean
 from agent_kernel.errors import BundleError, MissingExtraError, SigningKeyError, StoreReadOnlyError
 from agent_kernel.session.trust import exclusive, user_folder, write_whole
 from agent_kernel.storage.archive import SIGNATURE
+from agent_kernel.text import clean
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -18,8 +18,8 @@ from urllib.parse import quote
 import msgspec
 
 from agent_kernel.bundle.exporting import encode_json, environment_of
-from agent_kernel.commands.text import clean, exact_time
 from agent_kernel.storage.archive import CRATE, INDEX, LOCK, MANIFEST, NOTEBOOK, OBJECTS, README, RECORDS, REQUIREMENTS
+from agent_kernel.text import clean, exact_time
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

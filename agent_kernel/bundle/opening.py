@@ -36,15 +36,24 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Commit, Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.blobs import ListNode, decode_list
-from agent_kernel.repository.commits import ID_SIZE, KIND_NAMES, decode_commit, decode_entry, kind_of, preview_id
+from agent_kernel.repository.commits import (
+    ID_SIZE,
+    KIND_NAMES,
+    Inner,
+    Node,
+    decode_commit,
+    decode_entry,
+    decode_node,
+    kind_of,
+    level_of,
+    preview_id,
+)
 from agent_kernel.repository.objects import base_of, check, claimed_size, make_damaged_error
 from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key, decode_record, encode_record, start_of
 from agent_kernel.repository.runs import EVENTS
-from agent_kernel.repository.tree import Inner, Node, decode_node, level_of
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository, trust
-from agent_kernel.session.environment import decode_environment
-from agent_kernel.session.notebooks import decode_cell, decode_page
+from agent_kernel.session.provenance import decode_cell, decode_environment, decode_page
 from agent_kernel.storage.archive import INDEX, MANIFEST, NOTEBOOK, OBJECTS, RECORDS, SIGNATURE, ArchiveStore
 from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.values import previews

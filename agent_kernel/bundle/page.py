@@ -29,11 +29,11 @@ from agent_kernel.bundle.shown import BundleReport, Facts, Variable, inspect_bun
 from agent_kernel.commands import describe
 from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import MaskedOutputs, outputs_of
-from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
-from agent_kernel.session.notebooks import NotebookCell, read_notebook
+from agent_kernel.session.provenance import NotebookCell, read_notebook
 from agent_kernel.storage.archive import SUFFIX
+from agent_kernel.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

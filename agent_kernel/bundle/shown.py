@@ -23,11 +23,11 @@ from agent_kernel.commands import describe
 from agent_kernel.commands.history import Log, log
 from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Progress, Scope
-from agent_kernel.commands.text import clean, exact_time, list_names, plural, size_text
 from agent_kernel.errors import BundleError
 from agent_kernel.repository import Author, Commit, ObjectId, hex_of, short
 from agent_kernel.session import Repository
 from agent_kernel.session.history import size_of
+from agent_kernel.text import clean, exact_time, list_names, plural, size_text
 from agent_kernel.values import previews
 
 __all__ = ["BundleReport", "Environment", "Facts", "Variable", "inspect_bundle", "read_facts", "show_bundle"]

@@ -33,10 +33,10 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.session import Repository
-from agent_kernel.session.bindings import HideList
 from agent_kernel.session.dependencies import words_of
-from agent_kernel.session.labels import label, mask_commit
-from agent_kernel.session.notebooks import NotebookCell, read_notebook
+from agent_kernel.session.history import label, mask_commit
+from agent_kernel.session.provenance import NotebookCell, read_notebook
+from agent_kernel.session.tracking import HideList
 from agent_kernel.values import previews
 from agent_kernel.values.previews import clean, size_text
 

@@ -15,7 +15,7 @@ from agent_kernel.cells.notebook_file import Masks, NotebookFile, notebook_of
 from agent_kernel.cells.slices import Slice, SlicedCell
 from agent_kernel.repository import Commit, hex_of, short
 from agent_kernel.session import Repository
-from agent_kernel.session.labels import prompt
+from agent_kernel.session.history import prompt
 from agent_kernel.values.previews import clean
 
 __all__ = ["Script", "notebook_of_slice", "script_of"]

@@ -22,7 +22,7 @@ from agent_kernel.cells.module_state import StateLine
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, ObjectId, short
 from agent_kernel.session import Repository
-from agent_kernel.session.labels import title
+from agent_kernel.session.history import title
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.values import previews
 

@@ -7,16 +7,24 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents import approval, cleanup, step_locations
-from agent_kernel.agents.agent_undo import DENIED, find_runs_undone_since, is_external
+from agent_kernel.agents import approval, cleanup
+from agent_kernel.agents.agent_undo import (
+    DENIED,
+    RaceOutcome,
+    candidate_of,
+    find_elsewhere_error,
+    find_runs_undone_since,
+    is_external,
+    is_race,
+    race_outcome,
+)
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
-from agent_kernel.agents.races.outcome import RaceOutcome, candidate_of, is_race, race_outcome
 from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
-from agent_kernel.commands.text import clean, clean_lines, clock, cut
 from agent_kernel.errors import ModelError
 from agent_kernel.repository import person
+from agent_kernel.text import clean, clean_lines, clock, cut
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
@@ -207,10 +215,7 @@ def _find_waiting(scope: Scope, run: str) -> str:
     if not found:
         # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
         lies = next(
-            (
-                step_locations.find_elsewhere_error(scope.session, tuple(event_store.of(one)))
-                for one in event_store.runs()[-1:]
-            ),
+            (find_elsewhere_error(scope.session, tuple(event_store.of(one))) for one in event_store.runs()[-1:]),
             None,
         )
         decided = approval.find_newest(event_store, ["decided"])

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
-from agent_kernel.commands.text import clean, clock, cut, duration, plural
+from agent_kernel.text import clean, clock, cut, duration, plural, size_text
 from agent_kernel.values import previews
-from agent_kernel.values.previews.model import size_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -16,8 +16,8 @@ from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
 from agent_kernel.commands import describe
 from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, list_names, plural, shorten_url
 from agent_kernel.repository import Commit, hex_of, short
+from agent_kernel.text import clean, list_names, plural, shorten_url
 
 __all__ = ["deps", "deps_arguments", "notebook", "notebook_arguments", "script", "script_arguments"]
 

@@ -23,12 +23,11 @@ from agent_kernel.commands import describe
 from agent_kernel.commands.describe import by_name, ranks
 from agent_kernel.commands.output import Block, Json, Line, Lines, Opens, Result
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, list_names
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, person, short
-from agent_kernel.session.history import changes_between
-from agent_kernel.session.labels import commit_in_message
+from agent_kernel.session.history import changes_between, commit_in_message
 from agent_kernel.session.merge import conflict_of, start
+from agent_kernel.text import clean, list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,15 +17,14 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from agent_kernel.commands.text import clean, cut, plural
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
 from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
+from agent_kernel.text import MORE, clean, count_noun, cut, plural
 from agent_kernel.values import previews
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.previews import Preview
-from agent_kernel.values.previews.model import MORE, count_noun
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 
 __all__ = [

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from agent_kernel.commands.output import SIGNS, SPACE, Json, Line, Piece, plain
-from agent_kernel.commands.text import clean, exact_time, plural, size_text
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectId, Unsaved, hex_of
-from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import is_code, label, mask_commit, prompt, title, without_code
+from agent_kernel.session.history import is_code, label, mask_commit, prompt, size_of, title, without_code
+from agent_kernel.text import clean, exact_time, plural, size_text
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from agent_kernel.commands import describe
 from agent_kernel.commands.describe import most_interesting_first
 from agent_kernel.commands.output import SIGNS, Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, RowLines, Scope, UsageProblem
-from agent_kernel.commands.text import clean, clean_lines, plural
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, Kind, NameDiff, ObjectId, hex_of
-from agent_kernel.session.environment import Environment, decode_environment
 from agent_kernel.session.history import changes_between
+from agent_kernel.session.provenance import Environment, decode_environment
+from agent_kernel.text import clean, clean_lines, plural
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

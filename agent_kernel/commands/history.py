@@ -29,10 +29,10 @@ from agent_kernel.commands.output import (
     plain,
 )
 from agent_kernel.commands.scope import Parser, Scope, count
-from agent_kernel.commands.text import clean, clock, duration, width_of
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
-from agent_kernel.session.labels import Kernels, session_of
+from agent_kernel.session.history import Kernels, session_of
+from agent_kernel.text import clean, clock, duration, width_of
 
 __all__ = ["Step", "Strand", "assign", "draw", "history", "history_arguments", "log", "log_arguments"]
 

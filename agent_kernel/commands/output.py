@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_kernel.commands.text import (
+from agent_kernel.text import (
+    clean,
     clean_lines,
     clock,
     cut,
@@ -24,9 +25,9 @@ from agent_kernel.commands.text import (
     pad,
     plural,
     shorten_url,
+    size_text,
     width_of,
 )
-from agent_kernel.values.previews.model import clean, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.errors import MergeConflictError

@@ -11,9 +11,9 @@ from agent_kernel.agents.temporary_branches import describe_temporary
 from agent_kernel.commands import describe
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, clock, plural
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
+from agent_kernel.text import clean, clock, plural
 
 __all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]
 

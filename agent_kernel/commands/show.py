@@ -13,7 +13,6 @@ import msgspec
 from agent_kernel.commands import describe
 from agent_kernel.commands.output import Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
-from agent_kernel.commands.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import (
     Commit,
@@ -28,13 +27,14 @@ from agent_kernel.repository import (
     split_path,
 )
 from agent_kernel.session.history import size_of
-from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_notebook
+from agent_kernel.session.provenance import NotebookCell, NotebookSnapshot, read_notebook
+from agent_kernel.text import clean, clean_lines, duration, exact_time, plural, size_text
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["DocumentReport", "MaskedOutputs", "document_of", "outputs_of", "show", "show_arguments"]
+__all__ = ["DocumentReport", "MaskedOutputs", "outputs_of", "show", "show_arguments"]
 
 
 # -- what a cell showed, in words: text as text, everything else by its type and size
@@ -194,7 +194,7 @@ def show(scope: Scope, options: Namespace) -> Result:
 
         return EnvironmentReport(found, commit, environment_of(scope.repo, commit))
     if options.notebook:
-        return DocumentReport(found, commit, document_of(scope.repo, commit))
+        return DocumentReport(found, commit, read_notebook(scope.repo.objects, commit))
     return _commit(scope, found, commit, full=options.outputs)
 
 
@@ -388,11 +388,6 @@ def _first_rows(summary: previews.Preview) -> list[Block]:
 
 
 # -- the page that a commit was made on: the notebook's cells, code and text, as they were open or saved last then
-
-
-def document_of(repo: Repository, commit: Commit) -> NotebookSnapshot | None:
-    """The page beside the commit; None where the kernel knew of none."""
-    return read_notebook(repo.objects, commit)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
-from agent_kernel.session.labels import mask_commit, session_of
+from agent_kernel.session.history import mask_commit, session_of
 from agent_kernel.values.previews import clean
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import msgspec
 
 from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Question, UsageProblem, count, days
-from agent_kernel.commands.text import clean, plural, size_text
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
+from agent_kernel.text import clean, plural, size_text
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

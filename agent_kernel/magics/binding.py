@@ -28,7 +28,6 @@ from agent_kernel.commands.places import (
     remember,
     what_is_new,
 )
-from agent_kernel.commands.text import clean, clock, plural, shorten_url, size_text
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
 from agent_kernel.magics.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
@@ -37,6 +36,7 @@ from agent_kernel.session import bind as bind_session
 from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
+from agent_kernel.text import clean, clock, plural, shorten_url, size_text
 from agent_kernel.values.quiet import ModulesSpared
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
     from agent_kernel.session.live_objects import Living
-    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.storage import Durability
 
 __all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "can_ask"]

@@ -209,7 +209,7 @@ def _open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
     def show_error(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
         if not isinstance(error, MergeConflictError):
             return handler(kind, error, trace, offset)
-        from agent_kernel.agents.running_step import is_within
+        from agent_kernel.agents.rights import is_within
 
         if not (error.rev and not is_within() and notebook.panels.chooses(error)):
             shell.showtraceback((kind, error, trace))

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.commands.text import shorten_url
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.binding import Binding, Options
 from agent_kernel.repository import Author, person
+from agent_kernel.text import shorten_url
 
 if TYPE_CHECKING:
     from agent_kernel.commands.scope import Scope

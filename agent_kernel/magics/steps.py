@@ -46,11 +46,11 @@ from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.limits import StepTimeout, Unheeded, within
 from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.models import Delta
-from agent_kernel.agents.running_step import running_executor
+from agent_kernel.agents.rights import running_executor
 from agent_kernel.agents.side_effects import current_gate, register_step_file
-from agent_kernel.commands.text import clean, clean_lines, cut, duration, plural
 from agent_kernel.queries import RUN
 from agent_kernel.queries.text_diff import html_of, pieces_of
+from agent_kernel.text import clean, clean_lines, cut, duration, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.recorder import OutputRecorder

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from IPython.core.error import UsageError
 
-from agent_kernel.agents import approval, step_locations
+from agent_kernel.agents import approval
 from agent_kernel.agents.agent import Agent, reopen_run, start_run
-from agent_kernel.agents.agent_undo import is_external
+from agent_kernel.agents.agent_undo import find_elsewhere_error, is_external, is_next_a_step, refuse_if_elsewhere
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
+from agent_kernel.agents.models import ENVIRONMENT, model_named
 from agent_kernel.agents.races import comparison
 from agent_kernel.agents.starting import model_of_run
 from agent_kernel.commands.output import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.commands.text import plural
 from agent_kernel.errors import (
     AgentKernelError,
     MergeConflictError,
@@ -49,6 +48,7 @@ from agent_kernel.magics.steps import (
 )
 from agent_kernel.repository import person
 from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -440,7 +440,7 @@ class Tasks:
         """
         log = approval.log_of(self.open_context().event_store, run)
         branch = self._external_branch(log.start)
-        away = None if branch else step_locations.find_elsewhere_error(self._notebook.session, log.events)
+        away = None if branch else find_elsewhere_error(self._notebook.session, log.events)
         if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
         if away is not None and log.state == "pending" and decision != "deny":
@@ -572,8 +572,8 @@ class Tasks:
         event_store = self.open_context().event_store
         found = event_store.find(run)
         events = tuple(event_store.of(found))
-        if found not in self.runs or step_locations.is_next_a_step(events):
-            step_locations.refuse_if_elsewhere(self._notebook.session, events)
+        if found not in self.runs or is_next_a_step(events):
+            refuse_if_elsewhere(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""

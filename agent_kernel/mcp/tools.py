@@ -30,7 +30,7 @@ from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.redaction import HIDDEN, Redactor
+from agent_kernel.agents.messages import HIDDEN, Redactor
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import expand_dash
 from agent_kernel.commands.places import find_store
@@ -47,7 +47,7 @@ from agent_kernel.errors import (
 from agent_kernel.queries import row_lines
 from agent_kernel.repository import Author, split_path
 from agent_kernel.session import Repository, Versioned
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient

@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
+
+import msgspec
 
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.job_queue import JobQueue
 from agent_kernel.queries import FOOTER
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
     from agent_kernel.commands.output import Opens, Result
+    from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.cards import Card
-    from agent_kernel.panels.context import Notebook
     from agent_kernel.panels.server import PanelServer
     from agent_kernel.panels.widget import Comm, HistoryPanel
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session import Report
+    from agent_kernel.session import Report, Repository, Session
+    from agent_kernel.session.provenance import NotebookSnapshot
 
-__all__ = ["Panels"]
+__all__ = ["Job", "JobQueue", "Panels"]
+
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +108,142 @@ class Shell(Protocol):
 
     kernel: Kernel
     display_pub: Publisher
+
+
+# -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile
+#
+# A kernel may hand over messages on other threads while a cell runs, or even while none does. The user's variables are
+# changed on the main thread alone, and never under a running cell; one job waits at a time, and a later one takes its place.
+
+
+class Job(Protocol):
+    """Something to do between cells."""
+
+    def do(self) -> None:
+        """It is its turn, on the main thread. Raises nothing."""
+        ...
+
+    def waits(self) -> None:
+        """It has to wait for a running cell: told once, from any thread, before its turn or its dropping."""
+        ...
+
+    def is_dropped(self) -> None:
+        """A later job took its place, or it was cancelled."""
+        ...
+
+
+class JobQueue:
+    """Hands the main thread to one after the other.
+
+    Args:
+        wake: has a function called soon on the main thread, from whichever thread it is asked to.
+    """
+
+    def __init__(self, wake: Callable[[Callable[[], None]], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._running = False
+        self._waiting: Job | None = None
+        self.prompt = ""  # of the running cell
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the main thread is a cell's."""
+        return self._running
+
+    @property
+    def is_free(self) -> bool:
+        """Whether who asks may touch the variables: on the main thread, with no cell running."""
+        return not self._running and threading.current_thread() is threading.main_thread()
+
+    @property
+    def waiting(self) -> Job | None:
+        """What waits for a running cell to end."""
+        return self._waiting if self._running else None
+
+    def cell_begins(self, prompt: str) -> None:
+        """The main thread is a cell's."""
+        with self._lock:
+            self._running, self.prompt = True, prompt
+            job = self._waiting
+        if job is not None:
+            job.waits()
+
+    def cell_ends(self) -> None:
+        """The cell has ended: do what waited now."""
+        with self._lock:
+            self._running, self.prompt = False, ""
+        self._between()
+
+    def take(self, job: Job) -> None:
+        """Do it now if that is possible here, else as soon as it is."""
+        with self._lock:
+            running = self._running
+            runs_now = not running and threading.current_thread() is threading.main_thread()
+            before, self._waiting = self._waiting, None if runs_now else job
+        if before is not None:
+            before.is_dropped()
+        if runs_now:
+            job.do()
+        elif running:
+            job.waits()
+        else:
+            self._wake(self._between)
+
+    def drop(self) -> Job | None:
+        """Forget what waits, and say what it was."""
+        with self._lock:
+            job, self._waiting = self._waiting, None
+        if job is not None:
+            job.is_dropped()
+        return job
+
+    def _between(self) -> None:
+        with self._lock:
+            if self._running:
+                return  # a cell was quicker, and the job was told to wait for its end
+            job, self._waiting = self._waiting, None
+        if job is not None:
+            job.do()
+
+
+# -- what panels need of the notebook that they stand in; the extension gives it
+
+
+class Notebook(Protocol):
+    """A kernel's namespace, and the store that it is bound to now, if any."""
+
+    @property
+    def session(self) -> Session | None: ...
+    @property
+    def repo(self) -> Repository | None: ...
+    @property
+    def footer(self) -> bool:
+        """Whether a line under a cell may say what it changed."""
+        ...
+
+    def path(self) -> Path | None:
+        """The notebook's file, if it is one."""
+        ...
+
+    def names(self) -> list[str]:
+        """The user's variables."""
+        ...
+
+    def scope(self) -> Scope:
+        """What a verb acts on when it is used here."""
+        ...
+
+    def bind_ahead(self) -> None:
+        """Bind before the first cell, if there is a history already."""
+        ...
+
+    def set_document(self, document: NotebookSnapshot) -> None:
+        """The front end says what the notebook's cells are now."""
+        ...
+
+
+# -- the panels of one notebook
 
 
 class Panels:
@@ -379,7 +519,6 @@ class Panels:
             self.show_move()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.context import DocumentChannel
 
         self._channels.append(DocumentChannel(self._notebook, comm, self._hung_up))
 
@@ -399,3 +538,51 @@ def _let_no_request_wait_unread(kernel: Kernel) -> None:
     manager = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
     if manager is not None and "_shell_socket" in vars(manager):
         vars(manager)["_shell_socket"] = kernel.shell_stream
+
+
+# -- what the front end says of the notebook's document: its cells, as they stand in the open file
+#
+# The lab extension sends them before each cell runs, so that the commit holds the document as the person saw it, saved or not.
+
+
+class _Cell(msgspec.Struct, frozen=True):
+    id: Annotated[str, msgspec.Meta(max_length=1_000)]
+    type: Literal["code", "markdown", "raw"]
+    source: str
+
+
+class _Document(msgspec.Struct, frozen=True):
+    cells: Annotated[tuple[_Cell, ...], msgspec.Meta(max_length=100_000)]
+    name: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    language: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+class DocumentChannel:
+    """Hears of the document over one comm."""
+
+    def __init__(self, notebook: Notebook, comm: Comm, hung_up: Callable[[DocumentChannel], None]) -> None:
+        self._notebook = notebook
+        self._comm = comm
+        self._hung_up = hung_up
+        comm.on_msg(self._hear)
+        comm.on_close(self._on_close)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._comm.on_msg(None)
+        self._comm.on_close(None)
+        self._comm.close()
+
+    def _hear(self, message: Mapping[str, object]) -> None:
+        content = cast("Mapping[str, object]", message["content"])
+        try:
+            from agent_kernel.session.provenance import NotebookCell, page_of
+
+            document = msgspec.convert(content["data"], _Document)
+            cells = (NotebookCell(cell.id, cell.type, cell.source) for cell in document.cells)
+            self._notebook.set_document(page_of(document.name, document.language, cells))
+        except (msgspec.ValidationError, ValueError) as error:  # the file, as it was saved, has to do
+            logger.warning("the document that the front end sent is not kept: %s", error)
+
+    def _on_close(self, _message: object) -> None:
+        self._hung_up(self)

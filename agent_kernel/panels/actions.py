@@ -20,7 +20,6 @@ from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import add_uncovered, redo, undo
 from agent_kernel.commands.scope import UsageProblem
-from agent_kernel.commands.text import clean, list_names, plural
 from agent_kernel.errors import (
     AgentKernelError,
     DamagedObjectError,
@@ -29,20 +28,20 @@ from agent_kernel.errors import (
     NotFoundError,
     RequestError,
 )
-from agent_kernel.panels.context import ContextClosedError
 from agent_kernel.queries import failure
 from agent_kernel.queries.plans import change_fields
 from agent_kernel.queries.reader import in_words
 from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
-from agent_kernel.session.labels import session_of
+from agent_kernel.session.history import session_of
+from agent_kernel.text import clean, list_names, plural
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
     from agent_kernel.commands.checkout import MoveReport
     from agent_kernel.commands.scope import Scope
-    from agent_kernel.panels.context import Answer, Notebook, PanelContext
-    from agent_kernel.panels.server import Reply
+    from agent_kernel.panels import Notebook
+    from agent_kernel.panels.server import Answer, PanelContext, Reply
     from agent_kernel.repository import Change
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
@@ -343,6 +342,15 @@ def _names(repo: Repository, rev: str, commit: ObjectId) -> bool:
 logger = logging.getLogger(__name__)
 
 _NOTHING_WAS = "nothing was"  # changed, merged: an error that says so already needs no second sentence
+
+
+class ContextClosedError(AgentKernelError):
+    """The panel belongs to a store that the notebook has left."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 def describe_question_failure(error: BaseException) -> dict[str, str]:

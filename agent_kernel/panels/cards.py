@@ -14,9 +14,8 @@ from agent_kernel.queries.agents import represent_card, represent_question
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
-    from agent_kernel.panels.context import Answer, PanelContext
-    from agent_kernel.panels.job_queue import JobQueue
-    from agent_kernel.panels.server import PanelServer
+    from agent_kernel.panels import JobQueue
+    from agent_kernel.panels.server import Answer, PanelContext, PanelServer
     from agent_kernel.panels.widget import Comm
 
 __all__ = ["Card", "Offer", "race_panel", "represent_race"]

@@ -14,11 +14,10 @@ import msgspec
 
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
-from agent_kernel.commands.text import duration, money, plural, size_text
 from agent_kernel.queries import FOOTER
-from agent_kernel.queries.listing import chips_of, select_changed
-from agent_kernel.queries.wording import shorten_line
+from agent_kernel.queries.wording import chips_of, select_changed, shorten_line
 from agent_kernel.repository import hex_of, short
+from agent_kernel.text import duration, money, plural, size_text
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -3,34 +3,150 @@
 A message is `{id, op, args}`, its answer `{id, ok}` or `{id, error}`. It may come on any thread. Questions are answered
 there; acts go through `JobQueue` and are answered on the main thread, or with `queued` where a cell is running: then what
 came of them is told to all panels as a state.
+
+What panels of one binding share is the notebook's repository to look into, for as long as the notebook is bound to it.
+Once the notebook has let go of the store nobody is let in any more, and whoever lets go waits until nobody is inside.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.panels import Job, JobQueue
 from agent_kernel.panels.actions import (
     ACTS,
     Act,
     ActJob,
     Claimed,
+    ContextClosedError,
     Outcome,
     SharedState,
     act_of,
     describe_question_failure,
 )
-from agent_kernel.panels.context import Answer, ContextClosedError, PanelContext
-from agent_kernel.panels.job_queue import Job, JobQueue
+from agent_kernel.queries import Reader
+from agent_kernel.queries.reader import store_id
+from agent_kernel.repository.refs import EPOCH
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.context import Notebook
+    from agent_kernel.panels import Notebook
+    from agent_kernel.session import Repository, Session
 
-__all__ = ["Job", "JobQueue", "Listener", "PanelServer", "Reply", "complete_opening", "with_ways_on"]
+__all__ = [
+    "Answer",
+    "Job",
+    "JobQueue",
+    "Listener",
+    "PanelContext",
+    "PanelServer",
+    "Reply",
+    "complete_opening",
+    "with_ways_on",
+]
+
+
+logger = logging.getLogger(__name__)
+
+Answer = dict[str, object]
+
+_PATIENCE_S: Final = 0.02  # for which a cell may wait for a panel
+
+
+class PanelContext:
+    """A repository and the session that works in it, as panels see them."""
+
+    def __init__(self, repo: Repository, session: Session) -> None:
+        self._binding: tuple[Repository, Session] | None = (repo, session)
+        self._reader: Reader | None = Reader(repo, session.id)
+        self._lock = threading.RLock()
+        self._version = ""
+        self._epoch = repo.pointers.read([EPOCH])
+        self.store = store_id(repo)
+        self.closed_reason = ""  # why it is closed
+        # Moves that cells came back with, by their names, and whether they are undone now.
+        self.with_cells: dict[str, bool] = {}
+
+    def is_of(self, repo: Repository | None, session: Session | None) -> bool:
+        """Whether it belongs to this binding."""
+        binding = self._binding
+        return binding is not None and binding[0] is repo and binding[1] is session
+
+    def check(self) -> None:
+        """Raise ContextClosedError if the notebook has left this store."""
+        if self._binding is None:
+            raise ContextClosedError(self.closed_reason)
+
+    @contextmanager
+    def inside(self) -> Generator[tuple[Repository, Session]]:
+        """The repository and the session, which stay open meanwhile. Off the main thread the session is only a name.
+
+        Raises:
+            ContextClosedError: the notebook has left this store.
+        """
+        with self._lock:
+            if self._binding is None:
+                raise ContextClosedError(self.closed_reason)
+            yield self._binding
+
+    def ask(self, op: str, args: Mapping[str, object]) -> Answer:
+        """What the reader answers.
+
+        Raises:
+            AgentKernelError: it cannot, or the notebook has left this store.
+        """
+        with self.inside() as (repo, _):
+            epoch = repo.pointers.read([EPOCH])
+            assert self._reader is not None
+            try:
+                return cast("Answer", self._reader.ask(op, args))
+            except AgentKernelError:
+                # What the main thread deletes meanwhile (prune, forget) is no damage: look again at what is left.
+                if repo.pointers.read([EPOCH]) == epoch:
+                    raise
+                return cast("Answer", self._reader.ask(op, args))
+
+    def represent_history(self) -> Answer:
+        """What of the history stays in a saved notebook, by MIME type."""
+        with self.inside():
+            assert self._reader is not None
+            return self._reader.represent_history()
+
+    def version(self) -> str:
+        """The history's version, or, while somebody looks something up that takes long, the last one that was seen."""
+        if self.closed_reason or not self._lock.acquire(timeout=_PATIENCE_S):
+            return self._version
+        try:
+            if self._reader is not None:
+                self._version = self._reader.version()
+                with self.inside() as (repo, _):
+                    self._epoch = repo.pointers.read([EPOCH])
+        except AgentKernelError:  # the store cannot be read just now: whoever asks something is told why
+            logger.debug("the version of a history cannot be read", exc_info=True)
+        finally:
+            self._lock.release()
+        return self._version
+
+    @property
+    def epoch(self) -> object:
+        """Changes when something was deleted from the store; as seen with the last version."""
+        return self._epoch
+
+    def head(self) -> Answer:
+        """Where the session is."""
+        return cast("Answer", self.ask("open", {"n": 0})["head"])
+
+    def close(self, why: str) -> None:
+        """Let nobody in any more."""
+        with self._lock:
+            self._binding = self._reader = None
+            self.closed_reason = why
 
 
 # -- who asks, and the answer that each question gets: once, whoever gives it
@@ -73,8 +189,6 @@ class Reply:
             self._listener.send({"id": self._id, key: value})
         return not answered
 
-
-logger = logging.getLogger(__name__)
 
 NO_STORE = "This notebook is bound to no store."
 

@@ -22,8 +22,7 @@ from agent_kernel.queries import CARD, HISTORY
 
 if TYPE_CHECKING:
     from agent_kernel.commands.output import Opens, Result
-    from agent_kernel.panels.context import Answer, PanelContext
-    from agent_kernel.panels.server import PanelServer
+    from agent_kernel.panels.server import Answer, PanelContext, PanelServer
 
 __all__ = [
     "ROWS",

@@ -28,23 +28,27 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.races.comparison import data_of, race_table
 from agent_kernel.commands.describe import by_name, grown_between, ranks
-from agent_kernel.commands.text import clean_lines, plural
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
-from agent_kernel.queries.listing import (
-    cells_took,
-    chips_of,
-    code_line,
-    combine_changes,
-    find_stop,
-    select_changed,
-    status_of,
-)
+from agent_kernel.queries.listing import cells_took, code_line, find_stop, status_of
 from agent_kernel.queries.lists import node_of, why
 from agent_kernel.queries.reader import OfRun, QueryContext
 from agent_kernel.queries.text_diff import html_of, pieces_of
-from agent_kernel.queries.wording import Author, Ref, Sign, Stopped, commit_text, prompts, shorten_line, subject_of
+from agent_kernel.queries.wording import (
+    Author,
+    Ref,
+    Sign,
+    Stopped,
+    chips_of,
+    combine_changes,
+    commit_text,
+    prompts,
+    select_changed,
+    shorten_line,
+    subject_of,
+)
 from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.text import clean_lines, plural
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -23,21 +23,30 @@ from agent_kernel.commands.diff import (
     environment_of,
     find_differences,
 )
-from agent_kernel.commands.text import clean_lines
 from agent_kernel.commands.timeline import Record, reachable_commits
 from agent_kernel.errors import StoreError
-from agent_kernel.queries.listing import sign_of
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
 from agent_kernel.queries.reader import At, Between, QueryContext
 from agent_kernel.queries.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
-from agent_kernel.queries.wording import Author, Ref, Sign, commit_text, shorten_line, step_called, subject_of, text_of
+from agent_kernel.queries.wording import (
+    Author,
+    Ref,
+    Side,
+    Sign,
+    commit_text,
+    shorten_line,
+    side_of,
+    sign_of,
+    step_called,
+    subject_of,
+    text_of,
+)
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import mask_commit, prompt
+from agent_kernel.session.history import mask_commit, prompt, size_of
+from agent_kernel.text import MORE, clean_lines, count_noun, shape_text
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
-from agent_kernel.values.previews.model import MORE, count_noun, shape_text
 from agent_kernel.values.streams import Call
 
 if TYPE_CHECKING:
@@ -58,7 +67,6 @@ __all__ = [
     "Pair",
     "PairsDiff",
     "PicturesDiff",
-    "Side",
     "TableDiff",
     "TableRow",
     "TextDiff",
@@ -71,7 +79,6 @@ __all__ = [
     "compare",
     "environment",
     "key_rows",
-    "side_of",
     "summary_of",
 ]
 
@@ -719,16 +726,6 @@ _BATCH = 200
 _MOST_NAMES = 1_000
 
 
-class Side(msgspec.Struct, frozen=True):
-    """One of two commits."""
-
-    id: str
-    short: str
-    prompt: str
-    label: str
-    refs: tuple[Ref, ...]
-
-
 class CellDiff(msgspec.Struct, frozen=True):
     """The code of a cell that one side ran, or both did."""
 
@@ -749,10 +746,6 @@ class Comparison(msgspec.Struct, frozen=True):
     same_names: tuple[str, ...]
     code: tuple[CellDiff, ...]
     environment: EnvironmentDiff | None
-
-
-def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
-    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.history_now().refs.get(id, ()))
 
 
 def compare(context: QueryContext, args: Between) -> Comparison:

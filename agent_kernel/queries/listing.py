@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents import step_locations
+from agent_kernel.agents.agent_undo import find_elsewhere_error, is_race
 from agent_kernel.agents.approval import run_status
 from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, steps_in, usage_of
 from agent_kernel.agents.events import (
@@ -30,7 +30,6 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.messages import open_action, start_event
-from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.commands.describe import by_name, grown_between, growth, ranks
 from agent_kernel.commands.history import Step, Strand, assign
 from agent_kernel.commands.timeline import NOTHING, Record, View
@@ -42,37 +41,35 @@ from agent_kernel.queries.wording import (
     Part,
     RunFacts,
     RunStatus,
-    Sign,
     Stopped,
     WaitRow,
+    chips_of,
+    combine_changes,
+    counts_of,
     prompts,
+    select_changed,
     shorten_line,
     subject_of,
 )
 from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.session.labels import Kernels, about
+from agent_kernel.session.history import Kernels, about
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
-    from agent_kernel.commands.describe import Rank
     from agent_kernel.queries.reader import QueryContext, Spread
-    from agent_kernel.repository import Change, Commit, Unsaved
+    from agent_kernel.repository import Commit
     from agent_kernel.storage import Store
 
 __all__ = [
-    "Changed",
     "Colours",
     "Fold",
     "Item",
     "Listing",
     "Piece",
     "cells_took",
-    "chips_of",
     "code_line",
     "colours_of",
-    "combine_changes",
-    "counts_of",
     "day_of",
     "find_stop",
     "growth",
@@ -80,8 +77,6 @@ __all__ = [
     "make_wait_row",
     "pieces_of",
     "run_row",
-    "select_changed",
-    "sign_of",
     "status_of",
     "task_of",
     "wait_row",
@@ -512,71 +507,6 @@ def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int])
     return None
 
 
-# -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts
-
-_CHIPS: Final = 4
-Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
-
-
-def combine_changes(commits: Iterable[Commit]) -> Changed:
-    """Combine what several commits, the oldest first, changed. A name that came and went is left out."""
-    changes: dict[str, Change] = {}
-    unsaved: dict[str, Unsaved] = {}
-    for commit in commits:
-        for change in commit.changed:
-            before = changes.pop(change.name, None)
-            if before is not None and before.how == "+":
-                if change.how != "-":
-                    changes[change.name] = type(change)(change.name, "+", change.size)
-            elif before is not None and before.how == "-" and change.how == "+":
-                changes[change.name] = type(change)(change.name, "~", change.size)
-            else:
-                changes[change.name] = change
-        unsaved = {one.name: one for one in commit.unsaved}
-    return tuple(changes.values()), tuple(unsaved.values())
-
-
-def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
-    """The changed names, the most interesting first, and how many there are beyond these. One that is not saved is among them.
-
-    Args:
-        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
-    """
-    saved, not_saved = _separate_unsaved(changed)
-    saved.sort(key=lambda change: (rank(change.name), -change.size))
-    room = _CHIPS - bool(not_saved)
-    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
-    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
-    return tuple(chips), len(saved) + len(not_saved) - len(chips)
-
-
-def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
-    """Select the names that were there before: of these it can be said how much longer or wider they became."""
-    return [name for sign, name, _ in chips if sign == "~"]
-
-
-def _separate_unsaved(changed: Changed) -> tuple[list[Change], list[str]]:
-    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
-    not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
-    return [change for change in changed[0] if change.name not in not_saved], list(not_saved)
-
-
-def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
-    return sign, shorten_line(name, 60), size
-
-
-def counts_of(changed: Changed) -> dict[Sign, int]:
-    saved, not_saved = _separate_unsaved(changed)
-    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
-    if not_saved:
-        counts["!"] = len(not_saved)
-    return dict(counts)
-
-
-def sign_of(how: str) -> Sign:
-    return "+" if how == "+" else "-" if how == "-" else "~"
-
-
 # -- an agent's run as one row: its task, how it stands, what all its steps together changed, and what it took
 #
 # What the run's events say is read where they are still there; a run of which they were forgotten still has its commits.
@@ -657,7 +587,7 @@ def find_stop(context: QueryContext, events: Sequence[Event]) -> Stopped | None:
     where, step = where_stopped(EventStore(context.repo.store), events)
     if not where:
         return None
-    away = step_locations.find_elsewhere_error(context.position(), events)
+    away = find_elsewhere_error(context.position(), events)
     done = [event for event in events if isinstance(event, Output) and event.step is not None]
     return Stopped(
         where=_mask_line(where),

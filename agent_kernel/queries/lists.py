@@ -13,22 +13,9 @@ import msgspec
 
 from agent_kernel.commands.describe import by_name, grown, ranks_of
 from agent_kernel.commands.output import Table, table_lines
-from agent_kernel.commands.show import document_of
-from agent_kernel.commands.text import cut, duration, exact_time, pad, plural, size_text, width_of
 from agent_kernel.commands.timeline import reachable_commits
 from agent_kernel.queries import HISTORY
-from agent_kernel.queries.listing import (
-    Fold,
-    Item,
-    Listing,
-    chips_of,
-    counts_of,
-    lay_out,
-    make_wait_row,
-    run_row,
-    select_changed,
-    wait_row,
-)
+from agent_kernel.queries.listing import Fold, Item, Listing, lay_out, make_wait_row, run_row, wait_row
 from agent_kernel.queries.reader import Listed, Nothing, Opened, Query, QueryContext, Spread, store_id
 from agent_kernel.queries.reader import Located as Sought
 from agent_kernel.queries.wording import (
@@ -45,15 +32,20 @@ from agent_kernel.queries.wording import (
     Ref,
     Row,
     State,
+    chips_of,
     commit_text,
+    counts_of,
     prompts,
+    select_changed,
     shorten_line,
     step_called,
     subject_of,
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.labels import describe_kind, error_kind, mask_commit, prompt
+from agent_kernel.session.history import describe_kind, error_kind, mask_commit, prompt
+from agent_kernel.session.provenance import read_notebook
+from agent_kernel.text import cut, duration, exact_time, pad, plural, size_text, width_of
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -219,7 +211,7 @@ def _head_of(context: QueryContext, spread: Spread) -> Head:
 def _title_of(context: QueryContext, spread: Spread) -> str:
     """What the history is of: the notebook, as HEAD's commit knows it, or the store's folder."""
     head = spread.view.head.commit
-    document = document_of(context.repo, context.repo.commit_at(head)) if head is not None else None
+    document = read_notebook(context.repo.objects, context.repo.commit_at(head)) if head is not None else None
     if document is not None and document.name:
         return shorten_line(document.name)
     return shorten_line(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")

@@ -17,9 +17,9 @@ from agent_kernel.errors import (
     StoreError,
     UnrelatedHistoriesError,
 )
-from agent_kernel.queries.changes import Side, side_of, summary_of
+from agent_kernel.queries.changes import summary_of
 from agent_kernel.queries.reader import Planned, QueryContext
-from agent_kernel.queries.wording import shorten_line
+from agent_kernel.queries.wording import Side, shorten_line, side_of
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between

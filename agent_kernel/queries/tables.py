@@ -17,7 +17,6 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.commands.contents import compare_columns, is_same, is_same_column, read_stored
-from agent_kernel.commands.text import plural
 from agent_kernel.errors import StoreError
 from agent_kernel.queries.changes import Cell, Column, Mark, TableDiff, TableRow, summary_of
 from agent_kernel.queries.memory import (
@@ -36,6 +35,7 @@ from agent_kernel.queries.memory import (
 )
 from agent_kernel.queries.wording import PLAIN, Style, shorten_line, style_of, text_of
 from agent_kernel.repository import Entry
+from agent_kernel.text import plural
 from agent_kernel.values import previews
 from agent_kernel.values.previews.redaction import names_its_neighbours
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.commands.text import clean
+from agent_kernel.text import clean
 
 __all__ = ["Budget", "DiffLine", "Piece", "count_of", "diff_lines", "html_of", "pieces_of", "words_of"]
 

@@ -14,7 +14,7 @@ import msgspec
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, read_stored, widget_changes
 from agent_kernel.commands.diff import details_of, find_differences
-from agent_kernel.commands.show import MaskedOutputs, document_of, outputs_of
+from agent_kernel.commands.show import MaskedOutputs, outputs_of
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
 from agent_kernel.queries.changes import (
     ArrayDiff,
@@ -30,7 +30,6 @@ from agent_kernel.queries.changes import (
     key_rows,
     summary_of,
 )
-from agent_kernel.queries.listing import sign_of
 from agent_kernel.queries.memory import (
     Elements,
     Frame,
@@ -44,15 +43,16 @@ from agent_kernel.queries.memory import (
 from agent_kernel.queries.reader import OfVariable, One, QueryContext
 from agent_kernel.queries.tables import diff_previews, diff_series, diff_tables
 from agent_kernel.queries.text_diff import diff_lines
-from agent_kernel.queries.wording import Sign, commit_text, shorten_line
+from agent_kernel.queries.wording import Sign, commit_text, shorten_line, sign_of
 from agent_kernel.repository import Commit, Entry, ObjectId, Output, Representation
+from agent_kernel.session.provenance import read_notebook
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Preview
 from agent_kernel.values.streams import Buffer, Call
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell
-    from agent_kernel.session.notebooks import NotebookCell
+    from agent_kernel.session.provenance import NotebookCell
 
 __all__ = [
     "MOST_READ",
@@ -243,7 +243,7 @@ def cells(context: QueryContext, args: One) -> NotebookDocument | None:
         TooLargeError: it is larger than one answer may be.
     """
     commit = context.resolve(args.id)[1]
-    document = document_of(context.repo, commit)
+    document = read_notebook(context.repo.objects, commit)
     if document is None:
         return None
     size = sum(len(cell.source) for cell in document.cells)

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.commands.text import clean, cut
-from agent_kernel.repository import Commit
-from agent_kernel.session.labels import is_code, prompt, title
+from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, short
+from agent_kernel.session.history import is_code, prompt, title
+from agent_kernel.text import MORE, clean, cut
 from agent_kernel.values import previews
 from agent_kernel.values.previews.arrays import number_text
-from agent_kernel.values.previews.model import MORE
+
+if TYPE_CHECKING:
+    from agent_kernel.commands.describe import Rank
+    from agent_kernel.queries.reader import QueryContext
 
 __all__ = [
     "PLAIN",
+    "Changed",
+    "Side",
     "Style",
+    "chips_of",
+    "combine_changes",
     "commit_text",
+    "counts_of",
     "prompts",
+    "select_changed",
     "shorten_line",
+    "side_of",
+    "sign_of",
     "step_called",
     "style_of",
     "subject_of",
@@ -346,3 +358,83 @@ class Branch(msgspec.Struct, frozen=True, rename={"is_current": "here"}):
     is_current: bool
     note: str
     holder: str
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of two commits."""
+
+    id: str
+    short: str
+    prompt: str
+    label: str
+    refs: tuple[Ref, ...]
+
+
+def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
+    """The commit as one of two that are compared."""
+    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.history_now().refs.get(id, ()))
+
+
+# -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts
+
+_CHIPS: Final = 4
+Changed: TypeAlias = tuple[Sequence[Change], Sequence[Unsaved]]
+
+
+def combine_changes(commits: Iterable[Commit]) -> Changed:
+    """Combine what several commits, the oldest first, changed. A name that came and went is left out."""
+    changes: dict[str, Change] = {}
+    unsaved: dict[str, Unsaved] = {}
+    for commit in commits:
+        for change in commit.changed:
+            before = changes.pop(change.name, None)
+            if before is not None and before.how == "+":
+                if change.how != "-":
+                    changes[change.name] = type(change)(change.name, "+", change.size)
+            elif before is not None and before.how == "-" and change.how == "+":
+                changes[change.name] = type(change)(change.name, "~", change.size)
+            else:
+                changes[change.name] = change
+        unsaved = {one.name: one for one in commit.unsaved}
+    return tuple(changes.values()), tuple(unsaved.values())
+
+
+def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """The changed names, the most interesting first, and how many there are beyond these. One that is not saved is among them.
+
+    Args:
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
+    saved, not_saved = _separate_unsaved(changed)
+    saved.sort(key=lambda change: (rank(change.name), -change.size))
+    room = _CHIPS - bool(not_saved)
+    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
+    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
+    return tuple(chips), len(saved) + len(not_saved) - len(chips)
+
+
+def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
+    """Select the names that were there before: of these it can be said how much longer or wider they became."""
+    return [name for sign, name, _ in chips if sign == "~"]
+
+
+def _separate_unsaved(changed: Changed) -> tuple[list[Change], list[str]]:
+    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
+    not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
+    return [change for change in changed[0] if change.name not in not_saved], list(not_saved)
+
+
+def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
+    return sign, shorten_line(name, 60), size
+
+
+def counts_of(changed: Changed) -> dict[Sign, int]:
+    saved, not_saved = _separate_unsaved(changed)
+    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
+    if not_saved:
+        counts["!"] = len(not_saved)
+    return dict(counts)
+
+
+def sign_of(how: str) -> Sign:
+    return "+" if how == "+" else "-" if how == "-" else "~"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Kind as Kind
     from agent_kernel.repository.commits import Manifest as Manifest
     from agent_kernel.repository.commits import ObjectId as ObjectId
+    from agent_kernel.repository.commits import Tree as Tree
     from agent_kernel.repository.commits import Unsaved as Unsaved
     from agent_kernel.repository.commits import address as address
     from agent_kernel.repository.commits import decode_manifest as decode_manifest
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.rewrite import ForgetReport as ForgetReport
     from agent_kernel.repository.rewrite import PruneReport as PruneReport
     from agent_kernel.repository.rewrite import Retention as Retention
-    from agent_kernel.repository.tree import Tree as Tree
     from agent_kernel.repository.upkeep import GcReport as GcReport
     from agent_kernel.repository.upkeep import Problem as Problem
     from agent_kernel.repository.upkeep import Stats as Stats
@@ -158,6 +158,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Manifest",
         "NO_CHAT",
         "ObjectId",
+        "Tree",
         "Unsaved",
         "address",
         "decode_manifest",
@@ -193,7 +194,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "PruneReport",
         "Retention",
     ),
-    "tree": ("Tree",),
     "upkeep": (
         "GcReport",
         "Problem",

@@ -15,8 +15,18 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository.commits import ENCODER, ID_SIZE, Blob, Kind, ObjectId, address, encode, hex_of
-from agent_kernel.repository.tree import spans, starts
+from agent_kernel.repository.commits import (
+    ENCODER,
+    ID_SIZE,
+    Blob,
+    Kind,
+    ObjectId,
+    address,
+    encode,
+    hex_of,
+    spans,
+    starts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ from agent_kernel.errors import DamagedObjectError, MergeChoiceError, NewerForma
 from agent_kernel.repository.commits import Entry
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.commits import Tree
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from agent_kernel.storage.protocol import SupportsLiveness
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent_kernel.repository.history import History
+    from agent_kernel.repository.commits import History
     from agent_kernel.repository.objects import Objects
     from agent_kernel.storage import Buffer, Store
 

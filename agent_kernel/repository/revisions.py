@@ -13,7 +13,7 @@ from agent_kernel.repository.commits import ALGORITHM, Kind, ObjectId, hex_of, s
 from agent_kernel.repository.refs import branch_key, tag_key
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.naming import Naming
+    from agent_kernel.repository.repository import Repository
 
 _REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
 _SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
@@ -33,7 +33,7 @@ def split_path(text: str) -> tuple[str, str | None]:
     return (ref or "HEAD", name) if colon else (text, None)
 
 
-def resolve(repo: Naming, text: str, session: str = "") -> ObjectId:
+def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
     """The commit that a revision names, as `session` sees it.
 
     Raises:
@@ -61,7 +61,7 @@ def resolve(repo: Naming, text: str, session: str = "") -> ObjectId:
     return id
 
 
-def branch_meant(repo: Naming, text: str, session: str = "") -> str | None:
+def branch_meant(repo: Repository, text: str, session: str = "") -> str | None:
     """The branch that a revision names as a whole, so that going there is being on it; None: it names a commit, or nothing.
 
     `HEAD` is the branch that is checked out, `@{-1}` the one before, if that was one.
@@ -75,7 +75,7 @@ def branch_meant(repo: Naming, text: str, session: str = "") -> str | None:
     return text if text in repo.branches() else None
 
 
-def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
+def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
     at_head, cell = base in ("HEAD", "@"), _CELL.fullmatch(base)
     if cell is not None:
         return _by_cell(repo, text, int(cell["number"]), session)
@@ -86,7 +86,7 @@ def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
     return id
 
 
-def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
+def _by_cell(repo: Repository, text: str, number: int, session: str) -> ObjectId:
     own, other = _cells_of(repo, number, session)
     if own is None:
         problem = f"No commit has the number [{number}]."
@@ -102,12 +102,12 @@ def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
     return own
 
 
-def _goes_on_from(repo: Naming, session: str, other: ObjectId) -> bool:
+def _goes_on_from(repo: Repository, session: str, other: ObjectId) -> bool:
     head = repo.head(session).commit
     return head is not None and any(id == other for id, _ in repo.history.walk([head]))
 
 
-def _cell_called(repo: Naming, base: str, session: str) -> str:
+def _cell_called(repo: Repository, base: str, session: str) -> str:
     """What somebody may have meant who typed a bare number."""
     own, other = _cells_of(repo, int(base), session)
     if own is not None:
@@ -115,7 +115,7 @@ def _cell_called(repo: Naming, base: str, session: str) -> str:
     return f"the commit of cell [{int(base)}] is {short(other)}" if other is not None else ""
 
 
-def _cells_of(repo: Naming, number: int, session: str) -> tuple[ObjectId | None, ObjectId | None]:
+def _cells_of(repo: Repository, number: int, session: str) -> tuple[ObjectId | None, ObjectId | None]:
     """The newest commit of a cell with this number, of this session and of any other; what HEAD goes on from comes first."""
     record = None if session else repo.refs.head_record("")
     session = record.session if record is not None else session
@@ -130,7 +130,7 @@ def _cells_of(repo: Naming, number: int, session: str) -> tuple[ObjectId | None,
     return None, other
 
 
-def _ref(repo: Naming, name: str) -> ObjectId | None:
+def _ref(repo: Repository, name: str) -> ObjectId | None:
     for prefix, key in (
         ("refs/tags/", tag_key),
         ("tags/", tag_key),
@@ -145,7 +145,7 @@ def _ref(repo: Naming, name: str) -> ObjectId | None:
     return repo.refs.ref(tag_key(name)) or repo.refs.ref(branch_key(name))
 
 
-def _by_digits(repo: Naming, digits: str) -> ObjectId | None:
+def _by_digits(repo: Repository, digits: str) -> ObjectId | None:
     if not _DIGITS.fullmatch(digits):
         return None
     digits = digits.lower()
@@ -157,7 +157,7 @@ def _by_digits(repo: Naming, digits: str) -> ObjectId | None:
     return ObjectId(bytes.fromhex(fits[0]) + ALGORITHM) if fits else None
 
 
-def _from_reflog(repo: Naming, text: str, base: str, ago: int, session: str) -> ObjectId:
+def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str) -> ObjectId:
     if ago < 0:
         if base not in ("", "HEAD", "@"):
             raise _unknown(repo, text)
@@ -177,7 +177,7 @@ def _from_reflog(repo: Naming, text: str, base: str, ago: int, session: str) -> 
     return entries[ago].commit
 
 
-def _ancestor(repo: Naming, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
+def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
     if suffix["up"] is not None:
         for before in range(int(suffix["up"] or 1)):
             parents = repo.commit_at(id).parents
@@ -189,7 +189,7 @@ def _ancestor(repo: Naming, text: str, id: ObjectId, suffix: re.Match[str]) -> O
     return id if number == 0 else _parent(repo, text, id, number)
 
 
-def _parent(repo: Naming, text: str, id: ObjectId, number: int) -> ObjectId:
+def _parent(repo: Repository, text: str, id: ObjectId, number: int) -> ObjectId:
     parents = repo.commit_at(id).parents
     if len(parents) < number:
         many = {0: "the first commit has no parent", 1: "a commit on its way has one parent only"}
@@ -210,5 +210,5 @@ def _was_moved(count: int) -> str:
     return {0: "has not been moved in this session", 1: "was moved once"}.get(count, f"was moved {count:,} times")
 
 
-def _unknown(repo: Naming, text: str, reason: str = "", remedy: str = "") -> RefNotFoundError:
+def _unknown(repo: Repository, text: str, reason: str = "", remedy: str = "") -> RefNotFoundError:
     return RefNotFoundError(text, repo.refs.list_refs(), reason, remedy)

@@ -41,17 +41,17 @@ from agent_kernel.repository.commits import (
     preview_id,
     short,
 )
-from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
+from agent_kernel.repository.repository import set_in
 from agent_kernel.repository.runs import Forgetting, change_events, code_of_events, steps_of
 from agent_kernel.repository.upkeep import Reach, Sweeper, commit_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from agent_kernel.repository.commits import Tree
     from agent_kernel.repository.objects import Writer
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.tree import Tree
 
 
 _SHORT = re.compile(r"\b[0-9a-f]{8}\b")
@@ -594,7 +594,7 @@ class Redaction:
         payload = self._repo.objects.get(Kind.CHUNK, id)
         if not self._gives_away(payload):
             return id, length
-        parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.notebooks.NotebookCell`
+        parts = msgspec.msgpack.decode(payload, type=list[str])  # see `session.provenance.NotebookCell`
         is_code = parts[1:2] == ["code"]
         masked = ENCODER.encode([*map(self.text, parts[:-1]), (self.code if is_code else self.text)(parts[-1])])
         if self._holds(masked):  # in another way than code says it

@@ -18,12 +18,15 @@ from agent_kernel.repository.commits import (
     KIND_NAMES,
     Blob,
     Commit,
+    Inner,
     Kind,
+    Leaf,
     Manifest,
     ObjectId,
     decode_commit,
     decode_entry,
     decode_manifest,
+    decode_node,
     hex_of,
     id_of,
     kind_of,
@@ -50,7 +53,6 @@ from agent_kernel.repository.refs import (
     stamp_of_log,
 )
 from agent_kernel.repository.runs import EVENTS, count_damaged_events, let_go
-from agent_kernel.repository.tree import Inner, Leaf, decode_node
 
 if TYPE_CHECKING:
     from agent_kernel.repository.commits import Entry

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.cells.cell_code import read_code
 from agent_kernel.commands.diff import environment_changes, environment_of
-from agent_kernel.commands.text import list_names
 from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.causes import Cause, CellCauses, Tracer, cause_of_failure
 from agent_kernel.reproduction.code import Code, imports, names_set
@@ -24,6 +23,7 @@ from agent_kernel.reproduction.comparison import (
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.report import CellReport, Reproduction, VariableReport
+from agent_kernel.text import list_names
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from agent_kernel.commands import describe
 from agent_kernel.commands.places import find_store, store_path_of
 from agent_kernel.commands.scope import Parser, UsageProblem, amount
-from agent_kernel.commands.text import clean, plural
 from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
 from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.assessment import Settings, assess
@@ -27,6 +26,7 @@ from agent_kernel.reproduction.report import Reproduction
 from agent_kernel.reproduction.runner import Rerun, rerun
 from agent_kernel.reproduction.selection import read_changed
 from agent_kernel.session import Repository, trust
+from agent_kernel.text import clean, plural
 
 if TYPE_CHECKING:
     from agent_kernel.commands.scope import Progress

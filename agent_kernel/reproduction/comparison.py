@@ -25,7 +25,6 @@ from agent_kernel.agents.execution import TaskEnd
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, items_of, read_stored
 from agent_kernel.commands.diff import details_of
-from agent_kernel.commands.text import clean, clean_lines, cut
 from agent_kernel.errors import StoreError
 from agent_kernel.queries import row_lines
 from agent_kernel.repository import read_blob, read_outputs, read_representation
@@ -33,6 +32,7 @@ from agent_kernel.reproduction.equality import Equality, Tolerance
 from agent_kernel.session import Repository
 from agent_kernel.storage.archive import MANIFEST
 from agent_kernel.storage.memory import OverlayStore
+from agent_kernel.text import clean, clean_lines, cut
 from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.streams import Buffer, Call
 

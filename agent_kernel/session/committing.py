@@ -44,8 +44,7 @@ from agent_kernel.repository import (
     person,
     short,
 )
-from agent_kernel.session import history, library_state, not_loaded, trust
-from agent_kernel.session.bindings import IgnoreList
+from agent_kernel.session import history, library_state, trust
 from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
@@ -58,8 +57,21 @@ from agent_kernel.session.history import (
     within_cell,
 )
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.session.operations import Operation, Operations, Position, Report, Status
+from agent_kernel.session.operations import (
+    ALL_LOADED,
+    NOTHING,
+    NotLoaded,
+    Operation,
+    Operations,
+    Position,
+    Report,
+    Status,
+    compare_not_loaded,
+    tree_edits,
+    variables,
+)
 from agent_kernel.session.snapshot import Repository
+from agent_kernel.session.tracking import IgnoreList
 from agent_kernel.session.workspace import Workspace
 from agent_kernel.values.quiet import seldom_collected
 
@@ -69,7 +81,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.session.live_objects import Living
-    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.session.serialization import Staged
 
 
@@ -209,11 +221,11 @@ class Committing:
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.
-        self._not_loaded_names, self._absent = not_loaded.NOTHING, not_loaded.ALL_LOADED
+        self._not_loaded_names, self._absent = NOTHING, ALL_LOADED
         self._not_loaded = frozenset(self._tree.names())
-        self._not_loaded_at: dict[ObjectId, not_loaded.NotLoaded] = {}
+        self._not_loaded_at: dict[ObjectId, NotLoaded] = {}
         self._bound_at = self.head
-        self._restarted = any(name not in namespace for name in not_loaded.variables(self._not_loaded))
+        self._restarted = any(name not in namespace for name in variables(self._not_loaded))
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
@@ -240,6 +252,23 @@ class Committing:
     def _not_loaded(self, names: frozenset[str]) -> None:
         self._absent = self._absent.then(names, self._not_loaded_names)
         self._not_loaded_names = names
+
+    @property
+    def operations(self) -> Operations:
+        """What undo and redo go by, the newest last."""
+        return self._operations
+
+    @property
+    def next_undo(self) -> Operation | None:
+        """What `undo` would reverse."""
+        return self._operations.done[-1] if self._operations.done else None
+
+    @property
+    def next_redo(self) -> Operation | None:
+        """What `redo` would do again; of a conversation that was taken back last, bring back."""
+        if self._operations.brings_chat_back:
+            return self._operations.done[-1]
+        return self._operations.undone[-1] if self._operations.undone else None
 
     def _is_skipped(self, name: str) -> bool:
         return (
@@ -291,9 +320,7 @@ class Committing:
     def carried(self) -> list[str]:
         """Variables that the branch holds and memory does not, because a restart took them and nobody brought them back."""
         return [
-            name
-            for name in not_loaded.variables(self._not_loaded)
-            if name not in self.namespace and name not in self.ignoring
+            name for name in variables(self._not_loaded) if name not in self.namespace and name not in self.ignoring
         ]
 
     @property
@@ -611,11 +638,11 @@ class Committing:
         absent_names = self._not_loaded
         entries: dict[str, Entry | None] = dict(staged.entries)
         if absent_names:
-            entries, absent_names = not_loaded.tree_edits(
+            entries, absent_names = tree_edits(
                 self.repo, self._tree, absent_names, staged.entries, self.ignoring.select(absent_names)
             )
         # Before the tree is edited: its nodes are at hand until then.
-        draft.changed = not_loaded.compare_not_loaded(self._tree, self._not_loaded, entries, staged.changes)
+        draft.changed = compare_not_loaded(self._tree, self._not_loaded, entries, staged.changes)
         tree = self._tree.edit(writer, entries) if entries else self._tree
         unloaded = [one for one in self.workspace.describe_load_failures() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
@@ -630,7 +657,7 @@ class Committing:
         return report
 
     def _record(
-        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str] = not_loaded.NOTHING
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, absent_names: frozenset[str] = NOTHING
     ) -> Report:
         """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads.
 

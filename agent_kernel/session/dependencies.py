@@ -33,8 +33,7 @@ from types import (
 )
 from typing import Any, NamedTuple, cast
 
-from agent_kernel.session.bindings import BUILTIN_IDS
-from agent_kernel.session.tracking import Tracking
+from agent_kernel.session.tracking import BUILTIN_IDS, Tracking
 from agent_kernel.values import class_entry
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used

@@ -17,10 +17,9 @@ import msgspec
 
 from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import dependencies, library_state
-from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.live_objects import Living
-from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
+from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
 from agent_kernel.values.previews.reading import derives_from

@@ -16,15 +16,15 @@ import msgspec
 
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
 from agent_kernel.repository import Commit, Entry, Manifest, ObjectId, Repository, Unsaved, short
-from agent_kernel.session.environment import import_folders
-from agent_kernel.session.labels import title
+from agent_kernel.session.history import title
 from agent_kernel.session.live_objects import cells_of
+from agent_kernel.session.provenance import import_folders
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Placeholders
+from agent_kernel.text import shorten
 from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.dump import SaveFailure
-from agent_kernel.values.previews.model import cut
 from agent_kernel.values.surface import Placeholder
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
@@ -237,7 +237,7 @@ def _label(id: ObjectId, commit: Commit) -> str:
     if known is None:
         if len(_labels) > _MOST_LABELS:
             _labels.clear()
-        known = _labels[id] = f"{short(id)} ({cut(title(commit), _TITLE)})"
+        known = _labels[id] = f"{short(id)} ({shorten(title(commit), _TITLE)})"
     return known
 
 

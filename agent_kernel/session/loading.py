@@ -28,7 +28,7 @@ from agent_kernel.repository import (
 from agent_kernel.session import saving, trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.load_failures import LoadFailure
-from agent_kernel.session.not_loaded import class_groups, find_needed_classes
+from agent_kernel.session.operations import class_groups, find_needed_classes
 from agent_kernel.session.serialization import Components, roots_of
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
 from agent_kernel.values import CLASS_PREFIX

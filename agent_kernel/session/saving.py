@@ -434,6 +434,6 @@ def version_now(package: str) -> str:
     version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
     if isinstance(version, str):
         return str(version)
-    from agent_kernel.session.environment import find_version
+    from agent_kernel.session.provenance import find_version
 
     return find_version(package)

@@ -12,12 +12,20 @@ import msgspec
 
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
-from agent_kernel.session import library_state, not_loaded, trust
+from agent_kernel.session import library_state, trust
 from agent_kernel.session.committing import Committing, moves_head
-from agent_kernel.session.history import Draft, changes_between
+from agent_kernel.session.history import Draft, changes_between, commit_in_message, commit_in_undo, title
 from agent_kernel.session.interrupts import uninterrupted
-from agent_kernel.session.labels import commit_in_message, commit_in_undo, title
-from agent_kernel.session.operations import Operation, Operations, Position, Report
+from agent_kernel.session.operations import (
+    NOTHING,
+    Operation,
+    Operations,
+    Position,
+    Report,
+    live_changes,
+    tree_edits,
+    variables,
+)
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
 from agent_kernel.values import CLASS_PREFIX, class_entry
@@ -74,20 +82,20 @@ class Session(Committing):
             return self._checkout_last(keep_random=keep_random, partial=partial)
         branch = self.repo.branch_meant(rev, self.id)
         target = self.repo.branches().get(branch or "") or self.repo.resolve(rev, self.id)
-        stay = not_loaded.NOTHING if branch is not None and branch == self.branch else None
+        stay = NOTHING if branch is not None and branch == self.branch else None
         to = Position(branch, target)
         return self._move(to, f"checkout: moving to {branch or rev}", stay, keep_random=keep_random, partial=partial)
 
     def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
         if self.branch is None and self._not_loaded and self.head == self._bound_at:  # restarted on no branch
-            return self._move(Position(None, self.head), "checkout: bring back", not_loaded.NOTHING, partial=partial)
+            return self._move(Position(None, self.head), "checkout: bring back", NOTHING, partial=partial)
         branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
         if tip is None:
             raise RefNotFoundError(branch, tuple(self.repo.branches()))
         to = Position(branch, tip)
         message = f"checkout: moving to {branch}"
-        return self._move(to, message, not_loaded.NOTHING, keep_random=keep_random, partial=partial)
+        return self._move(to, message, NOTHING, keep_random=keep_random, partial=partial)
 
     def bring_back(self, *, partial: bool = False) -> Report:
         """`checkout` as a session begins: part of beginning, so nothing that undo could take back."""
@@ -106,7 +114,7 @@ class Session(Committing):
         if not self._not_loaded:
             return Report(None, None, self.branch)
         began = time.perf_counter()
-        names = not_loaded.variables(self._not_loaded)
+        names = variables(self._not_loaded)
         draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
         draft.chat = NO_CHAT
         draft.changed = tuple(Change(name, "-", 0) for name in names)
@@ -245,23 +253,6 @@ class Session(Committing):
         from agent_kernel.session.operations import last_remembered_run
 
         return last_remembered_run(self.repo, self.head, begun, self.restarted_at)
-
-    @property
-    def operations(self) -> Operations:
-        """What undo and redo go by, the newest last."""
-        return self._operations
-
-    @property
-    def next_undo(self) -> Operation | None:
-        """What `undo` would reverse."""
-        return self._operations.done[-1] if self._operations.done else None
-
-    @property
-    def next_redo(self) -> Operation | None:
-        """What `redo` would do again; of a conversation that was taken back last, bring back."""
-        if self._operations.brings_chat_back:
-            return self._operations.done[-1]
-        return self._operations.undone[-1] if self._operations.undone else None
 
     def alive(self, commit: ObjectId, names: Iterable[str]) -> frozenset[str]:
         """Of variables that a commit could not save, those whose objects are still there: going there keeps them."""
@@ -602,7 +593,7 @@ class Session(Committing):
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=restarted)
         generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(target)
-        changed = not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
+        changed = live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
         with self._taking_on(loaded):
             self._go(Head(to.branch, to.commit), message)
             self._tree, self._not_loaded = target, absent_names
@@ -627,18 +618,18 @@ class Session(Committing):
         Args:
             is_here: what is checked out is the branch that the session is on, so all of it comes.
         """
-        stay = not_loaded.NOTHING if is_here else self._find_staying(target)
-        return not_loaded.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._not_loaded, stay)
+        stay = NOTHING if is_here else self._find_staying(target)
+        return live_changes(self.repo, self._tree, self.repo.tree_at(target), self._not_loaded, stay)
 
     def foreseen_undo(self, operation: Operation) -> tuple[Change, ...]:
         """What undoing it would change among the live variables. Nothing is loaded."""
         to = self._as_it_is_now(operation.before) if operation.moved else operation.before
         target = self.repo.tree_at(to.commit)
-        return not_loaded.live_changes(self.repo, self._tree, target, self._not_loaded, to.not_in_memory)
+        return live_changes(self.repo, self._tree, target, self._not_loaded, to.not_in_memory)
 
     def _find_staying(self, commit: ObjectId | None) -> frozenset[str]:
         then = self._not_loaded_at.get(commit) if commit is not None and self._not_loaded else None
-        return not_loaded.NOTHING if then is None else self._not_loaded & then.names()
+        return NOTHING if then is None else self._not_loaded & then.names()
 
     def _as_it_is_now(self, to: Position) -> Position:
         """The branch may have moved since the position was noted, by an undo for one; or be gone."""
@@ -685,7 +676,7 @@ class Session(Committing):
         loaded = self._load(tree, target, stay, partial=partial)
         generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(tree)
-        live = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
+        live = live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.reports
         draft.restores = target
@@ -738,13 +729,13 @@ class Session(Committing):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, absent_names = not_loaded.tree_edits(
+        edits, absent_names = tree_edits(
             self.repo, self._tree, self._not_loaded, live, self.ignoring.select(self._not_loaded)
         )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)
-        changed = not_loaded.live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
+        changed = live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         with self._taking_on(loaded):
             report = self._record(writer, tree, draft, began, absent_names)
             self.workspace.accept(rest)

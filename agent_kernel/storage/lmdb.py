@@ -36,7 +36,7 @@ from agent_kernel.storage._environment import (
     url_of,
     why_read_only,
 )
-from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Durability, StoreSize, size_of
+from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Durability, StoreSize
 
 # -- which data files this process has open, and what a forked child does about them
 #
@@ -284,7 +284,7 @@ class LmdbStore:
     ) -> bool:
         """Move all keys to `new`, and put `items`, in one transaction. Items over 16 MB in all are put before it."""
         env = self._writable_environment()
-        sizes = list(map(size_of, items.values()))
+        sizes = list(map(_size_of, items.values()))
         nbytes = sum(sizes)
         if nbytes > _SWAP_BYTES:
             if self.get_many(expected) != {key: value for key, value in expected.items() if value is not None}:
@@ -389,7 +389,7 @@ def _batches(items: Iterable[Item]) -> Iterator[tuple[list[Item], int]]:
     nbytes = 0
     for key, value in items:
         batch.append((key, value))
-        nbytes += _ITEM_BYTES + size_of(value)
+        nbytes += _ITEM_BYTES + _size_of(value)
         if nbytes >= _BATCH_BYTES:
             yield batch, nbytes
             batch, nbytes = [], 0
@@ -401,7 +401,7 @@ def _put(env: Environment, batch: list[Item], nbytes: int) -> None:
     def put(txn: lmdb.Transaction[bytes]) -> None:
         join = _Joiner()
         for key, value in batch:
-            txn.put(key, join(value, size_of(value)), overwrite=False)
+            txn.put(key, join(value, _size_of(value)), overwrite=False)
 
     env.write(put, nbytes)
 
@@ -437,7 +437,7 @@ class _Joiner:
             self._scratch = memoryview(bytearray(nbytes))
         end = 0
         for piece in value:
-            start, end = end, end + size_of(piece)
+            start, end = end, end + _size_of(piece)
             if end > start:
                 self._scratch[start:end] = memoryview(piece).cast("B")
         return self._scratch[:nbytes]
@@ -502,3 +502,12 @@ def _replace(env: Environment) -> None:
     shutil.copymode(env.folder / DATA, compacted / DATA)
     (compacted / DATA).replace(env.folder / DATA)
     sync_path(env.folder)
+
+
+def _size_of(value: Sequence[Buffer] | Buffer) -> int:
+    """Return how many bytes are stored for `value`."""
+    if isinstance(value, (bytes, bytearray)):
+        return len(value)
+    if isinstance(value, memoryview):
+        return value.nbytes
+    return sum(map(_size_of, value))

@@ -150,15 +150,6 @@ class SupportsLiveness(Protocol):
         ...
 
 
-def size_of(value: Sequence[Buffer] | Buffer) -> int:
-    """Return how many bytes are stored for `value`."""
-    if isinstance(value, (bytes, bytearray)):
-        return len(value)
-    if isinstance(value, memoryview):
-        return value.nbytes
-    return sum(map(size_of, value))
-
-
 def check_key(key: bytes) -> None:
     """Raise ValueError unless every engine can hold this key."""
     if not 0 < len(key) <= MAX_KEY_BYTES:

@@ -230,7 +230,8 @@ class Unpickler(Finding, pickle.Unpickler):
 _MOVED = {
     "pathlib._local": "pathlib",
     "agent_kernel.agents.racing.race": "agent_kernel.agents.races.race",
-    "agent_kernel.agents.racing.raced": "agent_kernel.agents.races.outcome",
+    "agent_kernel.agents.racing.raced": "agent_kernel.agents.agent_undo",
+    "agent_kernel.agents.races.outcome": "agent_kernel.agents.agent_undo",
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.agents.preview.seeing": "agent_kernel.agents.preview.forked_process",
 }

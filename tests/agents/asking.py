@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_kernel.agents.models import Answer, Delta, Model, Request, UserMessage
-from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models import Answer, Delta, Model, Request, UserMessage, model_named
 from agent_kernel.errors import ModelError
 from tests.agents.openai_server import OpenAIServer, Reply
 

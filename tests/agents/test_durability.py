@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
+from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn, models
 from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.models import naming
 from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.session.versioned import Versioned
@@ -248,7 +247,7 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
         run = Agent("ada", model=ScriptedModel(["task.clarify('Which?')"], name="s1"), state=session).start("go")
         list(run.stream())
         later = Session({}, repo, branch=session.branch)
-        monkeypatch.setattr(naming, "_registered", {})  # another process knows none
+        monkeypatch.setattr(models, "_registered", {})  # another process knows none
         with pytest.raises(
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):

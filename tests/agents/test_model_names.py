@@ -14,7 +14,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import Agent
-from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models import model_named
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MissingExtraError, ModelError
 from tests.agents.asking import asked
@@ -111,7 +111,7 @@ class Blocker:
         if name.partition(".")[0] == {package!r}:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Blocker())
-from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models import model_named
 from agent_kernel.errors import MissingExtraError, ModelError
 try:
     model_named({name!r})

@@ -18,7 +18,7 @@ from agent_kernel.agents.messages import cut, describe, tokens_of
 from agent_kernel.agents.models import Request
 from agent_kernel.repository import read_outputs
 from agent_kernel.session import Repository, Session
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values import previews
@@ -606,7 +606,7 @@ def test_what_goes_under_a_name_that_is_like_a_secrets_is_told(name: str, value:
 
 def test_what_is_hidden_is_looked_at_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """And however much else there is, IPython's own objects among it."""
-    monkeypatch.setattr("agent_kernel.agents.redaction._MOST_OF_OTHERS", 2_000)
+    monkeypatch.setattr("agent_kernel.agents.messages._MOST_OF_OTHERS", 2_000)
     much: dict[str, object] = {f"rows_{n}": [[n, [n]] for n in range(50)] for n in range(100)}
     told, events = sent({**much, "plan": CANARY}, f"print(''.join(list({CANARY!r})))", hide=("plan",))
     assert CANARY not in told
@@ -626,7 +626,7 @@ def test_of_a_large_hidden_table_every_number_is_known() -> None:
 def test_what_a_step_shows_is_withheld_where_a_hidden_value_is_too_large_to_be_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.redaction._MOST_OF_HIDDEN", 3_000)
+    monkeypatch.setattr("agent_kernel.agents.messages._MOST_OF_HIDDEN", 3_000)
     rows = [f"text number {n}" for n in range(3_001)]
     told, events = sent(
         {"rows": rows, "x": 5551}, "print('text number 2' + '999')", "x = 'text number 2' + '998'", "1/0",

@@ -17,8 +17,7 @@ from agent_kernel.agents import Agent, Limits
 from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage
-from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage, model_named
 from agent_kernel.errors import TaskFailedError, TaskPendingError
 from tests.agents.asking import asked
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says, whole

@@ -8,8 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from agent_kernel.agents import Agent, Limits
-from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage
-from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage, model_named
 from agent_kernel.errors import ModelError, TaskFailedError, UnknownPriceError
 from tests.agents.asking import QUESTION, answered, asked, refused, text_of
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says

@@ -22,7 +22,7 @@ from agent_kernel.errors import (
     UntrustedStoreError,
 )
 from agent_kernel.session import Repository, bind
-from agent_kernel.session.notebooks import NotebookCell, page_of, read_notebook
+from agent_kernel.session.provenance import NotebookCell, page_of, read_notebook
 from agent_kernel.session.versioned import Versioned
 from tests.bundle.bundles import CELLS, bundle_of, make_bundle, members_of
 from tests.commands.stores import go_on, make_history

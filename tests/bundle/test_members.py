@@ -15,7 +15,7 @@ from agent_kernel.bundle import members
 from agent_kernel.bundle.exporting import Contents, encode_json
 from agent_kernel.bundle.members import find_imports, find_needed, make_members
 from agent_kernel.session import Repository
-from agent_kernel.session.environment import Environment
+from agent_kernel.session.provenance import Environment
 from tests.bundle.studies import Ran, contents_of, make_study
 
 OTHERS = {"notebook.ipynb": b'{"cells": []}', "data/my data.npy": b"\x93NUMPY", "data/é.json": b"{}"}
@@ -25,7 +25,7 @@ def contents_with(place: Path, packages: tuple[str, ...], *cells: str, monkeypat
     """What an export holds of cells that ran where these packages were installed."""
     environment = Environment("3.11.7", "cpython", "linux-x86_64", packages)
     monkeypatch.setattr(
-        "agent_kernel.session.environment.EnvironmentWatch.payload", lambda self: msgspec.msgpack.encode(environment)
+        "agent_kernel.session.provenance.EnvironmentWatch.payload", lambda self: msgspec.msgpack.encode(environment)
     )
     make_study(place, *(Ran(cell, values={"x": 1}) for cell in cells))
     return contents_of(Repository.open(place, create=False))

@@ -14,7 +14,7 @@ import pytest
 
 from agent_kernel.bundle import virtual_environment
 from agent_kernel.cli import main
-from agent_kernel.session.environment import Environment
+from agent_kernel.session.provenance import Environment
 from tests.bundle.studies import Ran, make_study
 
 
@@ -22,7 +22,7 @@ def bundle_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *packages: str) -
     environment = Environment("3.11.7", "cpython", "linux-x86_64", packages)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "agent_kernel.session.environment.EnvironmentWatch.payload",
+            "agent_kernel.session.provenance.EnvironmentWatch.payload",
             lambda self: msgspec.msgpack.encode(environment),
         )
         make_study(folder / "s", Ran("import fine", values={"x": 1}))

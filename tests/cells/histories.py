@@ -14,7 +14,7 @@ from agent_kernel.cells.script_file import script_of
 from agent_kernel.cells.slices import Slice, slice_of
 from agent_kernel.repository import Author, ObjectId, Output, Outputs, Representation
 from agent_kernel.session import Report
-from agent_kernel.session.notebooks import NotebookCell, page_of
+from agent_kernel.session.provenance import NotebookCell, page_of
 from tests.support.notebooks import Notebook as PlainNotebook
 from tests.support.notebooks import as_main
 

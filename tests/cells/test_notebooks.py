@@ -13,7 +13,7 @@ from agent_kernel.agents.events import TaskStart
 from agent_kernel.cells.notebook_file import history_notebook
 from agent_kernel.repository import Blob, Output, Representation
 from agent_kernel.session import Repository
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 from tests.cells.histories import Notebook, metadata, read, shown, text_face
 
 

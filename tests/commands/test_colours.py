@@ -12,8 +12,8 @@ import pytest
 from agent_kernel.commands.output import colours_wanted, paint
 from agent_kernel.commands.scope import Scope
 from agent_kernel.commands.table import answer
-from agent_kernel.commands.text import width_of
 from agent_kernel.session import Repository
+from agent_kernel.text import width_of
 from tests.commands.stores import make_history
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")

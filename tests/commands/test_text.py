@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from agent_kernel.commands.describe import chip_line
-from agent_kernel.commands.text import clean_lines, clock, cut, duration, exact_time, pad, width_of
-from agent_kernel.session.labels import subject
+from agent_kernel.session.history import subject
+from agent_kernel.text import clean_lines, clock, cut, duration, exact_time, pad, width_of
 
 NOON = datetime(2026, 11, 21, 12, 0).astimezone()
 

@@ -175,7 +175,7 @@ def test_a_step_is_denied_also_where_the_model_of_its_run_is_gone(
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.ip.user_ns["m"] = FunctionModel(lambda _: "import os\nos.system('true')")
         shell.run("%%agent analyst --model m\nRun something please.")
-    monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
+    monkeypatch.setattr("agent_kernel.agents.models._registered", {})  # as in another process
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout\ndel m")
         assert "Denied. Its model is gone: %agent resume --run" in shell.run("%agent deny no").out

@@ -101,7 +101,7 @@ def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another
         shell.run("%agent model m")
         shell.run("%%agent analyst\nCount them please.")
         shell.run("%%agent analyst\nCount the others please.")
-    monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
+    monkeypatch.setattr("agent_kernel.agents.models._registered", {})  # as in another process
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout")
         shell.ip.user_ns["m"] = FunctionModel(answer)
@@ -117,7 +117,7 @@ def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeyp
         shell.run("ada = ak.Agent('ada', model=ak.FunctionModel(lambda _: 'task.clarify(1)'), state=ak.here())")
         assert not shell.run("ada('Ask me')").result.success
     with Shell(store=str(tmp_path / "store")) as shell:
-        monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
+        monkeypatch.setattr("agent_kernel.agents.models._registered", {})  # as in another process
         monkeypatch.setattr("agent_kernel.agents.starting._own_models", {})
         shell.run("%agent checkout")
         shell.run("del ada")  # the agent that the notebook holds brings its model

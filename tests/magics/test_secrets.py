@@ -317,9 +317,9 @@ def test_outputs_are_masked_also_of_a_session_that_did_not_forget_it(shell: Shel
 
 
 def test_where_nothing_is_forgotten_no_value_is_read_for_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent_kernel.session import notebooks
+    from agent_kernel.session import provenance
 
-    monkeypatch.setattr(notebooks.Forgotten, "__init__", lambda *given: pytest.fail("nothing was forgotten"))
+    monkeypatch.setattr(provenance.Forgotten, "__init__", lambda *given: pytest.fail("nothing was forgotten"))
     shell.run("x = 'opensesame-blue-42'")
     shell.run("print(x)")
     assert "opensesame-blue-42" in shown_later(shell)

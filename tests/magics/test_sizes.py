@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.commands.text import size_text
+from agent_kernel.text import size_text
 from tests.magics.shells import Shell
 
 

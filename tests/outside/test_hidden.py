@@ -11,7 +11,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.mcp.tools import Steps, Tools
-from agent_kernel.session.bindings import HideList
+from agent_kernel.session.tracking import HideList
 
 
 @pytest.fixture

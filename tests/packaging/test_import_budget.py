@@ -41,8 +41,7 @@ UPKEEP = {
 # What only the first commit needs.
 COMMITTING = {
     "agent_kernel.magics.outputs",
-    "agent_kernel.session.environment",
-    "agent_kernel.session.notebooks",
+    "agent_kernel.session.provenance",
     "agent_kernel.session.saving",
     "agent_kernel.session.staging",
     "agent_kernel.values.classes",

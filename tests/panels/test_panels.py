@@ -14,7 +14,7 @@ import pytest
 
 import agent_kernel
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.context import PanelContext
+from agent_kernel.panels.server import PanelContext
 from agent_kernel.queries import HISTORY
 from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.agents import models
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.models import naming
 from agent_kernel.queries import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
 from tests.panels.kernels import Browser, Wire, kernel
@@ -258,7 +258,7 @@ class TestStopped:
         id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
         front.extension.notebook.tasks.runs.clear()  # as in a kernel that did not begin it
         front.run("del play")
-        monkeypatch.setattr(naming, "_registered", {})
+        monkeypatch.setattr(models, "_registered", {})
         panel = front.panel()
         (row,) = [row["run"] for row in panel.ask("open", n=50)["page"]["rows"] if row["kind"] == "fold"]
         refused = panel.ask("run", id=id)["stopped"]["refused"]

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.errors import MergeChoiceError
-from agent_kernel.repository.commits import Entry
+from agent_kernel.repository.commits import Entry, Tree
 from agent_kernel.repository.merge import TreeMerge
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.tree import Tree
 from agent_kernel.storage import MemoryStore
 from tests.support.repositories import entry_of, group_of, value_of
 

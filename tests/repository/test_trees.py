@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_kernel.repository.commits import Entry, Kind
+from agent_kernel.repository.commits import Entry, Kind, Tree
 from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.tree import Tree
 from agent_kernel.storage import MemoryStore
 
 SMALL = st.dictionaries(st.text("abc\0é", min_size=1, max_size=3), st.binary(max_size=2), max_size=40)

@@ -15,8 +15,8 @@ import yaml
 import agent_kernel as ak
 from agent_kernel import server as package
 from agent_kernel.agents.agent import open_context, start_run
+from agent_kernel.agents.agent_undo import is_race
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.races.outcome import is_race
 from agent_kernel.commands.places import store_path_of
 from agent_kernel.queries.reader import Reader
 from agent_kernel.server.app import QUESTIONS, ROUTES

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from agent_kernel.session.bindings import Bindings, Rebound
+from agent_kernel.session.tracking import Bindings, Rebound
 from agent_kernel.values.addresses import ROW_BYTES, Rows, addresses, differences, ids_in
 from tests.support.notebooks import Notebook, names_changed
 

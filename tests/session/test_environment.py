@@ -17,9 +17,17 @@ import pytest
 
 from agent_kernel.repository import Commit, Kind, encode
 from agent_kernel.repository.rewrite import Retention
-from agent_kernel.session import Repository, Session, bind, notebooks
-from agent_kernel.session.environment import EnvironmentWatch, decode_environment, find_version, list_distributions
-from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, NotebookWatch, read_notebook
+from agent_kernel.session import Repository, Session, bind, provenance
+from agent_kernel.session.provenance import (
+    EnvironmentWatch,
+    NotebookCell,
+    NotebookSnapshot,
+    NotebookWatch,
+    decode_environment,
+    find_version,
+    list_distributions,
+    read_notebook,
+)
 from agent_kernel.storage import MemoryStore
 
 
@@ -226,11 +234,11 @@ class TestNotebook:
             session.watch_notebook(path)
             first = run(session, "0")
             with monkeypatch.context() as patch:
-                patch.setattr(notebooks, "encode", None)
-                patch.setattr(notebooks, "store_list", None)
+                patch.setattr(provenance, "encode", None)
+                patch.setattr(provenance, "store_list", None)
                 assert run(session, "1").document == first.document is not None
             write_notebook(path, *map(str, range(100)), "more")
-            monkeypatch.setattr(notebooks, "store_cell", (made := Counted(notebooks.store_cell)))
+            monkeypatch.setattr(provenance, "store_cell", (made := Counted(provenance.store_cell)))
             assert run(session, "2").document != first.document
             assert made.calls == 1
             session.close()

@@ -10,7 +10,7 @@ import pytest
 from agent_kernel.errors import LoadError, LostValueError
 from agent_kernel.repository import Retention
 from agent_kernel.session import Repository
-from agent_kernel.session.notebooks import read_notebook
+from agent_kernel.session.provenance import read_notebook
 from tests.support.notebooks import Notebook
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
+from agent_kernel.agents.agent_undo import is_race, race_outcome
 from agent_kernel.agents.approval import run_status
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.agents.events import Event, SubRun, TaskStart, Usage
 from agent_kernel.agents.execution import is_raised_by_code
 from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.agents.messages import redact
-from agent_kernel.agents.races.outcome import is_race, race_outcome
 from agent_kernel.agents.workers import Candidate, describe_changes, refresh_candidate
 from agent_kernel.errors import DamagedObjectError, RunNotFoundError
 from agent_kernel.repository import ObjectId, hex_of

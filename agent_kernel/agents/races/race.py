@@ -34,16 +34,16 @@ import msgspec
 
 from agent_kernel.agents import approval
 from agent_kernel.agents.agent import Agent, open_context
+from agent_kernel.agents.agent_undo import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.approval import log_of, refuse_if_driven
 from agent_kernel.agents.current import here_again
 from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.models.naming import check_price, model_named
+from agent_kernel.agents.models import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.races import comparison
 from agent_kernel.agents.races.comparison import candidates_of, describe_unsaved
-from agent_kernel.agents.races.outcome import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.workers import (
     GRACE_S,
     Candidate,

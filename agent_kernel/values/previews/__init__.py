@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
+    from agent_kernel.text import MASK as MASK
+    from agent_kernel.text import clean as clean
+    from agent_kernel.text import size_text as size_text
     from agent_kernel.values.previews.lines import LEAST as LEAST
     from agent_kernel.values.previews.lines import content as content
     from agent_kernel.values.previews.lines import count_changes as count_changes
@@ -25,14 +28,11 @@ if TYPE_CHECKING:
     from agent_kernel.values.previews.lines import noun as noun
     from agent_kernel.values.previews.lines import noun_of_columns as noun_of_columns
     from agent_kernel.values.previews.lines import outline as outline
-    from agent_kernel.values.previews.model import MASK as MASK
     from agent_kernel.values.previews.model import MOST_BYTES as MOST_BYTES
     from agent_kernel.values.previews.model import Column as Column
     from agent_kernel.values.previews.model import Preview as Preview
-    from agent_kernel.values.previews.model import clean as clean
     from agent_kernel.values.previews.model import decode as decode
     from agent_kernel.values.previews.model import encode as encode
-    from agent_kernel.values.previews.model import size_text as size_text
     from agent_kernel.values.previews.plain import make_preview as make_preview
     from agent_kernel.values.previews.redaction import CodeMask as CodeMask
     from agent_kernel.values.previews.redaction import holds_a_secret as holds_a_secret
@@ -89,13 +89,10 @@ _HOMES = {
     ),
     "model": (
         "Column",
-        "MASK",
         "MOST_BYTES",
         "Preview",
-        "clean",
         "decode",
         "encode",
-        "size_text",
     ),
     "redaction": (
         "holds_a_secret",
@@ -107,7 +104,10 @@ _HOMES = {
         "names_a_secret",
     ),
 }
-_HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+_TEXT = ("MASK", "clean", "size_text")
+_HOME = dict.fromkeys(_TEXT, "agent_kernel.text") | {
+    name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names
+}
 
 
 __getattr__ = import_lazily(__name__, _HOME)

@@ -10,8 +10,9 @@ import mmap
 from math import prod
 from typing import Any
 
+from agent_kernel.text import MASK, MORE, clean, count_noun, shorten
 from agent_kernel.values.previews.lines import is_whole
-from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MORE, Preview, clean, count_noun, cut
+from agent_kernel.values.previews.model import LONGEST_TEXT, Preview
 from agent_kernel.values.previews.plain import Verbatim, cell, moment_text
 from agent_kernel.values.previews.reading import (
     ExactTypes,
@@ -89,7 +90,7 @@ def _is_numpys_own(dtype: Any) -> bool:
 def _fields_text(dtype: Any) -> str:
     names = dtype.names
     texts = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
-    return cut(f"({', '.join(texts)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
+    return shorten(f"({', '.join(texts)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
 
 
 def first_values(value: Any, count: int) -> list[object]:
@@ -139,7 +140,7 @@ def values_text(values: list[object], shape: tuple[int, ...]) -> str:
         return cell(values[0])
     texts = [number_text(found) for found in values[:_FEW]]
     more = [MORE] if len(values) > _FEW or prod(shape) > len(values) else []
-    return cut(f"[{', '.join([*texts, *more])}]", LONGEST_TEXT)
+    return shorten(f"[{', '.join([*texts, *more])}]", LONGEST_TEXT)
 
 
 def number_text(value: object) -> str:

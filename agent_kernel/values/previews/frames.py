@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
+from agent_kernel.text import MASK, MORE, clean, count_text, shorten
 from agent_kernel.values.previews.arrays import dtype_text, first_values, number_text, values_text
 from agent_kernel.values.previews.lines import is_whole
-from agent_kernel.values.previews.model import MASK, MORE, Column, Preview, clean, count_text, cut
+from agent_kernel.values.previews.model import Column, Preview
 from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
 from agent_kernel.values.previews.reading import (
     ExactTypes,
@@ -73,7 +74,7 @@ def table(
         type_,
         shape=shape,
         size_bytes=size_bytes,
-        columns=tuple(Column(field.name, cut(field.of, _DTYPE_ROOM)) for field in fields),
+        columns=tuple(Column(field.name, shorten(field.of, _DTYPE_ROOM)) for field in fields),
         rows=rows,
         note=note,
         masked=masked,
@@ -136,7 +137,7 @@ def column(
         type_,
         text,
         (length,),
-        cut(field.of, _DTYPE_ROOM),
+        shorten(field.of, _DTYPE_ROOM),
         size_bytes,
         rows=() if is_read or hide else tuple((number_text(one),) for one in values[: len(field.first)]),
         note=note or (f"name {cell(field.name)}" if field.name else ""),
@@ -205,7 +206,7 @@ def may_read_types() -> bool:
 def arrow_type(kind: object) -> str:
     """Arrow's own words for a primitive type, the name of the kind for a nested one."""
     if _PRIMITIVE.of(kind) or _TIMESTAMP.of(kind):
-        return cut(clean(exact_str(str(kind))), 40)
+        return shorten(clean(exact_str(str(kind))), 40)
     return qualified_name(type(kind)).removesuffix("Type").lower()
 
 
@@ -550,7 +551,7 @@ def _as_label(found: object) -> object:
 
 def _label(found: object) -> str:
     parts = exact_items(found)
-    return cut(f"({', '.join(label(part, CELL) for part in parts)})", 40) if parts else label(found)
+    return shorten(f"({', '.join(label(part, CELL) for part in parts)})", 40) if parts else label(found)
 
 
 def _name(value: object) -> str:

@@ -12,19 +12,8 @@ from typing import Final
 
 import msgspec
 
-from agent_kernel.values.previews.model import (
-    MASK,
-    MODEL,
-    MORE,
-    Column,
-    Preview,
-    clean,
-    count_noun,
-    count_text,
-    cut,
-    shape_text,
-    size_text,
-)
+from agent_kernel.text import MASK, MORE, clean, count_noun, count_text, shape_text, shorten, size_text
+from agent_kernel.values.previews.model import MODEL, Column, Preview
 
 __all__ = ["LEAST", "content", "interest", "is_picture", "noun"]
 
@@ -42,7 +31,7 @@ _HOUSEHOLD = ("numpy.", "pandas.")
 
 def line(preview: Preview) -> str:
     """What the value is, in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
-    return cut(clean(", ".join(part for part in (_head(preview), *_details(preview)) if part)), LONGEST_LINE)
+    return shorten(clean(", ".join(part for part in (_head(preview), *_details(preview)) if part)), LONGEST_LINE)
 
 
 def outline(preview: Preview) -> str:
@@ -91,7 +80,7 @@ def _details(preview: Preview) -> Iterator[str]:
     if preview.kind not in ("frame", "scalar", "text"):
         yield preview.note
     if preview.kind == "container" and any(preview.shape):
-        yield cut(preview.text, _MOST_ITEMS_TEXT)
+        yield shorten(preview.text, _MOST_ITEMS_TEXT)
     elif preview.kind == "mapping" and preview.columns:
         yield mapping_text(preview)
     elif preview.kind in ("array", "series", "tensor", "index") and is_whole(preview.text):
@@ -109,7 +98,7 @@ def mapping_text(preview: Preview) -> str:
     """The first keys of a dict with their values."""
     entries = [f"{column.name}: {column.of}" for column in preview.columns[:3]]
     more = [MORE] if max(preview.shape, default=0) > len(entries) else []
-    return cut(f"{{{', '.join([*entries, *more])}}}", _MOST_ITEMS_TEXT)
+    return shorten(f"{{{', '.join([*entries, *more])}}}", _MOST_ITEMS_TEXT)
 
 
 def lines_diff(old: Preview | None, new: Preview | None) -> list[str]:
@@ -129,7 +118,7 @@ def lines_diff(old: Preview | None, new: Preview | None) -> list[str]:
         lines = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES - 1], f"{MORE} and {len(lines) - MOST_LINES + 1} more"]
-    return [cut(clean(found), 2 * LONGEST_LINE) for found in lines]
+    return [shorten(clean(found), 2 * LONGEST_LINE) for found in lines]
 
 
 def _differences(old: Preview, new: Preview) -> Iterator[str]:
@@ -314,12 +303,12 @@ def noun(preview: Preview) -> str:
             name = f"{name} {preview.dtype}"
         case _:
             pass
-    return cut(clean(name), _LONGEST_NOUN)
+    return shorten(clean(name), _LONGEST_NOUN)
 
 
 def content(preview: Preview) -> str:
     """What it holds, without its size: `1,460 × 8`, `(1460,)`, `[12, 57, 233]`, `fit(X, y)`."""
-    return cut(clean(", ".join(part for part in _parts(preview) if part)), _LONGEST_CONTENT)
+    return shorten(clean(", ".join(part for part in _parts(preview) if part)), _LONGEST_CONTENT)
 
 
 def _parts(preview: Preview) -> Iterator[str]:

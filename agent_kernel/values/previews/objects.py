@@ -17,9 +17,10 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
+from agent_kernel.text import MASK, MORE, clean, count_noun, shorten
 from agent_kernel.values.previews.arrays import ndarray
 from agent_kernel.values.previews.frames import dataframe, series
-from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MODEL, MORE, Column, Preview, clean, count_noun, cut
+from agent_kernel.values.previews.model import LONGEST_TEXT, MODEL, Column, Preview
 from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
 from agent_kernel.values.previews.reading import (
     ExactTypes,
@@ -55,7 +56,7 @@ _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 def function(value: FunctionType, hide: bool) -> Preview:
     """A function by its signature and number of lines."""
-    text = cut(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
+    text = shorten(clean(f"{exact_str(value.__name__)[:LONGEST_TEXT]}({_signature(value)})"), LONGEST_TEXT)
     return Preview(
         "function", "function", text, note=count_noun(line_count(value.__code__), "line"), masked=MASK in text
     )
@@ -65,26 +66,26 @@ def method(value: MethodType, hide: bool) -> Preview:
     """A bound method by its function and the type of what it is bound to."""
     owner = type_name(value.__self__)
     name = exact_str(value.__func__.__name__) if type(value.__func__) is FunctionType else MORE
-    return Preview("function", "method", cut(clean(f"{owner}.{name}"), LONGEST_TEXT))
+    return Preview("function", "method", shorten(clean(f"{owner}.{name}"), LONGEST_TEXT))
 
 
 def builtin(value: BuiltinFunctionType, hide: bool) -> Preview:
     """A function written in C."""
     owner = value.__self__
     prefix = "" if owner is None or type(owner) is ModuleType else f"{type_name(owner)}."
-    return Preview("function", type_name(value), cut(clean(prefix + value.__name__), LONGEST_TEXT))
+    return Preview("function", type_name(value), shorten(clean(prefix + value.__name__), LONGEST_TEXT))
 
 
 def partial(value: functools.partial[Any], hide: bool) -> Preview:
     """A partial by the name of the function under it."""
-    return Preview("function", "functools.partial", cut(_callable_name(value.func), LONGEST_TEXT))
+    return Preview("function", "functools.partial", shorten(_callable_name(value.func), LONGEST_TEXT))
 
 
 def cached(value: object, hide: bool) -> Preview:
     """A `functools.lru_cache` wrapper by the function that it caches."""
     wrapped = entry(instance_dict(value), "__wrapped__")
     note = count_noun(line_count(wrapped.__code__), "line") if type(wrapped) is FunctionType else ""
-    return Preview("function", "functools.lru_cache", cut(_callable_name(wrapped), LONGEST_TEXT), note=note)
+    return Preview("function", "functools.lru_cache", shorten(_callable_name(wrapped), LONGEST_TEXT), note=note)
 
 
 def class_(value: type, hide: bool = False) -> Preview:
@@ -95,7 +96,7 @@ def class_(value: type, hide: bool = False) -> Preview:
 
 def module(value: ModuleType, hide: bool) -> Preview:
     """A module by its name."""
-    return Preview("module", "module", cut(clean(exact_str(entry(module_dict(value), "__name__"))), LONGEST_TEXT))
+    return Preview("module", "module", shorten(clean(exact_str(entry(module_dict(value), "__name__"))), LONGEST_TEXT))
 
 
 def line_count(code: CodeType) -> int:
@@ -279,7 +280,7 @@ def _write_estimator(value: object, depth: int, room: int) -> str:
     parameters = ", ".join(
         f"{clean(param)}={_param(param, value_of_param, depth - 1)}" for param, value_of_param in _find_changed(value)
     )
-    return cut(f"{name}({parameters})", room)
+    return shorten(f"{name}({parameters})", room)
 
 
 def _find_changed(value: object) -> Iterator[tuple[str, object]]:

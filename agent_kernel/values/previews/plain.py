@@ -20,7 +20,8 @@ from itertools import islice
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from agent_kernel.values.previews.model import LONGEST_TEXT, MASK, MORE, Column, Preview, clean, cut, fit
+from agent_kernel.text import MASK, MORE, clean, shorten
+from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, fit
 from agent_kernel.values.previews.reading import (
     ExactTypes,
     bases_of,
@@ -64,7 +65,7 @@ class Verbatim(NamedTuple):
 def cell(value: object, room: int = CELL) -> str:
     """The value in at most `room` characters, masked if it looks like a secret."""
     write = _WRITERS.of(value)
-    return cut(type_name(value) if write is None else write(value, room), room)
+    return shorten(type_name(value) if write is None else write(value, room), room)
 
 
 def is_plain(value: object) -> bool:
@@ -77,7 +78,7 @@ def label(value: object, room: int = 40) -> str:
     if type(value) is not str:
         return cell(value, room)
     cleaned = clean(value[:_WINDOW])
-    return MASK if holds_a_secret(cleaned) else cut(cleaned, room)
+    return MASK if holds_a_secret(cleaned) else shorten(cleaned, room)
 
 
 def _integer(value: int, room: int) -> str:
@@ -325,7 +326,7 @@ def short_text(value: object, room: int, depth: int = _DEPTH) -> str:
     else:
         items = cast("Collection[object]", value)
         inner = ", ".join(_items(items, depth - 1)) + ("," if brackets.opening == "(" and len(items) == 1 else "")
-    return cut(f"{brackets.opening}{inner}{brackets.closing}", room)
+    return shorten(f"{brackets.opening}{inner}{brackets.closing}", room)
 
 
 def _entries(value: dict[object, object], depth: int) -> Iterator[str]:

@@ -16,8 +16,8 @@ from operator import not_
 from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
 
+from agent_kernel.text import clean, shorten
 from agent_kernel.values.addresses import ids_of
-from agent_kernel.values.previews.model import clean, cut
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ is an entry of its dict
 _LONGEST_NAME = 100
@@ -111,7 +111,7 @@ def type_text(kind: type) -> str:
     if root in _FLAT:
         module = root
     plain = name if module in ("", "builtins", "__main__") else f"{module}.{name}"
-    return cut(clean(plain[: 4 * _LONGEST_NAME]), _LONGEST_NAME)
+    return shorten(clean(plain[: 4 * _LONGEST_NAME]), _LONGEST_NAME)
 
 
 def type_name(value: object) -> str:

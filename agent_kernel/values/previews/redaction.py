@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from agent_kernel.values.previews.model import MASK
+from agent_kernel.text import MASK
 
 __all__ = [
     "CodeMask",

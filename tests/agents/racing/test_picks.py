@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import open_context
-from agent_kernel.agents.models import Answer, Delta, Request
-from agent_kernel.agents.models.naming import register
+from agent_kernel.agents.models import Answer, Delta, Request, register
 from agent_kernel.agents.races.comparison import data_of
 from agent_kernel.agents.races.race import Race, race
 from agent_kernel.errors import RaceError, RunNotFoundError

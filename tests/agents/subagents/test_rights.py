@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import approval, gate, rights, running_step, starting, subagents
+from agent_kernel.agents import approval, gate, rights, starting, subagents
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
@@ -296,7 +296,7 @@ CHANGES = {
     "a module": "import sys; sys.modules['agent_kernel.agents.approval'] = sys",
     "who looks": "import agent_kernel.agents.rights as m; m.put_back = m.protect = lambda: False; helper.__dict__['approve'] = 'auto'",
     "the gate": "import agent_kernel.agents.gate as m; m.Gate.check = lambda *a: None",
-    "its maker": "import agent_kernel.agents.running_step as m; m._made[helper] = m._key.get(); helper.approve = 'auto'",
+    "its maker": "import agent_kernel.agents.rights as m; m._made[helper] = m._key.get(); helper.approve = 'auto'",
     "an ending": "vars(helper)['approve'] = 'auto'; task.success('ended')",
     "a thread": "import threading; t = threading.Thread(target=vars(helper).update, kwargs={'approve': 'auto'}); t.start(); t.join()",
 }
@@ -310,7 +310,7 @@ def decides() -> list[object]:
     """The code that says what a step may do."""
     return [
         *(dict(vars(kind)) for kind in (ak.Agent, ak.Run, ak.Limits, gate.Gate, type(ak.Agent().registry))),
-        *(dict(vars(module)) for module in (approval, subagents, starting, running_step, rights)),
+        *(dict(vars(module)) for module in (approval, subagents, starting, rights, rights)),
         *(subagents.approval_within.__code__, sys.modules[approval.__name__]),
     ]
 

@@ -1,37 +1,44 @@
-"""How times, code and names read in one line of plain text.
+"""How sizes, counts, times, code and names read in one line of plain text.
 
-Everything shown comes from a store that someone else may have written: what came out of `clean` or `clean_lines` can
-neither move a terminal's cursor nor turn its text around.
+Text comes from names, cells and stores that anyone may have made: what came out of `clean` or `clean_lines` can neither move
+a terminal's cursor nor turn its text around.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Final
 
-from agent_kernel.values.previews.model import clean, size_text
+MASK: Final = "•••• masked"
+MORE: Final = "…"
 
-__all__ = [
-    "clean",
-    "clean_lines",
-    "clock",
-    "cut",
-    "duration",
-    "exact_time",
-    "list_names",
-    "money",
-    "pad",
-    "plural",
-    "shorten_url",
-    "size_text",
-    "width_of",
-]
-
+# CSI and OSC sequences go whole, so that "\x1b[31m" leaves nothing behind rather than "[31m".
+_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b.?")
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _TAIL = 14  # the end of a line of code says more than its middle
+
+
+def clean(text: str) -> str:
+    r"""The printable characters of `text` on one line.
+
+    >>> clean("a\x1b[31mred\u202e\nb")
+    'ared b'
+    """
+    if text.isprintable():
+        return text
+    spaced = (" " if found.isspace() else found for found in _ESCAPES.sub("", text))
+    return "".join(found for found in spaced if found.isprintable())
+
+
+def shorten(text: str, room: int) -> str:
+    """At most `room` characters, the last of them an ellipsis if anything was left out."""
+    return text if len(text) <= room else text[: room - 1] + MORE
 
 
 def clean_lines(text: str) -> str:
@@ -154,3 +161,31 @@ def list_names(names: Sequence[str], most: int = 8) -> str:
     """`a, b, c and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return clean(", ".join(names[:most])) + more
+
+
+def count_text(count: int) -> str:
+    """Digits in groups of three; a negative count stands for one that could not be read."""
+    return f"{count:,}" if count >= 0 else "?"
+
+
+def count_noun(count: int, noun: str) -> str:
+    """`1 line`, `3 lines`."""
+    return f"{count_text(count)} {noun}" if count == 1 else f"{count_text(count)} {noun}s"
+
+
+def size_text(size_bytes: int) -> str:
+    """Decimal units and three digits, as everywhere in the product.
+
+    >>> [size_text(n) for n in (0, 999, 1_900, 70_140, 512_000, 999_960, 96_000_000)]
+    ['0 B', '999 B', '1.9 kB', '70.1 kB', '512 kB', '1 MB', '96 MB']
+    """
+    amount, unit = float(size_bytes), 0
+    while unit < len(_UNITS) - 1 and round(amount, 1 if amount < 99.95 else 0) >= 1_000:
+        amount, unit = amount / 1_000, unit + 1
+    digits = f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else f"{amount:.0f}"
+    return f"{digits} {_UNITS[unit]}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """An array's shape as numpy writes it: `(1000, 64)`, `(3,)`, `()`."""
+    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
