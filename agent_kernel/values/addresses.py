@@ -213,6 +213,17 @@ class Versions:
         """Whether no class has changed since this was made. False where nothing tells."""
         return bool(self._seen) and 0 not in self._seen and self._seen == self._read()
 
+    def take_changed(self) -> list[type]:
+        """Return the classes that have changed, and compare with them as they are now from here on. All where nothing tells."""
+        now = self._read()
+        if not now:
+            return list(self.kinds)
+        changed = [place for place, tag in enumerate(now) if not tag or tag != self._seen[place]]
+        for place in changed:
+            _have_numbered(self.kinds[place])
+            self._seen[place] = self._tags[place].value  # before anyone looks: what changes meanwhile has changed again
+        return [self.kinds[place] for place in changed]
+
 
 _VERSION_AT = 384  # where CPython, 3.11 to 3.14, keeps the number of a class; 0 is none
 

@@ -36,6 +36,21 @@ def test_a_class_that_was_changed_and_changed_back_is_not_the_same() -> None:
     assert not found.are_same()
 
 
+def test_of_many_classes_those_are_told_that_have_changed_and_each_change_once() -> None:
+    class Other:
+        pass
+
+    found = Versions([Other, Base, Derived])
+    assert found.take_changed() == []
+    Base.kept = 3
+    assert found.take_changed() == [Base, Derived]  # an attribute of the base is one of the derived class
+    assert found.take_changed() == []
+    Derived.more = 4  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    Other.more = 4  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    assert found.take_changed() == [Other, Derived]
+    assert found.are_same()
+
+
 def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
     assert not Versions().are_same()
 
