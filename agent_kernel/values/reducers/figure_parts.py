@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import repeat
+from operator import is_
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
@@ -221,7 +223,7 @@ def _follows(parent: Any, child: object) -> bool:
     if not _uses_reduce_transform(kind):
         return False
     attributes = _attributes_of(parent, "__dict__")
-    return kind.__name__ in _PATHS or any(attributes.get(name) is child for name in CHILDREN)
+    return kind.__name__ in _PATHS or any(map(is_, map(attributes.get, CHILDREN), repeat(child)))
 
 
 def _uses_reduce_transform(kind: type) -> bool:
@@ -275,26 +277,15 @@ def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -
     """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
     known = linear.get(id(node))
     if known is None:
-        below = [attributes[name] for name in _BELOW if name in attributes]
-        leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
-        ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
-        known = linear[id(node)] = ours and all(_is_linear(found, found.__dict__, linear) for found in below)
+        ours = type(node).__module__.startswith("matplotlib.")
+        below = [attributes[name] for name in CHILDREN & attributes.keys()] if ours else []
+        if below:
+            ours = all(_is_linear(found, found.__dict__, linear) for found in below)
+        else:
+            leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
+            ours = ours and isinstance(node, leaves)
+        known = linear[id(node)] = ours
     return known
-
-
-_BELOW = (
-    "_bbox",
-    "_boxin",
-    "_boxout",
-    "_transform",
-    "_base_transform",
-    "_scale_trans",
-    "_child",
-    "_a",
-    "_b",
-    "_x",
-    "_y",
-)
 
 
 # -- clip boxes
