@@ -112,7 +112,8 @@ def test_what_classes_of_matplotlib_come_to_hold_one_after_another_ties_no_figur
     for kind in ("Path", "Text", "Path"):  # a class counts as looked into as it was then, and no other
         nb.run(f"{kind}.shared = Path([(0, 0), (1, 1)])\nfirst.held = second.held = {kind}.shared")
         groups = nb.session.workspace.tracking.groups
-        assert set(groups["first"].members) == {"first"} and set(groups["second"].members) == {"second"}
+        assert set(groups["first"].members) == {"first"}
+        assert set(groups["second"].members) == {"second"}
     nb.run("mine = Path([(0, 0), (2, 2)])\nfirst.held = second.held = mine")  # which no class holds
     assert set(nb.session.workspace.tracking.groups["first"].members) == {"first", "second", "mine"}
     nb.run("del Path.shared, Text.shared")
