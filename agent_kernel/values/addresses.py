@@ -55,6 +55,15 @@ def ids_in(found: bytes) -> memoryview[int]:
     return memoryview(found).cast("P")
 
 
+def is_among(item: int, found: bytes) -> bool:
+    """Whether an id is one of these addresses. To make a number of each of a million takes a hundred times as long."""
+    sought = item.to_bytes(ADDRESS_BYTES, sys.byteorder)
+    place = found.find(sought)
+    while place >= 0 and place % ADDRESS_BYTES:  # the end of one and the beginning of the next may look like it
+        place = found.find(sought, place + 1)
+    return place >= 0
+
+
 class Rows:
     """Reads the addresses of each name of a namespace and of its value, in order. A row of zeros: a name was deleted there."""
 
@@ -212,6 +221,17 @@ class Versions:
     def are_same(self) -> bool:
         """Whether no class has changed since this was made. False where nothing tells."""
         return bool(self._seen) and 0 not in self._seen and self._seen == self._read()
+
+    def take_changed(self) -> list[type]:
+        """Return the classes that have changed, and compare with them as they are now from here on. All where nothing tells."""
+        now = self._read()
+        if not now:
+            return list(self.kinds)
+        changed = [place for place, tag in enumerate(now) if not tag or tag != self._seen[place]]
+        for place in changed:
+            _have_numbered(self.kinds[place])
+            self._seen[place] = self._tags[place].value  # before anyone looks: what changes meanwhile has changed again
+        return [self.kinds[place] for place in changed]
 
 
 _VERSION_AT = 384  # where CPython, 3.11 to 3.14, keeps the number of a class; 0 is none

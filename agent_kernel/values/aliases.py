@@ -21,13 +21,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import combinations, compress, islice
+from itertools import chain, combinations, compress, islice, repeat
 from operator import attrgetter, lt, not_
 from typing import Any
 
 import msgspec
 
-from agent_kernel.values.addresses import ids_of
+from agent_kernel.values.addresses import addresses, ids_in, ids_of, is_among
 from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
 from agent_kernel.values.previews.reading import referents, that_lead_on
 
@@ -272,12 +272,18 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     """
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
     _note_visited(dump, found)
-    counts = list(map(sys.getrefcount, saved))
-    over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
-    found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, ids_of(map(type, over))))))
-    found.ids.update(_find_below_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
+    values = list(values)
+    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
+    counts = list(map(sys.getrefcount, followed))  # not in one step: then that holds each, too
+    over = list(compress(followed, map(lt, repeat(_OF_ONE_SAVED), counts)))
+    kinds = list(ids_of(map(type, over)))
+    found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, kinds))))
+    tuples = compress(over, map(_UNCHANGING_IDS.__contains__, kinds))
+    found.ids.update(
+        _find_below_tuples(chain(tuples, (value for value in values if id(type(value)) in _UNCHANGING_IDS)))
+    )
     if dump.named:  # the pickler was told of all of these, but not every one was met
-        found.ids -= dump.named.keys() - _find_in_containers(saved, dump.named.keys())
+        found.ids -= dump.named.keys() - _find_in_containers(followed, dump.named.keys())
     # Of functions a copy is saved.
     level = [part for value in dump.instances if type(value) is types.FunctionType for part in _parts_of(value)]
     _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
@@ -290,17 +296,18 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     return found
 
 
-def _find_in_containers(saved: list[object], ids: AbstractSet[int]) -> set[int]:
-    """Those of the ids that containers among what was saved hold."""
-    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
-    holders = dict(zip(ids_of(followed), followed, strict=True))
-    for item in ids & holders.keys():
-        del holders[item]
-    return set(ids).intersection(ids_of(referents(holders.values())))
+def _find_in_containers(containers: list[object], ids: AbstractSet[int]) -> set[int]:
+    """Those of the ids that other containers among these hold."""
+    holders = compress(containers, map(not_, map(ids.__contains__, ids_of(containers))))
+    held = addresses(referents(holders))
+    if len(ids) > _MOST_SEARCHED:
+        return set(ids).intersection(ids_in(held))
+    return {item for item in ids if is_among(item, held)}
 
 
-# The memo, a holder, the list, and getrefcount's argument.
-_OF_ONE_SAVED = 4
+_MOST_SEARCHED = 20
+# The memo, a holder, both lists, and getrefcount's argument.
+_OF_ONE_SAVED = 5
 
 
 def find_shared_below(items: object, dump: Dump) -> set[int]:

@@ -100,11 +100,9 @@ def _look_again(package: str) -> None:
     """
     known = _by_package[package]
     holdings = _Holdings(package, known.ids)
-    for place, classes in enumerate(known.classes):
-        if not classes.are_same():
-            known.classes[place] = Versions(classes.kinds)
-            for kind in classes.kinds:
-                known.take(list(holdings.find_own(kind)), holdings)
+    for classes in known.classes:
+        for kind in classes.take_changed():
+            known.take(list(holdings.find_own(kind)), holdings)
 
 
 def modules_of(package: str) -> list[str]:

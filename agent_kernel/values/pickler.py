@@ -246,6 +246,8 @@ class Pickler(pickle.Pickler):
         handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
+        if not self.careful and id(obj) not in _MODULE_OBJECTS:  # nearly all there is
+            return handler(self, obj)
         reference = references.find(obj, self.namespace) if id(obj) in _MODULE_OBJECTS else None
         if reference is not None and not reference.is_own:
             return self.by_name(reference)

@@ -105,6 +105,20 @@ def test_what_a_class_of_matplotlib_makes_at_its_first_use_ties_no_figures_toget
     assert set(groups["others"].members) == {"second", "right", "others"}
 
 
+def test_what_classes_of_matplotlib_come_to_hold_one_after_another_ties_no_figures_together(nb: Notebook) -> None:
+    nb.run(
+        "from matplotlib.path import Path\nfrom matplotlib.text import Text\nfirst, second = plt.figure(), plt.figure()"
+    )
+    for kind in ("Path", "Text", "Path"):  # a class counts as looked into as it was then, and no other
+        nb.run(f"{kind}.shared = Path([(0, 0), (1, 1)])\nfirst.held = second.held = {kind}.shared")
+        groups = nb.session.workspace.tracking.groups
+        assert set(groups["first"].members) == {"first"}
+        assert set(groups["second"].members) == {"second"}
+    nb.run("mine = Path([(0, 0), (2, 2)])\nfirst.held = second.held = mine")  # which no class holds
+    assert set(nb.session.workspace.tracking.groups["first"].members) == {"first", "second", "mine"}
+    nb.run("del Path.shared, Text.shared")
+
+
 def test_figures_that_share_what_a_person_put_into_both_are_saved_as_one(nb: Notebook) -> None:
     nb.run("plt.style.use('classic')\nfirst, second = plt.figure(), plt.figure()")
     nb.run("first.notes = second.notes = [1]")
@@ -780,6 +794,9 @@ HIDDEN = {
     "by points in place": "ax.dataLim._points[0, 0] = -7",
     "by a path in place": "patch.get_path().vertices[0] = 5",
     "by a limit": "ax.set_xbound(0, 50)",
+    "by an equal artist in its place": "ax.lines[0].remove(); line, = ax.plot([1, 2, 3], color='C0')",
+    "by a setting that is read as it is drawn": "with plt.rc_context({'lines.linewidth': 9}): ax.plot([3, 2, 1])",
+    "by a callback that is told": "ax.callbacks._connect_picklable('xlim_changed', line.set_xdata)",
     "by a clip path": "line.set_clip_path(None)",
     "by a tick": "ax.xaxis.get_major_ticks()[0].label1.set_color('r')",
     "by the points of a tick's mark, in place": "ax.xaxis.get_major_ticks()[0].tick1line.get_xydata()[0, 1] = 0.5",
@@ -842,6 +859,16 @@ def test_of_markers_and_clip_boxes_what_only_they_have_is_not_pickled(
     assert visited["TransformedBbox"] > lines
     few = ("Bbox", "BboxTransformTo", "CompositeGenericTransform", "Affine2D", "IdentityTransform")
     assert sum(visited.get(name, 0) for name in few) < 100
+
+
+@pytest.mark.parametrize("part", ["_transform._a", "_transform", "_bbox"])
+def test_a_clip_box_that_was_taken_apart_is_saved_as_it_is(nb: Notebook, part: str) -> None:
+    nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nfig.canvas.draw()")
+    assert changed(nb, f"line.clipbox.{part} = None") >= {"fig", "ax", "line"}
+    there = nb.run("x = 1")
+    nb.run("fig = ax = line = None")
+    nb.checkout(there)
+    assert nb.look(f"line.clipbox.{part} is None and line.axes is ax and ax.figure is fig")
 
 
 def test_what_a_marker_or_clip_box_has_for_itself_stays_what_a_name_holds_of_it(nb: Notebook) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agent_kernel.values.addresses import Versions, ids_of
+from agent_kernel.values.addresses import ADDRESS_BYTES, Versions, addresses, ids_of, is_among
 
 
 class Base:
@@ -36,6 +36,21 @@ def test_a_class_that_was_changed_and_changed_back_is_not_the_same() -> None:
     assert not found.are_same()
 
 
+def test_of_many_classes_those_are_told_that_have_changed_and_each_change_once() -> None:
+    class Other:
+        pass
+
+    found = Versions([Other, Base, Derived])
+    assert found.take_changed() == []
+    Base.kept = 3
+    assert found.take_changed() == [Base, Derived]  # an attribute of the base is one of the derived class
+    assert found.take_changed() == []
+    Derived.more = 4  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    Other.more = 4  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    assert found.take_changed() == [Other, Derived]
+    assert found.are_same()
+
+
 def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
     assert not Versions().are_same()
 
@@ -44,6 +59,22 @@ def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
 def test_the_ids_of_many_are_what_id_says_of_each(number: int) -> None:
     given: list[object] = [[n] for n in range(number)]
     assert list(ids_of(given)) == list(ids_of(iter(given))) == list(map(id, given))
+
+
+def test_an_address_is_found_where_one_stands_and_not_where_two_meet() -> None:
+    some = [[n] for n in range(100)]
+    found = addresses(some)
+    assert all(is_among(item, found) for item in map(id, some))
+    assert not is_among(id(found), found)
+    across = [
+        int.from_bytes(found[at : at + ADDRESS_BYTES], sys.byteorder)
+        for at in range(len(found) - ADDRESS_BYTES)
+        if at % ADDRESS_BYTES
+    ]
+    assert not {item for item in across if is_among(item, found)}
+    both = (across[0]).to_bytes(ADDRESS_BYTES, sys.byteorder) + found
+    assert is_among(across[0], found + both)  # and behind places where it only seems to stand
+    assert not is_among(id(some[0]), b"")
 
 
 _TABLES_THAT_MOVE = """

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import repeat
+from operator import is_
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
@@ -221,7 +223,7 @@ def _follows(parent: Any, child: object) -> bool:
     if not _uses_reduce_transform(kind):
         return False
     attributes = _attributes_of(parent, "__dict__")
-    return kind.__name__ in _PATHS or any(attributes.get(name) is child for name in CHILDREN)
+    return kind.__name__ in _PATHS or any(map(is_, map(attributes.get, CHILDREN), repeat(child)))
 
 
 def _uses_reduce_transform(kind: type) -> bool:
@@ -275,26 +277,15 @@ def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -
     """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
     known = linear.get(id(node))
     if known is None:
-        below = [attributes[name] for name in _BELOW if name in attributes]
-        leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
-        ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
-        known = linear[id(node)] = ours and all(_is_linear(found, found.__dict__, linear) for found in below)
+        ours = type(node).__module__.startswith("matplotlib.")
+        below = [attributes[name] for name in CHILDREN & attributes.keys()] if ours else []
+        if below:
+            ours = all(_is_linear(found, found.__dict__, linear) for found in below)
+        else:
+            leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
+            ours = ours and isinstance(node, leaves)
+        known = linear[id(node)] = ours
     return known
-
-
-_BELOW = (
-    "_bbox",
-    "_boxin",
-    "_boxout",
-    "_transform",
-    "_base_transform",
-    "_scale_trans",
-    "_child",
-    "_a",
-    "_b",
-    "_x",
-    "_y",
-)
 
 
 # -- clip boxes
@@ -321,25 +312,28 @@ def _describe_node(
     if form is None or form.names != (*attributes,):
         form = _note_form(kind, (*attributes,))
     parts: list[object] = [form.names]
-    for name, how in form.described:
+    for name, plain, how in form.described:
         value = attributes[name]
-        if how == "array" and value is not None:
-            points = bytes_of(value, _OF_VARIABLE_GIVEN)
-            if points is None:
+        if plain is not None:  # first: most are None, a number or a word
+            if value is not None and type(value) is not plain:
                 return None
-            value = points, value.shape
         elif how == "child":
             value = _describe_child(value, node, shared, linear)
             if value is None:
                 return None
         elif how == "passed on":
             value = 1
-        elif how == "inverse":
-            if value is not None and getrefcount(value) > _OF_VARIABLE:
+        elif value is None:
+            pass
+        elif how == "array":
+            points = bytes_of(value, _OF_VARIABLE_GIVEN)
+            if points is None:
                 return None
-            value = None
-        elif value is not None and type(value) is not how:
+            value = points, value.shape
+        elif getrefcount(value) > _OF_VARIABLE:  # an inverse, which is worked out again
             return None
+        else:
+            value = None
         parts.append(value)
     if getweakrefcount(node) != form.followed:  # its children know it by weak references
         return None
@@ -353,7 +347,7 @@ class _Form(msgspec.Struct, frozen=True):
     kind: type  # kept, so that no other comes to have its id
     name: str
     names: tuple[str, ...]
-    described: tuple[tuple[str, Any], ...]
+    described: tuple[tuple[str, type | None, str], ...]  # the attribute, and its type or what it is
     followed: int
 
 
@@ -373,7 +367,8 @@ def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
     if kind.__name__ in _PASS_ON:
         hows = [(name, "passed on" if name == "_invalid" else how) for name, how in hows]
     followed = sum(how == "child" for _, how in hows)
-    made = _forms[id(kind)] = _Form(kind, kind.__name__, names, tuple(hows), followed)
+    described = tuple((name, None, how) if isinstance(how, str) else (name, how, "") for name, how in hows)
+    made = _forms[id(kind)] = _Form(kind, kind.__name__, names, described, followed)
     return made
 
 
