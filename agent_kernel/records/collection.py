@@ -42,7 +42,9 @@ from agent_kernel.records.lines import (
     StoreLine,
     Version,
     decode_row,
+    last_deleted_version,
     line_of,
+    note_deleted_version,
 )
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
@@ -172,9 +174,9 @@ class Records(Mapping[str, M]):
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
     def version(self, id: str, *, user: str = "") -> int:
-        """How often the record was changed; 0: it is not there, or another user's. `expect` takes this number.
+        """A number that grows with each change of the record; 0: it is not there, or another user's. `expect` takes it.
 
-        On a branch, a record that was deleted and put anew begins at 1 again.
+        The first one is 1, or more where records of the collection were deleted: a number of one of these never comes again.
         """
         row = self._row(id)
         return 0 if row is None or not _is_of(row, user) else row.version
@@ -410,11 +412,28 @@ class Records(Mapping[str, M]):
                 return False
             self._expect(id, row, expect)
             self._require_readable(id, row)
-            edit.set(key, None)
-            self._reindex(edit, id, row, None)
+            self._remove(edit, key, row)
             return True
 
         return self._write(build, f"{self.schema.collection}: delete {id}", 0.0)
+
+    def _remove(self, edit: Edit, key: str, row: Row) -> None:
+        edit.set(key, None)
+        self._reindex(edit, key[len(self.prefix) :], row, None)
+        if self._counts_deleted(keeps_past=row.keeps_past):
+            note_deleted_version(edit, self.schema.collection, row)
+
+    def _counts_deleted(self, *, keeps_past: bool) -> bool:
+        """Whether only the collection knows of a deleted version: the plane `store` has it in its past, if it keeps one."""
+        return not self.schema.is_final and not (keeps_past and isinstance(self.line(), StoreLine))
+
+    def _last_version(self, edit: Edit, key: str) -> int:
+        """The largest version that an old `expect` of a record may have which is not there."""
+        line = self.line()
+        version = line.last_version(key) if isinstance(line, StoreLine) else 0
+        if self._counts_deleted(keeps_past=self.schema.keeps_past):
+            version = max(version, last_deleted_version(edit, self.schema.collection))
+        return version
 
     def trim(self, id: str, keeps: int) -> None:
         """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
@@ -432,8 +451,7 @@ class Records(Mapping[str, M]):
             for key in found:
                 row = edit.get(key)
                 if row is not None and row.is_expired(now):
-                    edit.set(key, None)
-                    self._reindex(edit, key[len(self.prefix) :], row, None)
+                    self._remove(edit, key, row)
                     count += 1
             return count
 
@@ -491,14 +509,12 @@ class Records(Mapping[str, M]):
         document, is_packed = self.schema.dump(record)
         if self._seal is not None:
             document = self._seal.close(document, key)
-        line = self.line()
         if before is not None:
             self._require_no_other_fields(key, before)
-        if before is None and (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
+        elif (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
             before = decode_row(raw)
-        last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
         return Row(
-            version=last + 1,
+            version=1 + (self._last_version(edit, key) if before is None else before.version),
             time_ns=max(time.time_ns(), before.time_ns + 1 if before is not None else 0),
             actor=self._author.name,
             expires_ns=expires_ns,

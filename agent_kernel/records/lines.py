@@ -61,7 +61,10 @@ __all__ = [
     "decode_row",
     "encode_entry",
     "flush",
+    "is_counter",
+    "last_deleted_version",
     "line_of",
+    "note_deleted_version",
     "read_entry",
 ]
 
@@ -94,7 +97,7 @@ _FEW: Final = 8
 class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """A record as it is stored."""
 
-    version: int  # 1 for the first; each change adds one
+    version: int  # each change adds one; the first is 1, or follows that of a deleted record
     time_ns: int
     actor: str = ""
     expires_ns: int = 0  # 0: never
@@ -162,6 +165,33 @@ class Edit:
 
     def set(self, key: str, row: Row | None) -> None:
         self.new[key] = row
+
+
+# -- the largest version that a deleted record of a collection had: what is put next begins above it, and no old `expect` fits
+#
+# One row for a collection, under a key that no record has. A row for each id would be exact, and would grow for ever.
+
+
+def deleted_key(collection: str) -> str:
+    """Where that version is kept."""
+    return f"\0{collection}"
+
+
+def is_counter(key: str) -> bool:
+    """Whether a key is such a one, and none of a record."""
+    return key.startswith("\0")
+
+
+def last_deleted_version(edit: Edit, collection: str) -> int:
+    row = edit.get(deleted_key(collection))
+    return 0 if row is None else row.version
+
+
+def note_deleted_version(edit: Edit, collection: str, row: Row) -> None:
+    """A record is deleted, which had this row."""
+    if row.version >= last_deleted_version(edit, collection):
+        key = deleted_key(collection)
+        edit.set(key, Row(version=row.version + 1, time_ns=row.time_ns, keeps_past=False))
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
-from agent_kernel.records.lines import Row, decode_row, encode_entry, read_entry, tree_of
+from agent_kernel.records.lines import Row, decode_row, encode_entry, is_counter, read_entry, tree_of
 from agent_kernel.records.schema import known_schemas
 
 if TYPE_CHECKING:
@@ -119,6 +119,9 @@ class _Merge:
     def _joined(self, writer: Writer, unit: str, keys: list[str]) -> dict[str, bytes | None]:
         """What both sides changed."""
         sides = _Sides(*(self._read(tree, unit) for tree in (self._base, self._ours, self._theirs)))
+        if is_counter(unit):
+            largest = max((row for row in sides if row is not None), key=lambda row: row.version)
+            return {unit: encode_entry(writer, largest)}
         if _document(sides.ours) == _document(sides.theirs):
             return {}
         choice = self._choice(_name_of(unit))
@@ -320,6 +323,8 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
     units: dict[str, tuple[bool, bool]] = {}
     for key, was, row in before.diff_rows(after):
         unit = _unit_of(key)
+        if is_counter(key):
+            continue
         if unit == key or unit not in units:
             units[unit] = (was is not None, row is not None) if unit == key else (True, True)
     signs = {(True, True): "~", (False, True): "+", (True, False): "-"}

@@ -333,7 +333,7 @@ class State:
         return [id[len(self.place) :] for id in self._entries.ids(exactly(self.place) + pattern)]
 
     def version(self, key: str) -> int:
-        """How often a value was changed; 0: it is not there. `expect` takes this number."""
+        """A number that grows with each change of the value; 0: it is not there. `expect` takes it. See `Records.version`."""
         return self._entries.version(self.place + key)
 
     def size_bytes(self) -> int:
