@@ -17,6 +17,7 @@ import atexit
 import heapq
 import itertools
 import logging
+import os
 import random
 import re
 import sys
@@ -69,6 +70,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_LINES: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
 logger = logging.getLogger(__name__)
 
 ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
@@ -228,6 +230,7 @@ class Line(ABC):
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
         self._builds: list[Callable[[Edit], object]] = []  # what made them
         self._due: threading.Timer | None = None
+        _LINES.add(self)
 
     def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The rows that are there, encoded."""
@@ -378,6 +381,12 @@ class Line(ABC):
             self._due.cancel()
             self._due = None
 
+    def in_fork(self) -> None:
+        """In a forked child: the threads that had a lock are not here, and what waits is stored by the process that it waits in."""
+        self._lock, self._turn, self._due = threading.RLock(), threading.RLock(), None
+        if not self.repo.store.url.startswith("memory:"):  # of that, the child has one of its own
+            self._clear_waiting()
+
     def _all_that_waits(self) -> _Waiting:
         return dict(self._waiting), dict(self._waiting_index), dict(self._bases), list(self._builds)
 
@@ -436,7 +445,16 @@ class Line(ABC):
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T: ...
 
 
-_UNSTORED: weakref.WeakSet[Line] = weakref.WeakSet()
+_UNSTORED: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
+
+
+def _in_fork() -> None:
+    for line in list(_LINES):
+        line.in_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_fork)
 
 
 @atexit.register
@@ -958,10 +976,6 @@ class Pending(PastLine):
                     del self.rows[key]
             self._in_commit = {}
             yield
-
-    def in_fork(self) -> None:
-        """In a forked child: the threads that had a lock are not here."""
-        self._lock, self._turn = threading.RLock(), threading.RLock()
 
 
 def _merged(
