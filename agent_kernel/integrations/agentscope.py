@@ -26,6 +26,7 @@ from pydantic_core import to_jsonable_python
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
 from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.documents import keep_infinite
 from agent_kernel.records.lists import place_of
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
@@ -560,7 +561,7 @@ class AgentKernelStorage(StorageBase):
 
     async def upsert_message(self, user_id: str, session_id: str, msg: Msg) -> None:
         """Add a message at the end, or put it in the place of the one with its id."""
-        await asyncio.to_thread(self._put_message, user_id, session_id, msg.id, msg.model_dump(mode="json"))
+        await asyncio.to_thread(self._put_message, user_id, session_id, msg.id, _json(msg))
 
     def _put_message(self, user_id: str, session_id: str, id: str, message: Any) -> None:
         def act() -> None:
@@ -910,7 +911,7 @@ def _has_lease(document: _Json) -> bool:
 
 def _json(record: BaseModel) -> _Json:
     """What is stored: what the caller changes later does not matter to it."""
-    return record.model_dump(mode="json")
+    return cast("_Json", keep_infinite(record.model_dump(mode="json"), record.model_dump()))
 
 
 def _require_owner(user_id: str, record: Any) -> None:

@@ -399,6 +399,15 @@ def test_messages_are_added_and_replaced_by_their_ids(storage: AgentKernelStorag
     assert said(storage, "other") == said(storage, user="bob") == []
 
 
+def test_infinity_and_nan_come_back(storage: AgentKernelStorage) -> None:
+    (message,) = say(storage, "one")
+    wanted = {"loss": float("inf"), "steps": [float("nan"), None], "done": None}
+    do(storage.upsert_message("ada", "s", message.model_copy(update={"metadata": wanted})))
+    found = do(storage.get_message("ada", "s", message.id))
+    assert found is not None
+    assert str(found.metadata) == str(wanted)
+
+
 def test_messages_are_read_in_pages_from_the_newest(storage: AgentKernelStorage) -> None:
     ids = [message.id for message in say(storage, *map(str, range(7)))]
     assert do(storage.list_messages("ada", "new")) == ([], False)
