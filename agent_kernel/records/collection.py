@@ -1104,7 +1104,7 @@ class Follower:
         return self._learn(now)
 
     def _is_due(self, mark: object) -> bool:
-        """Whether all is to be read once more: something changed since, and a clock that was set back hides a change."""
+        """Whether all is to be read once more: something changed since, and a clock that is behind hides a change."""
         look = self._look
         return look is not None and mark != self._whole_mark and time.monotonic() - look.whole_s > WHOLE_S
 

@@ -90,7 +90,7 @@ _VALUE_ENDS: Final = frozenset(b'"]}0123456789el')
 _CLOSES: Final = b"]}"
 _PAGE: Final = 1_000
 _BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
-WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
+WHOLE_S: Final = 60.0  # what became visible later still (another machine's clock is behind) is found by reading all
 _DELETED_NS: Final = 3_600 * 10**9
 _FEW: Final = 8
 
@@ -490,7 +490,7 @@ class StoreLine(Line):
         known = since if since is not None and since.line is self and now - since.whole_s <= WHOLE_S else None
         with self._lock:
             over = self._over(prefix)
-            last_ns = now_ns if known is None else known.last_ns
+            last_ns = now_ns if known is None else min(known.last_ns, now_ns)  # the clock may have been set back
             entries = self._changes(collection, last_ns - _BACK_NS)
         last_ns = min(max((int.from_bytes(one[:8], "big") for one in entries), default=last_ns), now_ns)
         if known is None:
