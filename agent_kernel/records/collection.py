@@ -31,7 +31,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     StoreUnavailableError,
 )
-from agent_kernel.records.checks import not_negative, require_text, seconds
+from agent_kernel.records.checks import not_negative, require_text, require_watcher, seconds
 from agent_kernel.records.lines import (
     WHOLE_S,
     BranchLine,
@@ -593,7 +593,12 @@ class Records(Mapping[str, M]):
 
         Args:
             user: only changes of their records.
+
+        Raises:
+            TypeError: `call` is no function, or the pattern no text.
         """
+        require_watcher(call)
+        require_text(pattern, "a pattern")
         return Subscription(self, pattern, call, user)
 
     # -- where they lie
@@ -841,7 +846,9 @@ def _current() -> _Transaction | None:
 def _runs_in() -> tuple[int, object]:
     """The thread, and its asyncio task."""
     asyncio = sys.modules.get("asyncio")
-    loop = None if asyncio is None else asyncio._get_running_loop()
+    # While another thread imports it, it is there in part: then no loop runs here.
+    get_loop: Callable[[], Any] | None = getattr(asyncio, "_get_running_loop", None)
+    loop = None if get_loop is None else get_loop()
     return threading.get_ident(), None if loop is None or asyncio is None else asyncio.current_task(loop)
 
 

@@ -89,6 +89,8 @@ class Memory:
             InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. TypeError, ValueError:
                 `count_tokens` did not return a number of tokens. Nothing was stored.
         """
+        if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise InvalidRecordError("memory", self._id, f"a message is text, not {content!r:.60}")
         tokens = self._count(content)
         if tokens > self.max_tokens:
             reason = f"a message has {tokens:,} tokens, and the memory {self.max_tokens:,}"

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 import threading
 import time
 import warnings
@@ -36,7 +37,7 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, seconds, texts
+from agent_kernel.records.checks import not_negative, require_watcher, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rules", "Scope", "State"]
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 Scope: TypeAlias = Literal["conversation", "task", "user"]
@@ -198,6 +200,8 @@ class State:
         seconds(cache_s, "cache_s")
         if ttl_s is not None:
             seconds(ttl_s, "ttl_s", is_zero_allowed=False)
+        if alert_bytes is not None:
+            not_negative(alert_bytes, "alert_bytes")
 
         self.repo = repo
         self.user = user
@@ -334,11 +338,13 @@ class State:
 
     def version(self, key: str) -> int:
         """A number that grows with each change of the value; 0: it is not there. `expect` takes it. See `Records.version`."""
+        self.rules.require("read", key)
         return self._entries.version(self.place + key)
 
     def size_bytes(self) -> int:
         """How large all values are, as JSON."""
-        found = self._entries.find(exactly(self.place) + "*")
+        with self._named():
+            found = self._entries.find(exactly(self.place) + "*")
         return sum(len(one.id) - len(self.place) + len(_json(one.value)) for one in found)
 
     def as_text(self, pattern: str = "*", *, max_chars: int = 4_000) -> str:
@@ -526,7 +532,10 @@ class State:
         was_over, self._is_over = self._is_over, size >= limit
         if self._is_over and not was_over:
             if alert is not None:
-                alert(size)
+                try:
+                    alert(size)
+                except Exception:  # of the function, which is not ours: the value is stored
+                    logger.exception("a function that is called when a state is too large raised")
             else:
                 warnings.warn(f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=4)
 
@@ -590,7 +599,10 @@ class State:
         values: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
         if not isinstance(values, Mapping):
             raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(values).__name__}")
-        return {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
+        found = {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
+        for key, value in found.items():
+            self._entries.schema.dump(_Entry.model_construct(id=key, value=value))  # refuses what JSON cannot hold
+        return found
 
     def _readable(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if self.rules.allows("read", key)}
@@ -781,10 +793,16 @@ class State:
     def history(self, key: str) -> Iterator[Change[Any]]:
         """What a value was, the newest change first."""
         self.rules.require("read", key)
-        return map(self._value_change, self._entries.history(self.place + key))
+        return self._named_changes(key)
+
+    def _named_changes(self, key: str) -> Iterator[Change[Any]]:
+        with self._named():
+            for change in self._entries.history(self.place + key):
+                yield self._value_change(change)
 
     def watch(self, pattern: str, call: Callable[[Change[Any]], object]) -> Subscription:
         """Call a function for each change of a key that fits, here at once, of other processes within a second."""
+        require_watcher(call)
 
         def notify(change: Change[_Entry]) -> None:
             if self._may_read(change.id):
