@@ -273,6 +273,11 @@ class Records(Mapping[str, M]):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
 
+    def ends(self, pattern: str = _ANY) -> dict[str, int]:
+        """When records are gone that have a time to live, by id; in nanoseconds since 1970."""
+        fits = re.compile(fnmatch.translate(pattern)).match
+        return {id: row.expires_ns for id, row in self._rows(_literal(pattern)) if row.expires_ns and fits(id)}
+
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None

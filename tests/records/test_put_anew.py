@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import pytest
 
 import agent_kernel as ak
 from agent_kernel.records.collection import Records
+from agent_kernel.records.schema import Plane
 
 
 class Item(ak.Record):
@@ -130,3 +131,99 @@ def test_lists_whose_items_are_replaced_know_nothing_of_their_parts(repo: ak.Rep
         turns.extend(["y" * 20_000] * 8)
         assert turns[:] == ["y" * 20_000] * 8
     assert repo.store.get_many([b"n/r/\0list part"]) == {}
+
+
+class Order(ak.Record):
+    transitions: ClassVar[Mapping[Any, Any]] = {
+        None: ("draft",),
+        "draft": ("paid",),
+        "paid": ("sent",),
+        "sent": (),
+    }
+    status: str = "draft"
+
+
+@pytest.mark.parametrize("plane", ["branch", "store"])
+def test_a_record_begins_with_a_status_that_may_follow_nothing(repo: ak.Repository, plane: Plane) -> None:
+    orders = Records(repo, Order, plane=plane)
+    for status in ("paid", "sent", "None", "unknown"):
+        with pytest.raises(ak.RecordError):
+            orders.put(Order(id="a", status=status))
+    orders.put(Order(id="a"))
+    orders.update("a", status="paid")
+    orders.delete("a")
+    with pytest.raises(ak.TransitionError, match="'a' cannot begin with sent: only draft can be first"):
+        orders.put(Order(id="a", status="sent"))
+    with repo.transaction():
+        orders.put(Order(id="a"))
+        orders.delete("a")
+        with pytest.raises(ak.TransitionError, match="begin with sent"):
+            orders.put(Order(id="a", status="sent"))
+    assert orders.put(Order(id="a")).status == "draft"
+
+
+ORDER: Mapping[Any, Any] = {None: ["new"], "new": ["paid"], "paid": ["sent"], "sent": []}
+
+
+def test_a_value_of_a_state_begins_with_one_that_may_follow_nothing(repo: ak.Repository) -> None:
+    state = repo.state("ada", transitions={"order": ORDER})
+    for change in (lambda: state.set("order", "sent"), lambda: state.init({"order": "paid"})):
+        with pytest.raises(ak.TransitionError, match="'order' cannot begin with"):
+            change()
+    state.set("order", "new")
+    state.set("order", "paid")
+    state.delete("order")
+    with pytest.raises(ak.TransitionError):
+        state.set("order", "sent")
+
+
+def test_neither_a_rollback_nor_a_backup_goes_around_the_transitions(repo: ak.Repository) -> None:
+    state = repo.state("ada", transitions={"order": ORDER})
+    state.set("order", "new")
+    state.set("other", 1)
+    state.checkpoint()
+    backup = state.backup()
+    state.set("order", "paid")
+    state.set("other", 2)
+    for way in (state.rollback, lambda: state.restore(backup)):
+        with pytest.raises(ak.TransitionError, match="cannot go from paid to new"):
+            way()
+        assert state.get_all() == {"order": "paid", "other": 2}
+    assert state.rollback(force=True) == 1
+    assert state.get_all() == {"order": "new", "other": 1}
+    state.set("order", "paid")
+    state.restore(backup, force=True)
+    assert state.get("order") == "new"
+
+
+def test_a_rollback_and_a_backup_that_the_transitions_allow_need_no_force(repo: ak.Repository) -> None:
+    state = repo.state("ada", transitions={"order": {"draft": ["paid"], "paid": ["draft", "sent"], "sent": []}})
+    state.set("order", "draft")
+    state.checkpoint()
+    backup = state.backup()
+    state.set("order", "paid")
+    state.rollback()
+    assert state.get("order") == "draft"
+    state.set("order", "paid")
+    state.restore(backup)
+    assert state.get("order") == "draft"
+
+
+@pytest.mark.parametrize("way", ["rollback", "restore"])
+def test_a_value_that_comes_back_is_gone_when_it_would_have_been(
+    repo: ak.Repository, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = repo.state("ada")
+    now, shift = time.time_ns, 0
+    monkeypatch.setattr("agent_kernel.records.collection.time.time_ns", lambda: now() + shift)
+    state.set("token", "first", ttl_s=60)
+    state.set("short", "first", ttl_s=5)
+    state.set("stays", "first")
+    state.checkpoint()
+    backup = state.backup()
+    state.set_many({"token": "second", "short": "second", "stays": "second"})
+    shift = 10 * 10**9
+    state.rollback() if way == "rollback" else state.restore(backup)
+    assert state.get_all() == {"stays": "first", "token": "first"}
+    shift = 61 * 10**9
+    assert state.get_all() == {"stays": "first"}

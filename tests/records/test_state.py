@@ -226,7 +226,7 @@ def test_a_backup_is_checked_before_it_is_restored(repo: ak.Repository, plane: P
         (backup.replace("36", "37"), "checksum"),
         (backup[:-9], "truncated|malformed"),
         ("{}", "format"),
-        (backup.replace('"format": 1', '"format": 2'), "knows 1"),
+        (backup.replace('"format": 1', '"format": 3'), "knows 2"),
         (other.backup(), "refuses"),
     ):
         with pytest.raises(ak.InvalidRecordError, match=why):
