@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
+import heapq
 import itertools
 import re
 import sys
@@ -117,6 +118,7 @@ class Records(Mapping[str, M]):
         secret: bytes | str | Seal | None = None,
         actor: str = "",
         index: Callable[[M], str | None] | None = None,
+        is_index_newer: bool = False,
         at: ObjectId | None = None,
         time_ns: int | None = None,
     ) -> None:
@@ -126,6 +128,7 @@ class Records(Mapping[str, M]):
         self._branch = branch
         self._actor = require_text(actor, "actor")
         self._index = index
+        self._may_lack_entries = is_index_newer  # than the first records of the collection
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
         self._options = {
@@ -135,6 +138,7 @@ class Records(Mapping[str, M]):
             "validators": validators,
             "actor": actor,
             "index": index,
+            "is_index_newer": is_index_newer,
         }
         self._seal: Seal | None = None
         if secret is not None:
@@ -272,6 +276,17 @@ class Records(Mapping[str, M]):
         for id, row in self._rows(_literal(pattern)):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
+
+    def ids_back(self, start: str = "") -> Iterator[str]:
+        """The ids that begin with this text, the last one first, each read when it is asked for."""
+        prefix, within, line = self.prefix + start, _current(), self.line()
+        new: dict[str, Row | None] = {}
+        if within is not None and not line.is_readonly:
+            new = {key: row for key, row in within.edit_of(line).new.items() if key.startswith(prefix)}
+        stored = (key for key in line.keys_back(prefix) if key not in new)
+        present = sorted((key for key, row in new.items() if row is not None), reverse=True)
+        ids = (key[len(self.prefix) :] for key in heapq.merge(stored, present, reverse=True))
+        return (id for id in ids if self._row(id) is not None)
 
     def ends(self, pattern: str = _ANY) -> dict[str, int]:
         """When records are gone that have a time to live, by id; in nanoseconds since 1970."""
@@ -532,6 +547,10 @@ class Records(Mapping[str, M]):
             is_final=self.schema.is_final,
         )
 
+    def changed_row(self, edit: Edit, record: M, before: Row) -> Row:
+        """The row of a record in the place of another one of it, for who changes rows together with those of other records."""
+        return self._new_row(edit, self._key(self.schema.id_of(record)), record, before, before.expires_ns, before.user)
+
     def _require_no_other_fields(self, key: str, row: Row) -> None:
         """Raise InvalidRecordError where the stored record has fields that this model would drop without a word."""
         if row.is_sealed or row.schema != self.schema.version:
@@ -565,7 +584,41 @@ class Records(Mapping[str, M]):
 
     def first(self, prefix: str, limit: int = 1) -> list[str]:
         """The ids of the first records in the order of the index, of those whose entries begin with this text."""
-        return [value.decode() for _, value in self._store_line().find(self._index_key(prefix), limit)]
+        line, start, within = self._indexed_line(), self._index_key(prefix), _current()
+        if within is None:
+            return [value.decode() for _, value in line.find(start, limit)]
+        changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
+        entries: dict[bytes, bytes | None] = {**dict(line.find(start, limit + len(changed))), **changed}
+        return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+
+    def groups(self) -> list[str]:
+        """What stands before the first NUL in entries of the index, each once. Nothing else of them is read."""
+        line, start, within = self._indexed_line(), self._index_key(""), _current()
+        found: list[str] = []
+        after = start
+        while entries := line.find(start, 1, after):
+            group = entries[0][0][len(start) :].partition(b"\0")[0]
+            found.append(group.decode())
+            after = start + group + b"\0\xff"  # behind all of the group: no text has this byte
+        if within is not None:
+            changed = within.edit_of(line).index
+            found += [
+                key[len(start) :].partition(b"\0")[0].decode()
+                for key, id in changed.items()
+                if key.startswith(start) and id
+            ]
+        return sorted({group for group in found if group})
+
+    def _indexed_line(self) -> StoreLine:
+        line = self._store_line()
+        if self._may_lack_entries:
+            line.fill_index(self.prefix, self._entry_of, self._index_key("\0filled"))
+            self._may_lack_entries = False
+        return line
+
+    def _entry_of(self, id: str, row: Row) -> bytes | None:
+        entry = None if self._index is None else self._index(self.load(row, id))
+        return None if entry is None else self._index_key(entry)
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
         """The ids of the records of the store's plane that changed last, the newest change first.
@@ -577,7 +630,7 @@ class Records(Mapping[str, M]):
 
     def count(self, prefix: str) -> int:
         """How many entries of the index begin with this text."""
-        return self._store_line().count(self._index_key(prefix))
+        return self._indexed_line().count(self._index_key(prefix))
 
     def _store_line(self) -> StoreLine:
         line = self.line()
@@ -697,6 +750,7 @@ class Records(Mapping[str, M]):
 
     def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
         line = self.line()
+        line.require_writable()
         self._require_present()
         within = _current()
         if within is not None:

@@ -262,6 +262,12 @@ class Line(ABC):
                 found[key] = encode(row)
         yield from sorted(found.items())
 
+    def require_writable(self) -> None:
+        """Raise StoreReadOnlyError for records of a commit."""
+        if self.is_readonly:
+            reason = "these records are those of a commit, and a commit does not change"
+            raise StoreReadOnlyError(self.repo.store.url, reason)
+
     @contextmanager
     def _alone(self) -> Generator[None]:
         """While nobody else stores."""
@@ -437,6 +443,17 @@ class Line(ABC):
     def _keys(self, prefix: str) -> Iterator[str]:
         """The keys, each read when it is asked for."""
 
+    def keys_back(self, prefix: str) -> Iterator[str]:
+        """The keys, the last one first, each read when it is asked for. The plane `store` reads all of them."""
+        with self._lock:
+            over = self._over(prefix)
+            stored = (key for key in self._keys_back(prefix) if key not in over)
+        present = sorted((key for key, row in over.items() if row is not None), reverse=True)
+        return heapq.merge(stored, present, reverse=True)
+
+    def _keys_back(self, prefix: str) -> Iterator[str]:
+        return iter(list(self._keys(prefix))[::-1])
+
     @abstractmethod
     def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         """The rows, in order of their keys. `at_once`: as of the moment of the call, also where they are asked for later."""
@@ -501,8 +518,14 @@ class StoreLine(Line):
 
     def newest(self, prefix: str, start: str, limit: int) -> list[str]:
         """The ids of the records that changed last."""
-        wanted = start.encode()
-        entries = [one for one in self._changes(prefix.partition("\0")[0], 0) if one.startswith(wanted, 8)]
+        wanted, back_ns = start.encode(), 10**9
+        collection, now_ns = prefix.partition("\0")[0], time.time_ns()
+        while True:  # an index is read forwards alone: from a while ago on, and from long ago if that is not enough
+            after_ns = max(now_ns - back_ns, 0)
+            entries = [one for one in self._changes(collection, after_ns) if one.startswith(wanted, 8)]
+            if not after_ns or len({one[8:] for one in entries}) >= limit:
+                break
+            back_ns *= 8
         ids = (
             one[8:].decode() for one in heapq.nlargest(2 * limit, entries)
         )  # one that was deleted and came again is there twice
@@ -551,9 +574,25 @@ class StoreLine(Line):
             yield page
             after = page[-1]
 
-    def find(self, prefix: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """The first entries of an index."""
-        return [(key[len(INDEX) :], value) for key, value in self._items(INDEX + prefix, b"", limit)]
+    def find(self, prefix: bytes, limit: int, after: bytes = b"") -> list[tuple[bytes, bytes]]:
+        """The first entries of an index, of those behind `after`."""
+        found = self._items(INDEX + prefix, INDEX + after if after else b"", limit)
+        return [(key[len(INDEX) :], value) for key, value in found]
+
+    def fill_index(self, prefix: str, entry_of: Callable[[str, Row], bytes | None], marker: bytes) -> None:
+        """Enter records that were stored before there was the index. `marker`: an entry that says that this was done."""
+        if self.repo.store.get_many([INDEX + marker]):
+            return
+        after, start = b"", ROWS + prefix.encode()
+        while page := self._items(start, after, _FEW * _FEW):
+            entries = {
+                INDEX + entry: id.encode()
+                for key, raw in page
+                if (entry := entry_of(id := key[len(start) :].decode(), decode_row(raw))) is not None
+            }
+            if self.repo.store.swap(dict(page), entries):  # else somebody changed one of them: read them again
+                after = page[-1][0]
+        self.repo.store.swap({INDEX + marker: None}, {INDEX + marker: b""})
 
     def count(self, prefix: bytes) -> int:
         """How many entries of an index begin so."""
@@ -764,13 +803,15 @@ class PastLine(Line):
     def _keys(self, prefix: str) -> Iterator[str]:
         return self.tree().names(prefix)
 
+    def _keys_back(self, prefix: str) -> Iterator[str]:
+        return self.tree().names_back(prefix)
+
     def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
-        raise StoreReadOnlyError(
-            self.repo.store.url, "these records are those of a commit, and a commit does not change"
-        )
+        self.require_writable()
+        raise AssertionError("a line that is written to has its own way to do so")
 
     def history(self, key: str) -> Iterator[Version]:
         return _history_from(self.repo, self._commit, key)

@@ -20,6 +20,7 @@ from pydantic import ConfigDict, JsonValue
 from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative
 from agent_kernel.records.collection import exactly, is_in_transaction, together
+from agent_kernel.records.documents import new_id
 from agent_kernel.records.lines import decode_row
 from agent_kernel.records.schema import Record
 
@@ -183,6 +184,16 @@ class _TierRecord(Record):
     value: JsonValue
     tier: str = "warm"
     used_ns: int = 0
+    order: str = ""  # of a warm one: the id of its _Order, without what it begins with
+
+
+class _Order(Record):
+    """A warm value. The ids sort them by when they were used, so that the least used is found without reading the others."""
+
+    collection = "tier order"
+    keeps_past = False
+    is_final = True
+    key: str
 
 
 class Tiers:
@@ -205,6 +216,8 @@ class Tiers:
         self._rules = state.rules
         self._is_past = state.past is not None
         self._records = state.records_of(_TierRecord)
+        self._orders = state.records_of(_Order)
+        self._is_ordered = False  # whether all warm values have an _Order, also those of earlier releases
         self._most_hot = not_negative(hot, "hot")
         self._most_warm = not_negative(warm, "warm")
         self._hot: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()  # with what is stored: others change it too
@@ -221,12 +234,17 @@ class Tiers:
 
     def _put(self, key: str, value: JsonValue) -> None:
         def act() -> None:
+            self._order_old()
+            self._leave_order(key)
+            order, id = new_id(), self._prefix + key
+            self._orders.put(_Order.model_construct(id=self._prefix + order, key=key))
             self._records.put(
-                _TierRecord.model_construct(id=self._prefix + key, value=value, tier="warm", used_ns=time.time_ns())
+                _TierRecord.model_construct(id=id, value=value, tier="warm", used_ns=time.time_ns(), order=order)
             )
             self._put_away()
 
         together(self._records, act, f"tiers: put {key}")
+        self._is_ordered = True
         self._heat(key, self._stored(key))
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -264,7 +282,12 @@ class Tiers:
         self._rules.require("write", key)
         with self._lock:
             self._hot.pop(key, None)
-        return self._records.delete(self._prefix + key)
+
+        def act() -> bool:
+            self._leave_order(key)
+            return self._records.delete(self._prefix + key)
+
+        return together(self._records, act, f"tiers: delete {key}")
 
     def context(self, *, cold: str = "") -> dict[str, Any]:
         """The values of all tiers together, the most used first.
@@ -303,6 +326,25 @@ class Tiers:
                 self._hot.popitem(last=False)
 
     def _put_away(self) -> None:
-        warm = self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}, order="used_ns")
-        for one in warm[: max(len(warm) - self._most_warm, 0)]:
-            self._records.update(one.id, tier="cold")
+        orders = list(self._orders.ids(exactly(self._prefix) + "*"))
+        for id in orders[: max(len(orders) - self._most_warm, 0)]:
+            record: _TierRecord | None = self._records.get(self._prefix + self._orders[id].key)
+            self._orders.delete(id)
+            if (
+                record is not None and self._prefix + record.order == id
+            ):  # a merge may leave an order of a value that moved on
+                self._records.update(record.id, tier="cold", order="")
+
+    def _leave_order(self, key: str) -> None:
+        before: _TierRecord | None = self._records.get(self._prefix + key)
+        if before is not None and before.order:
+            self._orders.delete(self._prefix + before.order)
+
+    def _order_old(self) -> None:
+        """Give an order to the warm values that an earlier release stored."""
+        if self._is_ordered or next(self._orders.ids(exactly(self._prefix) + "*"), None) is not None:
+            return
+        for one in self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}):
+            order = f"{one.used_ns:016x}{new_id()[-5:]}"
+            self._orders.put(_Order.model_construct(id=self._prefix + order, key=one.id[len(self._prefix) :]))
+            self._records.update(one.id, order=order)

@@ -24,7 +24,6 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records import collection
 from agent_kernel.records.checks import (
     not_negative,
     require_plain_function,
@@ -36,7 +35,6 @@ from agent_kernel.records.checks import (
 )
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
-from agent_kernel.records.lines import StoreLine
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -319,15 +317,8 @@ class Queue:
         return [id for id in ready if id not in taken]
 
     def _first(self, prefix: str, limit: int = _ALL) -> list[str]:
-        """The ids of the first tasks whose entries in the index begin so, as the transaction here has changed them."""
-        within = collection._EDIT.get()  # pyright: ignore[reportPrivateUsage]
-        line = self.tasks.line()
-        if within is None or not isinstance(line, StoreLine):
-            return self.tasks.first(prefix, limit)
-        start = f"{Task.collection}\0{prefix}".encode()
-        changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
-        entries = dict(line.find(start, limit + len(changed))) | changed
-        return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+        """The ids of the first tasks whose entries in the index begin so."""
+        return self.tasks.first(prefix, limit)
 
     def _start(self, id: str, agent: str, lease_s: float, process: str | None = None) -> Task:
         process = this_process(self.repo) if process is None else process

@@ -40,12 +40,14 @@ _PACK_FROM: Final = 400  # bytes of JSON from which compressing pays
 _PACKAGE: Final = "agent_kernel."
 _OWN: Final[dict[str, tuple[Plane, ...]]] = {
     **dict.fromkeys(
-        ("AgentRecord", "CachedResult", "IndexProgress", "Source", "SpeechSession", "Task", "Team"), ("store",)
+        ("AgentRecord", "CachedResult", "IndexProgress", "Source", "Source totals", "SpeechSession", "Task", "Team"),
+        ("store",),
     ),
     **dict.fromkeys(("ToolRun", "Utterance", "lock"), ("store",)),
     **dict.fromkeys(("AgentCheckpoint", "AgentSnapshot", "Workflow", "WorkflowCheckpoint"), ("branch",)),
     **dict.fromkeys(
-        ("list", "list part", "memory", "state", "state counts", "state saved", "tier"), ("branch", "store")
+        ("list", "list part", "memory", "state", "state counts", "state saved", "tier", "tier order"),
+        ("branch", "store"),
     ),
 }  # what the package's own models take; these are not loaded for it
 _BY_NAME: Final[dict[str, Any]] = (
