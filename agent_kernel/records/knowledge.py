@@ -172,6 +172,8 @@ class Knowledge:
             InvalidRecordError: a value does not fit, a source has no such field, or another knowledge base has a source of this id
                 (`a` of `b/c` and `c/a` of `b` share one). Nothing was stored.
         """
+        if not kb:
+            raise InvalidRecordError(Source.collection, f"{kb}/{id}", "a knowledge base has a name")
         unknown = fields.keys() - Source.model_fields.keys()
         if unknown:
             raise InvalidRecordError(Source.collection, f"{kb}/{id}", f"it has no field {', '.join(sorted(unknown))}")

@@ -392,6 +392,7 @@ class Queue:
 
         def complete(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "completed")
             now.status, now.result, now.error, now.ended_s = "completed", as_document(result), "", now_s()
             now.process = ""
 
@@ -411,6 +412,7 @@ class Queue:
 
         def fail(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "failed")
             now.failures += 1
             now.error = str(error) if not isinstance(error, BaseException) else f"{type(error).__name__}: {error}"
             now.agent, now.process, now.lease_until_s = "", "", 0.0
@@ -428,6 +430,7 @@ class Queue:
 
         def leave(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "pending")
             now.status, now.agent, now.process, now.lease_until_s = "pending", "", "", 0.0
 
         return self._end(task, leave)
@@ -436,6 +439,8 @@ class Queue:
         """Take a task out of the queue. Tasks that need it fail. Raises: TransitionError: it is over."""
 
         def cancel(now: Task) -> None:
+            if now.status == "cancelled":
+                raise TransitionError(Task.collection, now.id, now.status, "cancelled", Task.transitions[now.status])
             now.status, now.process, now.ended_s = "cancelled", "", now_s()
 
         return self._end(task, cancel)
@@ -444,6 +449,8 @@ class Queue:
         """Put a failed or cancelled task back into the queue. Raises: TransitionError: it did not fail."""
 
         def again(now: Task) -> Task:
+            if now.status not in ("failed", "cancelled"):
+                raise TransitionError(Task.collection, now.id, now.status, "pending", Task.transitions[now.status])
             now.status, now.error, now.failures, now.lost, now.ended_s = "pending", "", 0, 0, 0.0
             return self._waiting(now)
 
@@ -634,6 +641,12 @@ def _do(worker: Worker | Callable[[Task], object], task: Task) -> object:
 def _require_worker(worker: object) -> None:
     if not _is_agent(worker):
         require_plain_function(worker, "a queue")
+
+
+def _require_in_progress(task: Task, new: TaskStatus) -> None:
+    """What was answered once is not answered again: the table lets each status follow itself, and a result would be replaced."""
+    if task.status != "in_progress":
+        raise TransitionError(Task.collection, task.id, task.status, new, Task.transitions[task.status])
 
 
 def _is_due(task: Task) -> bool:

@@ -178,6 +178,8 @@ class Tools:
 
     def runs(self, tool: str | None = None, limit: int | None = None) -> list[ToolRun]:
         """The calls of a tool, or of all, the newest first. One whose process died meanwhile has failed."""
+        if limit is not None:
+            not_negative(limit, "limit")
         waiting = self.records.first(_WAITING, _ALL)
         tools = self.names() if tool is None else [tool]
         ids = [id for id in waiting if tool in (None, _tool_of(id))]
