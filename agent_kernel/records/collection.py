@@ -1024,7 +1024,10 @@ class Subscription:
         self._teller = threading.Lock()  # whose thread calls the function
         self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
         for id, (_, raw) in self._follower.look().items():
-            self._note(id, None if raw is None else decode_row(raw))
+            row = None if raw is None else decode_row(raw)
+            self._note(id, _living(row))
+            if row is not None and _living(row) is None:  # it was gone before anybody watched
+                self._ended.add(id)
         self._closed = threading.Event()
         _WATCHERS.add(self)
         self._thread = threading.Thread(target=self._poll, name="agent_kernel-watch", daemon=True)
