@@ -615,21 +615,17 @@ class AgentKernelStorage(StorageBase):
         return await asyncio.to_thread(self._read_messages, user_id, session_id, limit, before)
 
     def _read_messages(self, user_id: str, session_id: str, limit: int, before: str | None) -> tuple[list[Msg], bool]:
-        first = ""
-        if before is not None:
-            number = self._number(user_id, session_id, before)
-            if number is None:
-                return [], False
-            first = _message_key(user_id, session_id, number)
+        newest = self._number(user_id, session_id) if before is None else self._number(user_id, session_id, before)
+        if newest is None:
+            return [], False
         found: list[Msg] = []
-        for id in self._messages.ids(exactly(_key(user_id, session_id, "")) + "*"):
-            if id <= first:
+        for number in range(newest if before is None else newest - 1, 0, -1):  # a page in the middle reads no other one
+            row: _Message | None = self._messages.get(_message_key(user_id, session_id, number))
+            if row is None:  # it was deleted
                 continue
             if len(found) >= limit:
                 return found[::-1], True
-            row: _Message | None = self._messages.get(id)
-            if row is not None:
-                found.append(Msg.model_validate(row.message))
+            found.append(Msg.model_validate(row.message))
         return found[::-1], False
 
     # -- schedules
