@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import logging
 import threading
 import time
@@ -20,7 +21,6 @@ from pydantic import ConfigDict, JsonValue
 from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative
 from agent_kernel.records.collection import exactly, is_in_transaction, together
-from agent_kernel.records.documents import new_id
 from agent_kernel.records.lines import decode_row
 from agent_kernel.records.schema import Record
 
@@ -184,7 +184,6 @@ class _TierRecord(Record):
     value: JsonValue
     tier: str = "warm"
     used_ns: int = 0
-    order: str = ""  # of a warm one: the id of its _Order, without what it begins with
 
 
 class _Order(Record):
@@ -236,11 +235,11 @@ class Tiers:
         def act() -> None:
             self._order_old()
             self._leave_order(key)
-            order, id = new_id(), self._prefix + key
-            self._orders.put(_Order.model_construct(id=self._prefix + order, key=key))
+            used_ns = time.time_ns()
             self._records.put(
-                _TierRecord.model_construct(id=id, value=value, tier="warm", used_ns=time.time_ns(), order=order)
+                _TierRecord.model_construct(id=self._prefix + key, value=value, tier="warm", used_ns=used_ns)
             )
+            self._put_order(key, used_ns)
             self._put_away()
 
         together(self._records, act, f"tiers: put {key}")
@@ -328,23 +327,27 @@ class Tiers:
     def _put_away(self) -> None:
         orders = list(self._orders.ids(exactly(self._prefix) + "*"))
         for id in orders[: max(len(orders) - self._most_warm, 0)]:
-            record: _TierRecord | None = self._records.get(self._prefix + self._orders[id].key)
+            key = self._orders[id].key
+            record: _TierRecord | None = self._records.get(self._prefix + key)
             self._orders.delete(id)
-            if (
-                record is not None and self._prefix + record.order == id
-            ):  # a merge may leave an order of a value that moved on
-                self._records.update(record.id, tier="cold", order="")
+            # A merge may leave the order of a value that was used again, or put away, on the other side.
+            if record is not None and record.tier == "warm" and self._order_id(key, record.used_ns) == id:
+                self._records.update(record.id, tier="cold")
 
     def _leave_order(self, key: str) -> None:
         before: _TierRecord | None = self._records.get(self._prefix + key)
-        if before is not None and before.order:
-            self._orders.delete(self._prefix + before.order)
+        if before is not None:
+            self._orders.delete(self._order_id(key, before.used_ns))
+
+    def _put_order(self, key: str, used_ns: int) -> None:
+        self._orders.put(_Order.model_construct(id=self._order_id(key, used_ns), key=key))
+
+    def _order_id(self, key: str, used_ns: int) -> str:
+        return f"{self._prefix}{used_ns:020d}{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
     def _order_old(self) -> None:
         """Give an order to the warm values that an earlier release stored."""
         if self._is_ordered or next(self._orders.ids(exactly(self._prefix) + "*"), None) is not None:
             return
         for one in self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}):
-            order = f"{one.used_ns:016x}{new_id()[-5:]}"
-            self._orders.put(_Order.model_construct(id=self._prefix + order, key=one.id[len(self._prefix) :]))
-            self._records.update(one.id, order=order)
+            self._put_order(one.id[len(self._prefix) :], one.used_ns)

@@ -314,3 +314,23 @@ def test_fields_of_two_schemas_are_merged_as_the_newer_one_has_them(repo: ak.Rep
             other.records(Old, branch="idea").update("a", note="theirs")
         variables.session.merge("idea")
         assert (items["a"].price, items["a"].note) == (700, "theirs")
+
+
+def test_tiers_of_two_branches_go_together_and_go_on_sinking(state: ak.Versioned) -> None:
+    """A value that was put away here and set anew there is no conflict."""
+    found = state.session.repo.state("ada")
+
+    def use(*keys: str) -> None:
+        tiers = found.tiers(hot=1, warm=3)
+        for key in keys:
+            tiers.put(key, f"{key} {len(keys)}")
+
+    part(state, lambda: use("a", "b", "c"), lambda: use("d", "a"), lambda: use("e"))
+    state.session.merge("idea")
+    tiers = found.tiers(hot=1, warm=3)
+    assert [tiers.get(key) for key in "bcde"] == ["b 3", "c 3", "d 2", "e 1"]
+    assert found.tiers().get("a") == "a 2"
+    for key in "fgh":
+        tiers.put(key, key)
+    assert [tiers.tier(key) == "cold" for key in "abcde"] == [True] * 5
+    assert [tiers.tier(key) for key in "fgh"] == ["warm", "warm", "hot"]

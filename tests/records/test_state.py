@@ -1109,6 +1109,8 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_done(repo: 
         with pytest.raises(ak.InvalidRecordError, match="a message is text"):
             memory.add("user", content)  # type: ignore[arg-type]
     assert len(memory) == 0
+    with pytest.raises(TypeError, match="by is a number"):
+        state.count("visits", by="1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a watcher is a function"):
         state.watch("*", None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a pattern"):
