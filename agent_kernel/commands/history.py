@@ -170,7 +170,9 @@ def log(scope: Scope, options: Namespace) -> Log:
         graph=not options.names and not options.search,
         ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in commits},
         grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in commits},
-        records={found: names for found, commit in commits if (names := _changed_records(scope.repo, found, commit))},
+        records={}
+        if options.json
+        else {found: names for found, commit in commits if (names := _changed_records(scope.repo, found, commit))},
     )
 
 
@@ -296,10 +298,7 @@ class Log(Result):
         return self.panel
 
     def to_json(self) -> Json:
-        return [
-            {**describe.commit_json(found, commit), "records": list(self.records.get(found, ()))}
-            for found, commit in self.commits
-        ]
+        return [describe.commit_json(found, commit) for found, commit in self.commits]
 
     def blocks(self) -> Sequence[Block]:
         if not self.commits:
