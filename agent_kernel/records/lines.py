@@ -230,7 +230,8 @@ class Line(ABC):
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
         self._builds: list[Callable[[Edit], object]] = []  # what made them
         self._due: threading.Timer | None = None
-        _LINES.add(self)
+        if not self.is_readonly:  # of these there are many, and nothing waits in them
+            _LINES.add(self)
 
     def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The rows that are there, encoded."""
