@@ -29,8 +29,9 @@ from agent_kernel.commands.output import (
     plain,
 )
 from agent_kernel.commands.scope import Parser, Scope, count
-from agent_kernel.errors import RefNotFoundError
+from agent_kernel.errors import RefNotFoundError, StoreError
 from agent_kernel.repository import Commit, ObjectId, short
+from agent_kernel.session import Repository
 from agent_kernel.session.history import Kernels, session_of
 from agent_kernel.text import clean, clock, duration, width_of
 
@@ -144,7 +145,7 @@ def log_arguments(parser: Parser) -> None:
     parser.names("only commits that changed one of these variables")
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
-        "! not saved), how long the cell took, when. Of a table that grew or shrank it says by\n"
+        "! not saved) and the records (Note:a), how long the cell took, when. Of a table that grew or shrank it says by\n"
         "how many rows. The size is that of the first variable's value, not of what the commit wrote: what is stored already\n"
         "is not stored again, and pieces are compressed (stats says what it takes).\n"
         f"{describe.SIZES}"
@@ -169,7 +170,21 @@ def log(scope: Scope, options: Namespace) -> Log:
         graph=not options.names and not options.search,
         ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in commits},
         grew={} if options.json else {found: grown(scope.repo, commit) for found, commit in commits},
+        records={}
+        if options.json
+        else {found: names for found, commit in commits if (names := _changed_records(scope.repo, found, commit))},
     )
+
+
+def _changed_records(repo: Repository, found: ObjectId, commit: Commit) -> tuple[str, ...]:
+    """The records that a commit changed; of a merge those that differ from where it was made."""
+    parent = next(iter(commit.parents), None)
+    if commit.records is None and (parent is None or repo.commit_at(parent).records is None):
+        return ()
+    try:
+        return describe.changed_records(repo, parent, found)
+    except StoreError:  # pruned, or damaged: the log shows what is there
+        return ()
 
 
 def history_arguments(parser: Parser) -> None:
@@ -276,6 +291,7 @@ class Log(Result):
     panel: Opens | None = None  # of `history`
     ranks: Mapping[ObjectId, Mapping[str, int]] = field(default_factory=dict[ObjectId, Mapping[str, int]])
     grew: Mapping[ObjectId, Mapping[str, str]] = field(default_factory=dict[ObjectId, Mapping[str, str]])
+    records: Mapping[ObjectId, tuple[str, ...]] = field(default_factory=dict[ObjectId, tuple[str, ...]])
 
     @property
     def opens(self) -> Opens | None:
@@ -348,13 +364,14 @@ class Log(Result):
         return short(found), describe.prompt(commit), subject, *map(plain, self._facts(found, commit))
 
     def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
-        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})), self.grew.get(found, {}))
+        rank, grew = by_name(self.ranks.get(found, {})), self.grew.get(found, {})
+        return _facts(commit, self.now_ns, rank, grew, self.records.get(found, ()))
 
 
 _Facts = tuple[list[Piece], list[Piece], list[Piece]]
 
 
-def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> _Facts:
+def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str], records: tuple[str, ...]) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
     not_saved = {name for one in commit.unsaved for name in one.name.split(", ")}
     saved = (change for change in commit.changed if change.name not in not_saved)
@@ -363,6 +380,10 @@ def _facts(commit: Commit, now_ns: int, rank: Rank, grew: Mapping[str, str]) -> 
         if chips:
             chips.append(SPACE)
         chips.append((f"!{clean(one.name)}", SIGNS["!"]))
+    if records:
+        if chips:
+            chips.append(SPACE)
+        chips += chip_pieces((one[0], one[1:], 0) for one in records)
     took = duration(commit.cell.duration_s) if commit.cell else ""
     return chips, [(took, "quiet")], [(clock(commit.time_ns, now_ns), "quiet")]
 

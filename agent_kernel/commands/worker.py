@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import functools
 import json
+import math
 import os
 import select
 import signal
@@ -132,10 +133,23 @@ def _read_request(line: bytes) -> dict[str, object]:
     Raises:
         ValueError, RecursionError: the line is not an object.
     """
-    request = cast("object", json.loads(line))
+    request = cast("object", json.loads(line, parse_constant=_finite, parse_float=_finite))
     if not isinstance(request, dict):
         raise ValueError("a request is a JSON object")
     return cast("dict[str, object]", request)
+
+
+def _finite(text: str) -> float:
+    """A number. Infinity and NaN, which the answer would repeat, are no JSON."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the line is not JSON: {text} is not a number of JSON")
+    return number
+
+
+def _require_true(request: Mapping[str, object], key: str) -> None:
+    if request[key] is not True:
+        raise ValueError(f"{key} takes true")
 
 
 def _answer(namespace: Namespace, request: dict[str, object]) -> Answer:
@@ -151,6 +165,8 @@ def _answer(namespace: Namespace, request: dict[str, object]) -> Answer:
     unknown = [key for key in request if key not in known]
     if unknown:
         raise ValueError(f"{verbs[0]} takes no {', '.join(map(repr, unknown))}")
+    if verbs[0] in _WITHOUT_VALUE:
+        _require_true(request, verbs[0])
     return _VERBS[verbs[0]](namespace, request)
 
 
@@ -169,7 +185,7 @@ def _run(namespace: Namespace, request: dict[str, object]) -> Answer:
     seconds = request.get("timeout_s")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
         raise ValueError("timeout_s takes a number of seconds, more than 0")
-    ran = namespace.run(_text(request, "run"), None if seconds is None else min(float(seconds), threading.TIMEOUT_MAX))
+    ran = namespace.run(_text(request, "run"), None if seconds is None else float(min(seconds, threading.TIMEOUT_MAX)))
     return _run_facts(ran) | _where(namespace)
 
 
@@ -242,6 +258,7 @@ _VERBS: Final[Mapping[str, Callable[[Namespace, dict[str, object]], Answer]]] = 
     "diff": _diff,
     "close": lambda namespace, request: {},
 }
+_WITHOUT_VALUE: Final = frozenset({"undo", "redo", "names", "close"})
 
 
 # -- the two ends of the protocol, away from the code

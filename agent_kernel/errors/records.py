@@ -40,11 +40,14 @@ class InvalidRecordError(RecordError, ValueError):
 class TransitionError(RecordError, ValueError):
     """The status may not change in this way."""
 
-    old: str
+    old: str | None  # None: there was none, as the record is new
     new: str
     allowed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.old is None:
+            first = f"only {', '.join(self.allowed)} can be first" if self.allowed else "nothing can be first"
+            return f"{self._what} cannot begin with {self.new}: {first}"
         after = f"only {', '.join(self.allowed)} can follow" if self.allowed else "nothing can follow it"
         return f"{self._what} cannot go from {self.old} to {self.new}: {after}"
 

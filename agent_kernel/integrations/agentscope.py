@@ -26,6 +26,7 @@ from pydantic_core import to_jsonable_python
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
 from agent_kernel.integrations.places import open_on
 from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.documents import keep_infinite
 from agent_kernel.records.lists import place_of
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
@@ -560,7 +561,7 @@ class AgentKernelStorage(StorageBase):
 
     async def upsert_message(self, user_id: str, session_id: str, msg: Msg) -> None:
         """Add a message at the end, or put it in the place of the one with its id."""
-        await asyncio.to_thread(self._put_message, user_id, session_id, msg.id, msg.model_dump(mode="json"))
+        await asyncio.to_thread(self._put_message, user_id, session_id, msg.id, _json(msg))
 
     def _put_message(self, user_id: str, session_id: str, id: str, message: Any) -> None:
         def act() -> None:
@@ -614,21 +615,17 @@ class AgentKernelStorage(StorageBase):
         return await asyncio.to_thread(self._read_messages, user_id, session_id, limit, before)
 
     def _read_messages(self, user_id: str, session_id: str, limit: int, before: str | None) -> tuple[list[Msg], bool]:
-        first = ""
-        if before is not None:
-            number = self._number(user_id, session_id, before)
-            if number is None:
-                return [], False
-            first = _message_key(user_id, session_id, number)
+        newest = self._number(user_id, session_id) if before is None else self._number(user_id, session_id, before)
+        if newest is None:
+            return [], False
         found: list[Msg] = []
-        for id in self._messages.ids(exactly(_key(user_id, session_id, "")) + "*"):
-            if id <= first:
+        for number in range(newest if before is None else newest - 1, 0, -1):  # a page in the middle reads no other one
+            row: _Message | None = self._messages.get(_message_key(user_id, session_id, number))
+            if row is None:  # it was deleted
                 continue
             if len(found) >= limit:
                 return found[::-1], True
-            row: _Message | None = self._messages.get(id)
-            if row is not None:
-                found.append(Msg.model_validate(row.message))
+            found.append(Msg.model_validate(row.message))
         return found[::-1], False
 
     # -- schedules
@@ -910,7 +907,7 @@ def _has_lease(document: _Json) -> bool:
 
 def _json(record: BaseModel) -> _Json:
     """What is stored: what the caller changes later does not matter to it."""
-    return record.model_dump(mode="json")
+    return cast("_Json", keep_infinite(record.model_dump(mode="json"), record.model_dump()))
 
 
 def _require_owner(user_id: str, record: Any) -> None:

@@ -24,11 +24,14 @@ from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
 
 try:
-    from pydantic_ai.messages import ModelMessagesTypeAdapter
     from pydantic_ai_harness.step_persistence import ContinuableSnapshot, RunRecord, StepEvent, ToolEffectRecord
 except ImportError as error:
     raise MissingExtraError("pydantic-ai-harness", "pydantic-ai") from error
 
+from agent_kernel.integrations.pydantic_ai_history import (
+    MESSAGES,
+    is_same_message,
+)  # it needs pydantic-ai, which is there
 
 __all__ = ["AgentKernelStepStore"]
 
@@ -161,7 +164,7 @@ class AgentKernelStepStore:
             self._snapshots.put(stored)
 
         start = f"{_key(snapshot.run_id)}."
-        messages: list[Any] = ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json")
+        messages: list[Any] = MESSAGES.dump_python(snapshot.messages, mode="json")
         lines = [json.dumps(message).encode() for message in messages]
         await self._change(save, f"pydantic-ai: step {snapshot.step_index} of run {snapshot.run_id}")
 
@@ -206,7 +209,7 @@ class AgentKernelStepStore:
         for id in self._snapshots.ids(exactly(f"{_key(run_id)}.") + "*"):
             stored = self._snapshots[id]
             if include_interrupted or stored.snapshot["state"] == "complete":
-                messages = ModelMessagesTypeAdapter.validate_python(self._messages_of(id))
+                messages = MESSAGES.validate_python(self._messages_of(id))
                 found.append(_SNAPSHOT.validate_python({**stored.snapshot, "messages": messages}))
             if limit is not None and len(found) >= limit:
                 break
@@ -257,7 +260,7 @@ def _next(records: Records[Any], start: str) -> str:
 def _shared(before: Sequence[Any], after: Sequence[Any]) -> int:
     """How many messages at the beginning are the same."""
     for index, (one, other) in enumerate(zip(before, after, strict=False)):
-        if one != other:
+        if not is_same_message(one, other):
             return index
     return min(len(before), len(after))
 

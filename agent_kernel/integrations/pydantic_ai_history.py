@@ -6,11 +6,13 @@ what is new in it, and another name can go on from any of its messages.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from blake3 import blake3
+from pydantic import ConfigDict, TypeAdapter
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
 from agent_kernel.integrations.places import open_on
@@ -18,16 +20,17 @@ from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
 
 try:
-    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 except ImportError as error:
     raise MissingExtraError("pydantic-ai-slim", "agents") from error
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
-
-__all__ = ["AgentKernelHistory"]
+__all__ = ["MESSAGES", "AgentKernelHistory", "is_same_message"]
 
 _MOST_NAME: Final = 200  # bytes
+MESSAGES: Final[TypeAdapter[list[ModelMessage]]] = TypeAdapter(
+    list[ModelMessage],
+    config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants"),
+)  # pydantic-ai's own, which puts None for infinity and NaN
 
 
 class AgentKernelHistory:
@@ -67,7 +70,7 @@ class AgentKernelHistory:
 
     def messages(self, until: int | None = None) -> list[ModelMessage]:
         """The messages, the oldest first: what `message_history` takes. With `until` only so many from the first on."""
-        return ModelMessagesTypeAdapter.validate_python(self._list[:until])
+        return MESSAGES.validate_python(self._list[:until])
 
     def extend(self, messages: Sequence[ModelMessage], *, expect: int | None = None) -> int:
         """Add what a run said (`result.new_messages()`), all or nothing. Returns how many messages there are then.
@@ -93,7 +96,7 @@ class AgentKernelHistory:
         def act() -> int:
             unchanged = 0
             for stored, one in zip(self._list, new, strict=False):
-                if stored != one:
+                if not is_same_message(stored, one):
                     break
                 unchanged += 1
             return self._list.replace_tail(unchanged, new[unchanged:])
@@ -121,10 +124,15 @@ class AgentKernelHistory:
             if not isinstance(one, ModelRequest | ModelResponse):
                 raise TypeError(f"a conversation holds ModelMessage objects, not {one!r:.80}")
         try:
-            found: list[Any] = ModelMessagesTypeAdapter.dump_python([*messages], mode="json")
+            found: list[Any] = MESSAGES.dump_python([*messages], mode="json")
         except ValueError as error:  # half a character, or a value of no form in JSON
             raise InvalidRecordError("pydantic-ai history", self.name, str(error)) from error
         return found
+
+
+def is_same_message(one: object, other: object) -> bool:
+    """Whether two messages are stored as the same, also where they hold a NaN, which is not equal to itself."""
+    return one == other or json.dumps(one) == json.dumps(other)
 
 
 def _name_of(name: str) -> str:

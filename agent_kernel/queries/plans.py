@@ -165,9 +165,11 @@ def _plan_merge(context: QueryContext, rev: str, head: ObjectId | None, other: O
     return taken, conflicts, notes
 
 
-def _record_conflicts(repo: Repository, base: ObjectId, head: ObjectId, other: ObjectId) -> Iterator[Conflict]:
+def _record_conflicts(
+    repo: Repository, base: ObjectId | None, head: ObjectId | None, other: ObjectId
+) -> Iterator[Conflict]:
     """One for each record that both sides changed differently, with the fields that differ."""
-    if repo.commit_at(other).records is None:
+    if repo.commit_at(other).records in (None, None if base is None else repo.commit_at(base).records):
         return
     from agent_kernel.records.merge import merge_records
 
@@ -184,7 +186,9 @@ def _plan_cherry_pick(context: QueryContext, head: ObjectId | None, picked: Obje
     parents = context.repo.commit_at(picked).parents
     if len(parents) > 1:
         raise MergeCommitError(short(picked), len(parents))
-    return _merge_trees(context.repo, parents[0] if parents else None, head, picked)
+    base = parents[0] if parents else None
+    taken, conflicts, notes = _merge_trees(context.repo, base, head, picked)
+    return taken, (*conflicts, *_record_conflicts(context.repo, base, head, picked))[:_MOST], notes
 
 
 def _merge_trees(repo: Repository, base: ObjectId | None, head: ObjectId | None, other: ObjectId) -> _Taken:

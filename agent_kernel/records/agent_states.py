@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
 from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds
-from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_plain, now_s
 from agent_kernel.records.schema import Record
 
@@ -170,7 +170,7 @@ class Agents:
 
         def keep() -> AgentSnapshot:
             number = 1 + self._last_number(name)
-            id = f"{name}/{number:08d}"
+            id = _id(name, number)
             snapshot = self._snapshots.make(id=id, agent_id=name, number=number, timestamp=now_s(), **fields)
             return self._snapshots.put(snapshot, expect=0)
 
@@ -183,7 +183,7 @@ class Agents:
         return sorted(found, key=lambda one: one.number)
 
     def _last_number(self, name: str) -> int:
-        return max((int(id.rpartition("/")[2]) for id in self._snapshots.ids(exactly(f"{name}/") + "*")), default=0)
+        return _number(next(self._snapshots.ids_back(f"{name}/"), "/0"))
 
     def latest(self, agent: object) -> AgentSnapshot:
         """Its last snapshot. Raises: RecordNotFoundError: nobody made one."""
@@ -211,7 +211,7 @@ class Agents:
 
     def _snapshot(self, name: str, at: str | int) -> AgentSnapshot:
         number = self._last_number(name) if at == "latest" else at
-        id = number if isinstance(number, str) else f"{name}/{number:08d}"
+        id = number if isinstance(number, str) else _id(name, number)
         found: AgentSnapshot | None = self._snapshots.get(id) if id else None
         if found is None or found.agent_id != name:
             raise RecordNotFoundError("snapshot", str(at), f"of agent {name!r}")
@@ -232,7 +232,7 @@ class Agents:
         state_now = _state_of(agent) if state is None else dict(state)
         _refuse_strange(AgentCheckpoint.collection, name, "state", state_now)
         point = self._checkpoints.make(
-            id=f"{name}/{step:08d}",
+            id=_id(name, step),
             agent_id=name,
             step=step,
             timestamp=now_s(),
@@ -249,8 +249,8 @@ class Agents:
 
     def should_checkpoint(self, agent: object, step: int, every: int) -> bool:
         """Whether so many steps have passed since its last checkpoint."""
-        last = max((one.step for one in self.list_checkpoints(agent)), default=0)
-        return step - last >= every
+        last = next(self._checkpoints.ids_back(f"{_name_of(agent)}/"), "/0")
+        return step - _number(last) >= every
 
     def recover(self, agent: object, from_step: int | None = None) -> AgentCheckpoint:
         """Bring an agent back to a recoverable checkpoint, the last one or that of a step; its `load_state_dict()` is called.
@@ -258,12 +258,15 @@ class Agents:
         Raises:
             RecordNotFoundError: there is no such checkpoint.
         """
-        for one in reversed(self.list_checkpoints(agent)):
-            if one.recoverable and from_step in (None, one.step):
+        name = _name_of(agent)
+        ids = self._checkpoints.ids_back(f"{name}/") if from_step is None else iter([_id(name, from_step)])
+        for id in ids:
+            one: AgentCheckpoint | None = self._checkpoints.get(id)
+            if one is not None and one.recoverable:
                 _load_state(agent, one.state)
                 return one
         step = "latest" if from_step is None else str(from_step)
-        raise RecordNotFoundError("recoverable checkpoint", step, f"of agent {_name_of(agent)!r}")
+        raise RecordNotFoundError("recoverable checkpoint", step, f"of agent {name!r}")
 
     # -- supervision
 
@@ -390,6 +393,15 @@ class Supervisor:
             now.attempts = 0
 
         self._agents.records.update(self._name, note)
+
+
+def _id(name: str, number: int) -> str:
+    """The ids of an agent sort by their numbers."""
+    return f"{name}/{number:08d}" if number < 10**8 else f"{name}/~{number:020d}"
+
+
+def _number(id: str) -> int:
+    return int(id.rpartition("/")[2].lstrip("~"))
 
 
 def _name_of(agent: object) -> str:

@@ -11,6 +11,7 @@ __all__ = [
     "require_plain_function",
     "require_result",
     "require_text",
+    "require_watcher",
     "require_whole",
     "seconds",
     "texts",
@@ -80,6 +81,12 @@ def require_whole(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is a whole number, not {value!r}")
     return value
+
+
+def require_watcher(call: object) -> None:
+    """Raise TypeError for what cannot be called with a change."""
+    if not callable(call):
+        raise TypeError(f"a watcher is a function, not {call!r}")
 
 
 def require_plain_function(function: object, what: str) -> None:

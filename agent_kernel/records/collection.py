@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import fnmatch
 import functools
+import heapq
 import itertools
 import re
 import sys
@@ -32,7 +33,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     StoreUnavailableError,
 )
-from agent_kernel.records.checks import not_negative, require_text, seconds
+from agent_kernel.records.checks import not_negative, require_text, require_watcher, seconds
 from agent_kernel.records.lines import (
     WHOLE_S,
     BranchLine,
@@ -43,7 +44,9 @@ from agent_kernel.records.lines import (
     StoreLine,
     Version,
     decode_row,
+    last_deleted_version,
     line_of,
+    note_deleted_version,
 )
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
@@ -116,6 +119,7 @@ class Records(Mapping[str, M]):
         secret: bytes | str | Seal | None = None,
         actor: str = "",
         index: Callable[[M], str | None] | None = None,
+        is_index_newer: bool = False,
         at: ObjectId | None = None,
         time_ns: int | None = None,
     ) -> None:
@@ -125,6 +129,7 @@ class Records(Mapping[str, M]):
         self._branch = branch
         self._actor = require_text(actor, "actor")
         self._index = index
+        self._may_lack_entries = is_index_newer  # than the first records of the collection
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
         self._options = {
@@ -134,6 +139,7 @@ class Records(Mapping[str, M]):
             "validators": validators,
             "actor": actor,
             "index": index,
+            "is_index_newer": is_index_newer,
         }
         self._seal: Seal | None = None
         if secret is not None:
@@ -173,9 +179,9 @@ class Records(Mapping[str, M]):
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
     def version(self, id: str, *, user: str = "") -> int:
-        """How often the record was changed; 0: it is not there, or another user's. `expect` takes this number.
+        """A number that grows with each change of the record; 0: it is not there, or another user's. `expect` takes it.
 
-        On a branch, a record that was deleted and put anew begins at 1 again.
+        The first one is 1, or more where records of the collection were deleted: a number of one of these never comes again.
         """
         row = self._row(id)
         return 0 if row is None or not _is_of(row, user) else row.version
@@ -271,6 +277,22 @@ class Records(Mapping[str, M]):
         for id, row in self._rows(_literal(pattern)):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
+
+    def ids_back(self, start: str = "") -> Iterator[str]:
+        """The ids that begin with this text, the last one first, each read when it is asked for."""
+        prefix, within, line = self.prefix + start, _current(), self.line()
+        new: dict[str, Row | None] = {}
+        if within is not None and not line.is_readonly:
+            new = {key: row for key, row in within.edit_of(line).new.items() if key.startswith(prefix)}
+        stored = (key for key in line.keys_back(prefix) if key not in new)
+        present = sorted((key for key, row in new.items() if row is not None), reverse=True)
+        ids = (key[len(self.prefix) :] for key in heapq.merge(stored, present, reverse=True))
+        return (id for id in ids if self._row(id) is not None)
+
+    def ends(self, pattern: str = _ANY) -> dict[str, int]:
+        """When records are gone that have a time to live, by id; in nanoseconds since 1970."""
+        fits = re.compile(fnmatch.translate(pattern)).match
+        return {id: row.expires_ns for id, row in self._rows(_literal(pattern)) if row.expires_ns and fits(id)}
 
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
@@ -411,11 +433,28 @@ class Records(Mapping[str, M]):
                 return False
             self._expect(id, row, expect)
             self._require_readable(id, row)
-            edit.set(key, None)
-            self._reindex(edit, id, row, None)
+            self._remove(edit, key, row)
             return True
 
         return self._write(build, f"{self.schema.collection}: delete {id}", 0.0)
+
+    def _remove(self, edit: Edit, key: str, row: Row) -> None:
+        edit.set(key, None)
+        self._reindex(edit, key[len(self.prefix) :], row, None)
+        if self._counts_deleted(keeps_past=row.keeps_past):
+            note_deleted_version(edit, self.schema.collection, row)
+
+    def _counts_deleted(self, *, keeps_past: bool) -> bool:
+        """Whether only the collection knows of a deleted version: the plane `store` has it in its past, if it keeps one."""
+        return not self.schema.is_final and not (keeps_past and isinstance(self.line(), StoreLine))
+
+    def _last_version(self, edit: Edit, key: str) -> int:
+        """The largest version that an old `expect` of a record may have which is not there."""
+        line = self.line()
+        version = line.last_version(key) if isinstance(line, StoreLine) else 0
+        if self._counts_deleted(keeps_past=self.schema.keeps_past):
+            version = max(version, last_deleted_version(edit, self.schema.collection))
+        return version
 
     def trim(self, id: str, keeps: int) -> None:
         """Forget all but the newest changes of a record of the store's plane, whose history would grow without end."""
@@ -433,8 +472,7 @@ class Records(Mapping[str, M]):
             for key in found:
                 row = edit.get(key)
                 if row is not None and row.is_expired(now):
-                    edit.set(key, None)
-                    self._reindex(edit, key[len(self.prefix) :], row, None)
+                    self._remove(edit, key, row)
                     count += 1
             return count
 
@@ -492,14 +530,12 @@ class Records(Mapping[str, M]):
         document, is_packed = self.schema.dump(record)
         if self._seal is not None:
             document = self._seal.close(document, key)
-        line = self.line()
         if before is not None:
             self._require_no_other_fields(key, before)
-        if before is None and (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
+        elif (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
             before = decode_row(raw)
-        last = before.version if before is not None else line.last_version(key) if isinstance(line, StoreLine) else 0
         return Row(
-            version=last + 1,
+            version=1 + (self._last_version(edit, key) if before is None else before.version),
             time_ns=max(time.time_ns(), before.time_ns + 1 if before is not None else 0),
             actor=self._author.name,
             expires_ns=expires_ns,
@@ -511,6 +547,10 @@ class Records(Mapping[str, M]):
             keeps_past=self.schema.keeps_past,
             is_final=self.schema.is_final,
         )
+
+    def changed_row(self, edit: Edit, record: M, before: Row) -> Row:
+        """The row of a record in the place of another one of it, for who changes rows together with those of other records."""
+        return self._new_row(edit, self._key(self.schema.id_of(record)), record, before, before.expires_ns, before.user)
 
     def _require_no_other_fields(self, key: str, row: Row) -> None:
         """Raise InvalidRecordError where the stored record has fields that this model would drop without a word."""
@@ -545,7 +585,41 @@ class Records(Mapping[str, M]):
 
     def first(self, prefix: str, limit: int = 1) -> list[str]:
         """The ids of the first records in the order of the index, of those whose entries begin with this text."""
-        return [value.decode() for _, value in self._store_line().find(self._index_key(prefix), limit)]
+        line, start, within = self._indexed_line(), self._index_key(prefix), _current()
+        if within is None:
+            return [value.decode() for _, value in line.find(start, limit)]
+        changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
+        entries: dict[bytes, bytes | None] = {**dict(line.find(start, limit + len(changed))), **changed}
+        return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+
+    def groups(self) -> list[str]:
+        """What stands before the first NUL in entries of the index, each once. Nothing else of them is read."""
+        line, start, within = self._indexed_line(), self._index_key(""), _current()
+        found: list[str] = []
+        after = start
+        while entries := line.find(start, 1, after):
+            group = entries[0][0][len(start) :].partition(b"\0")[0]
+            found.append(group.decode())
+            after = start + group + b"\0\xff"  # behind all of the group: no text has this byte
+        if within is not None:
+            changed = within.edit_of(line).index
+            found += [
+                key[len(start) :].partition(b"\0")[0].decode()
+                for key, id in changed.items()
+                if key.startswith(start) and id
+            ]
+        return sorted({group for group in found if group})
+
+    def _indexed_line(self) -> StoreLine:
+        line = self._store_line()
+        if self._may_lack_entries:
+            line.fill_index(self.prefix, self._entry_of, self._index_key("\0filled"))
+            self._may_lack_entries = False
+        return line
+
+    def _entry_of(self, id: str, row: Row) -> bytes | None:
+        entry = None if self._index is None else self._index(self.load(row, id))
+        return None if entry is None else self._index_key(entry)
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
         """The ids of the records of the store's plane that changed last, the newest change first.
@@ -557,7 +631,7 @@ class Records(Mapping[str, M]):
 
     def count(self, prefix: str) -> int:
         """How many entries of the index begin with this text."""
-        return self._store_line().count(self._index_key(prefix))
+        return self._indexed_line().count(self._index_key(prefix))
 
     def _store_line(self) -> StoreLine:
         line = self.line()
@@ -578,7 +652,12 @@ class Records(Mapping[str, M]):
 
         Args:
             user: only changes of their records.
+
+        Raises:
+            TypeError: `call` is no function, or the pattern no text.
         """
+        require_watcher(call)
+        require_text(pattern, "a pattern")
         return Subscription(self, pattern, call, user)
 
     # -- where they lie
@@ -672,6 +751,7 @@ class Records(Mapping[str, M]):
 
     def _write(self, build: Callable[[Edit], T], message: str, wait_s: float) -> T:
         line = self.line()
+        line.require_writable()
         self._require_present()
         within = _current()
         if within is not None:
@@ -826,7 +906,9 @@ def _current() -> _Transaction | None:
 def _runs_in() -> tuple[int, object]:
     """The thread, and its asyncio task."""
     asyncio = sys.modules.get("asyncio")
-    loop = None if asyncio is None else asyncio._get_running_loop()
+    # While another thread imports it, it is there in part: then no loop runs here.
+    get_loop: Callable[[], Any] | None = getattr(asyncio, "_get_running_loop", None)
+    loop = None if get_loop is None else get_loop()
     return threading.get_ident(), None if loop is None or asyncio is None else asyncio.current_task(loop)
 
 
@@ -943,7 +1025,10 @@ class Subscription:
         self._teller = threading.Lock()  # whose thread calls the function
         self._follower = Follower(records, _literal(pattern), self._fits, keeps_rows=True)
         for id, (_, raw) in self._follower.look().items():
-            self._note(id, None if raw is None else decode_row(raw))
+            row = None if raw is None else decode_row(raw)
+            self._note(id, _living(row))
+            if row is not None and _living(row) is None:  # it was gone before anybody watched
+                self._ended.add(id)
         _WATCHERS.add(self)
         self._polls = Repeated("watch", self._poll, _POLL_S)
 
@@ -1085,7 +1170,7 @@ class Follower:
         return self._learn(now)
 
     def _is_due(self, mark: object) -> bool:
-        """Whether all is to be read once more: something changed since, and a clock that was set back hides a change."""
+        """Whether all is to be read once more: something changed since, and a clock that is behind hides a change."""
         look = self._look
         return look is not None and mark != self._whole_mark and time.monotonic() - look.whole_s > WHOLE_S
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
@@ -23,6 +23,7 @@ __all__ = [
     "first_free",
     "is_alive",
     "is_plain",
+    "keep_infinite",
     "new_id",
     "now_s",
     "pack_json",
@@ -105,6 +106,27 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
 def unpack_json(packed: object) -> Any:
     """The dict that `pack_json` was given."""
     return json.loads(packed) if isinstance(packed, str) else packed
+
+
+def keep_infinite(plain: Any, values: object) -> Any:
+    """What a model's `model_dump(mode="json")` gives, with the infinity and NaN of its `model_dump()`: pydantic puts None for them.
+
+    >>> keep_infinite({"loss": [None, None, 1.0]}, {"loss": (float("inf"), None, 1.0)})
+    {'loss': [inf, None, 1.0]}
+    """
+    if plain is None:
+        return values if isinstance(values, float) else None
+    if isinstance(plain, dict) and isinstance(values, Mapping):
+        fields, other = cast("dict[str, Any]", plain), cast("Mapping[object, object]", values)
+        if len(fields) == len(other):  # keys that are no text are text in the first
+            return {
+                name: keep_infinite(one, new) for (name, one), new in zip(fields.items(), other.values(), strict=True)
+            }
+    if isinstance(plain, list) and isinstance(values, list | tuple):
+        items, others = cast("list[Any]", plain), cast("Sequence[object]", values)
+        if len(items) == len(others):
+            return [keep_infinite(one, new) for one, new in zip(items, others, strict=True)]
+    return cast("Any", plain)
 
 
 def new_id() -> str:

@@ -18,6 +18,7 @@ from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_alive, now_s, this_process
+from agent_kernel.records.lines import Edit, Row
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -48,6 +49,59 @@ class Source(Record):
     error: str = ""
     synced_s: float = 0.0  # seconds since 1970
     details: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class _Totals(Record):
+    """What the sources of a knowledge base have together. Its id is that of the base."""
+
+    collection = "Source totals"
+    plane = "store"
+    keeps_past = False
+
+    sources: int = 0
+    documents: int = 0
+    embeddings: int = 0
+    size: int = 0
+    last_s: float = 0.0  # when the newest of them was indexed
+
+    def with_change(self, old: Source | None, new: Source | None) -> _Totals | None:
+        """The totals after a change of one source; None: only all sources together say."""
+        if old is not None and old.synced_s == self.last_s > (0.0 if new is None else new.synced_s):
+            return None  # it was the newest, and no longer is
+        fields = {name: getattr(self, name) + getattr(new, name, 0) - getattr(old, name, 0) for name in _COUNTS}
+        fields["sources"] = self.sources + (new is not None) - (old is not None)
+        return self.model_copy(update={**fields, "last_s": max(self.last_s, getattr(new, "synced_s", 0.0))})
+
+
+class _Sources(Records[Source]):
+    """The sources, whose totals change with them: to add them up each time would cost more with each source."""
+
+    def __init__(self, repo: Repository) -> None:
+        super().__init__(repo, Source, index=_index_of, is_index_newer=True)
+        self.totals: Records[_Totals] = Records(repo, _Totals)
+
+    def _reindex(self, edit: Edit, id: str, before: Row | None, after: Source | None) -> None:
+        super()._reindex(edit, id, before, after)
+        old = None if before is None else self.load(before, id)
+        if old is not None and after is not None and old.kb != after.kb:
+            self._add(edit, old.kb, old, None)
+            self._add(edit, after.kb, None, after)
+        elif (one := after or old) is not None:
+            self._add(edit, one.kb, old, after)
+
+    def _add(self, edit: Edit, kb: str, old: Source | None, new: Source | None) -> None:
+        key = f"{self.totals.prefix}{kb}"
+        row = edit.get(key)
+        if row is None:  # whoever asks for them first adds them up
+            return
+        found = self.totals.load(row, kb)
+        totals = found.with_change(old, new)
+        if totals != found:
+            edit.set(key, None if totals is None else self.totals.changed_row(edit, totals, row))
+
+
+def _index_of(source: Source) -> str:
+    return f"{source.kb}\0{source.id}"
 
 
 class IndexProgress(Record):
@@ -105,7 +159,8 @@ class Knowledge:
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
-        self.records: Records[Source] = Records(repo, Source)
+        self._sources = _Sources(repo)
+        self.records: Records[Source] = self._sources
         self.runs: Records[IndexProgress] = Records(repo, IndexProgress)
 
     # -- sources
@@ -117,6 +172,8 @@ class Knowledge:
             InvalidRecordError: a value does not fit, a source has no such field, or another knowledge base has a source of this id
                 (`a` of `b/c` and `c/a` of `b` share one). Nothing was stored.
         """
+        if not kb:
+            raise InvalidRecordError(Source.collection, f"{kb}/{id}", "a knowledge base has a name")
         unknown = fields.keys() - Source.model_fields.keys()
         if unknown:
             raise InvalidRecordError(Source.collection, f"{kb}/{id}", f"it has no field {', '.join(sorted(unknown))}")
@@ -159,20 +216,29 @@ class Knowledge:
 
     def overview(self, kb: str) -> KnowledgeBase:
         """A knowledge base as a whole."""
-        found = self.sources(kb)
+        found: _Totals | None = self._sources.totals.get(kb)
+        if found is None:
+            found = together(self.records, lambda: self._add_up(kb), f"Source: totals of {kb}")
         return KnowledgeBase(
             name=kb,
-            sources=len(found),
-            documents=sum(one.documents for one in found),
-            embeddings=sum(one.embeddings for one in found),
-            size=sum(one.size for one in found),
-            last_updated_s=max((one.synced_s for one in found), default=0.0),
+            sources=found.sources,
+            documents=found.documents,
+            embeddings=found.embeddings,
+            size=found.size,
+            last_updated_s=found.last_s,
             progress=self.progress(kb),
         )
 
+    def _add_up(self, kb: str) -> _Totals:
+        found = self.sources(kb)
+        counts = {name: sum(getattr(one, name) for one in found) for name in _COUNTS}
+        last_s = max((one.synced_s for one in found), default=0.0)
+        totals = _Totals(id=kb, sources=len(found), last_s=last_s, **counts)
+        return self._sources.totals.put(totals) if found else totals
+
     def names(self) -> list[str]:
         """All knowledge bases."""
-        return sorted({one.kb for one in self.records.values()} | set(self.runs))
+        return sorted({*self.records.groups(), *self.runs})
 
     # -- indexing
 

@@ -17,6 +17,7 @@ import atexit
 import heapq
 import itertools
 import logging
+import os
 import random
 import re
 import sys
@@ -63,11 +64,15 @@ __all__ = [
     "decode_row",
     "encode_entry",
     "flush",
+    "is_counter",
+    "last_deleted_version",
     "line_of",
+    "note_deleted_version",
     "read_entry",
 ]
 
 T = TypeVar("T")
+_LINES: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
 logger = logging.getLogger(__name__)
 
 ROWS: Final = b"n/r/"  # of the store's plane: the present row of a record
@@ -88,7 +93,7 @@ _VALUE_ENDS: Final = frozenset(b'"]}0123456789el')
 _CLOSES: Final = b"]}"
 _PAGE: Final = 1_000
 _BACK_NS: Final = 3 * 10**9  # a change may become visible so much later than its time says
-WHOLE_S: Final = 60.0  # what became visible later still, or while the clock was set back, is found by reading all
+WHOLE_S: Final = 60.0  # what became visible later still (another machine's clock is behind) is found by reading all
 _DELETED_NS: Final = 3_600 * 10**9
 _FEW: Final = 8
 
@@ -97,7 +102,7 @@ _FEW: Final = 8
 class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """A record as it is stored."""
 
-    version: int  # 1 for the first; each change adds one
+    version: int  # each change adds one; the first is 1, or follows that of a deleted record
     time_ns: int
     actor: str = ""
     expires_ns: int = 0  # 0: never
@@ -167,6 +172,33 @@ class Edit:
         self.new[key] = row
 
 
+# -- the largest version that a deleted record of a collection had: what is put next begins above it, and no old `expect` fits
+#
+# One row for a collection, under a key that no record has. A row for each id would be exact, and would grow for ever.
+
+
+def deleted_key(collection: str) -> str:
+    """Where that version is kept."""
+    return f"\0{collection}"
+
+
+def is_counter(key: str) -> bool:
+    """Whether a key is such a one, and none of a record."""
+    return key.startswith("\0")
+
+
+def last_deleted_version(edit: Edit, collection: str) -> int:
+    row = edit.get(deleted_key(collection))
+    return 0 if row is None else row.version
+
+
+def note_deleted_version(edit: Edit, collection: str, row: Row) -> None:
+    """A record is deleted, which had this row."""
+    if row.version >= last_deleted_version(edit, collection):
+        key = deleted_key(collection)
+        edit.set(key, Row(version=row.version + 1, time_ns=row.time_ns, keeps_past=False))
+
+
 class Look(msgspec.Struct, frozen=True):
     """Where a look at the records of a line stood, to go on from."""
 
@@ -201,6 +233,8 @@ class Line(ABC):
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
         self._builds: list[Callable[[Edit], object]] = []  # what made them
         self._due: Repeated | None = None
+        if not self.is_readonly:  # of these there are many, and nothing waits in them
+            _LINES.add(self)
 
     def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The rows that are there, encoded."""
@@ -231,6 +265,12 @@ class Line(ABC):
             if row is not None:
                 found[key] = encode(row)
         yield from sorted(found.items())
+
+    def require_writable(self) -> None:
+        """Raise StoreReadOnlyError for records of a commit."""
+        if self.is_readonly:
+            reason = "these records are those of a commit, and a commit does not change"
+            raise StoreReadOnlyError(self.repo.store.url, reason)
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -351,6 +391,12 @@ class Line(ABC):
             self._due.close()
             self._due = None
 
+    def in_fork(self) -> None:
+        """In a forked child: the threads that had a lock are not here, and what waits is stored by the process that it waits in."""
+        self._lock, self._turn, self._due = threading.RLock(), threading.RLock(), None
+        if not self.repo.store.url.startswith("memory:"):  # of that, the child has one of its own
+            self._clear_waiting()
+
     def _all_that_waits(self) -> _Waiting:
         return dict(self._waiting), dict(self._waiting_index), dict(self._bases), list(self._builds)
 
@@ -404,6 +450,17 @@ class Line(ABC):
     def _keys(self, prefix: str) -> Iterator[str]:
         """The keys, each read when it is asked for."""
 
+    def keys_back(self, prefix: str) -> Iterator[str]:
+        """The keys, the last one first, each read when it is asked for. The plane `store` reads all of them."""
+        with self._lock:
+            over = self._over(prefix)
+            stored = (key for key in self._keys_back(prefix) if key not in over)
+        present = sorted((key for key, row in over.items() if row is not None), reverse=True)
+        return heapq.merge(stored, present, reverse=True)
+
+    def _keys_back(self, prefix: str) -> Iterator[str]:
+        return iter(list(self._keys(prefix))[::-1])
+
     @abstractmethod
     def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         """The rows, in order of their keys. `at_once`: as of the moment of the call, also where they are asked for later."""
@@ -412,7 +469,16 @@ class Line(ABC):
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T: ...
 
 
-_UNSTORED: weakref.WeakSet[Line] = weakref.WeakSet()
+_UNSTORED: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
+
+
+def _in_fork() -> None:
+    for line in list(_LINES):
+        line.in_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_fork)
 
 
 @atexit.register
@@ -448,7 +514,7 @@ class StoreLine(Line):
         known = since if since is not None and since.line is self and now - since.whole_s <= WHOLE_S else None
         with self._lock:
             over = self._over(prefix)
-            last_ns = now_ns if known is None else known.last_ns
+            last_ns = now_ns if known is None else min(known.last_ns, now_ns)  # the clock may have been set back
             entries = self._changes(collection, last_ns - _BACK_NS)
         last_ns = min(max((int.from_bytes(one[:8], "big") for one in entries), default=last_ns), now_ns)
         if known is None:
@@ -459,8 +525,14 @@ class StoreLine(Line):
 
     def newest(self, prefix: str, start: str, limit: int) -> list[str]:
         """The ids of the records that changed last."""
-        wanted = start.encode()
-        entries = [one for one in self._changes(prefix.partition("\0")[0], 0) if one.startswith(wanted, 8)]
+        wanted, back_ns = start.encode(), 10**9
+        collection, now_ns = prefix.partition("\0")[0], time.time_ns()
+        while True:  # an index is read forwards alone: from a while ago on, and from long ago if that is not enough
+            after_ns = max(now_ns - back_ns, 0)
+            entries = [one for one in self._changes(collection, after_ns) if one.startswith(wanted, 8)]
+            if not after_ns or len({one[8:] for one in entries}) >= limit:
+                break
+            back_ns *= 8
         ids = (
             one[8:].decode() for one in heapq.nlargest(2 * limit, entries)
         )  # one that was deleted and came again is there twice
@@ -509,9 +581,25 @@ class StoreLine(Line):
             yield page
             after = page[-1]
 
-    def find(self, prefix: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """The first entries of an index."""
-        return [(key[len(INDEX) :], value) for key, value in self._items(INDEX + prefix, b"", limit)]
+    def find(self, prefix: bytes, limit: int, after: bytes = b"") -> list[tuple[bytes, bytes]]:
+        """The first entries of an index, of those behind `after`."""
+        found = self._items(INDEX + prefix, INDEX + after if after else b"", limit)
+        return [(key[len(INDEX) :], value) for key, value in found]
+
+    def fill_index(self, prefix: str, entry_of: Callable[[str, Row], bytes | None], marker: bytes) -> None:
+        """Enter records that were stored before there was the index. `marker`: an entry that says that this was done."""
+        if self.repo.store.get_many([INDEX + marker]):
+            return
+        after, start = b"", ROWS + prefix.encode()
+        while page := self._items(start, after, _FEW * _FEW):
+            entries = {
+                INDEX + entry: id.encode()
+                for key, raw in page
+                if (entry := entry_of(id := key[len(start) :].decode(), decode_row(raw))) is not None
+            }
+            if self.repo.store.swap(dict(page), entries):  # else somebody changed one of them: read them again
+                after = page[-1][0]
+        self.repo.store.swap({INDEX + marker: None}, {INDEX + marker: b""})
 
     def count(self, prefix: bytes) -> int:
         """How many entries of an index begin so."""
@@ -722,13 +810,15 @@ class PastLine(Line):
     def _keys(self, prefix: str) -> Iterator[str]:
         return self.tree().names(prefix)
 
+    def _keys_back(self, prefix: str) -> Iterator[str]:
+        return self.tree().names_back(prefix)
+
     def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
         return ((key, read_entry(self.repo, row)) for key, row in self.tree().rows(prefix))
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
-        raise StoreReadOnlyError(
-            self.repo.store.url, "these records are those of a commit, and a commit does not change"
-        )
+        self.require_writable()
+        raise AssertionError("a line that is written to has its own way to do so")
 
     def history(self, key: str) -> Iterator[Version]:
         return _history_from(self.repo, self._commit, key)
@@ -934,10 +1024,6 @@ class Pending(PastLine):
                     del self.rows[key]
             self._in_commit = {}
             yield
-
-    def in_fork(self) -> None:
-        """In a forked child: the threads that had a lock are not here."""
-        self._lock, self._turn = threading.RLock(), threading.RLock()
 
 
 def _merged(

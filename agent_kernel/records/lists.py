@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, StaleRecordError
-from agent_kernel.records.checks import require_text, require_whole
+from agent_kernel.records.checks import not_negative, require_text, require_watcher, require_whole
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import Plane, describe
 
@@ -170,7 +170,12 @@ class RecordList:
 
         Args:
             until: how many events to take; by default all.
+
+        Raises:
+            ValueError: `until` is negative.
         """
+        if until is not None:
+            not_negative(until, "until")
         state = initial
         for event in self if until is None else self[:until]:
             state = step(state, event)
@@ -388,6 +393,7 @@ class RecordList:
 
     def watch(self, call: Callable[[ListChange], object]) -> Subscription:
         """Call a function for each change, in this process at once, by others within a second. Close what this returns to end it."""
+        require_watcher(call)
         return self._tails.watch(exactly(self._id), lambda change: call(self._change(change, self)))
 
     def _change(self, change: Change[_Tail], then: RecordList) -> ListChange:

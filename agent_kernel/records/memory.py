@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import logging
 import threading
 import time
@@ -89,6 +90,8 @@ class Memory:
             InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. TypeError, ValueError:
                 `count_tokens` did not return a number of tokens. Nothing was stored.
         """
+        if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise InvalidRecordError("memory", self._id, f"a message is text, not {content!r:.60}")
         tokens = self._count(content)
         if tokens > self.max_tokens:
             reason = f"a message has {tokens:,} tokens, and the memory {self.max_tokens:,}"
@@ -183,6 +186,15 @@ class _TierRecord(Record):
     used_ns: int = 0
 
 
+class _Order(Record):
+    """A warm value. The ids sort them by when they were used, so that the least used is found without reading the others."""
+
+    collection = "tier order"
+    keeps_past = False
+    is_final = True
+    key: str
+
+
 class Tiers:
     """Values in three tiers: hot in this process, warm in the store, cold put away there.
 
@@ -203,6 +215,8 @@ class Tiers:
         self._rules = state.rules
         self._is_past = state.past is not None
         self._records = state.records_of(_TierRecord)
+        self._orders = state.records_of(_Order)
+        self._is_ordered = False  # whether all warm values have an _Order, also those of earlier releases
         self._most_hot = not_negative(hot, "hot")
         self._most_warm = not_negative(warm, "warm")
         self._hot: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()  # with what is stored: others change it too
@@ -219,12 +233,17 @@ class Tiers:
 
     def _put(self, key: str, value: JsonValue) -> None:
         def act() -> None:
+            self._order_old()
+            self._leave_order(key)
+            used_ns = time.time_ns()
             self._records.put(
-                _TierRecord.model_construct(id=self._prefix + key, value=value, tier="warm", used_ns=time.time_ns())
+                _TierRecord.model_construct(id=self._prefix + key, value=value, tier="warm", used_ns=used_ns)
             )
+            self._put_order(key, used_ns)
             self._put_away()
 
         together(self._records, act, f"tiers: put {key}")
+        self._is_ordered = True
         self._heat(key, self._stored(key))
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -262,7 +281,12 @@ class Tiers:
         self._rules.require("write", key)
         with self._lock:
             self._hot.pop(key, None)
-        return self._records.delete(self._prefix + key)
+
+        def act() -> bool:
+            self._leave_order(key)
+            return self._records.delete(self._prefix + key)
+
+        return together(self._records, act, f"tiers: delete {key}")
 
     def context(self, *, cold: str = "") -> dict[str, Any]:
         """The values of all tiers together, the most used first.
@@ -301,6 +325,29 @@ class Tiers:
                 self._hot.popitem(last=False)
 
     def _put_away(self) -> None:
-        warm = self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}, order="used_ns")
-        for one in warm[: max(len(warm) - self._most_warm, 0)]:
-            self._records.update(one.id, tier="cold")
+        orders = list(self._orders.ids(exactly(self._prefix) + "*"))
+        for id in orders[: max(len(orders) - self._most_warm, 0)]:
+            key = self._orders[id].key
+            record: _TierRecord | None = self._records.get(self._prefix + key)
+            self._orders.delete(id)
+            # A merge may leave the order of a value that was used again, or put away, on the other side.
+            if record is not None and record.tier == "warm" and self._order_id(key, record.used_ns) == id:
+                self._records.update(record.id, tier="cold")
+
+    def _leave_order(self, key: str) -> None:
+        before: _TierRecord | None = self._records.get(self._prefix + key)
+        if before is not None:
+            self._orders.delete(self._order_id(key, before.used_ns))
+
+    def _put_order(self, key: str, used_ns: int) -> None:
+        self._orders.put(_Order.model_construct(id=self._order_id(key, used_ns), key=key))
+
+    def _order_id(self, key: str, used_ns: int) -> str:
+        return f"{self._prefix}{used_ns:020d}{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+    def _order_old(self) -> None:
+        """Give an order to the warm values that an earlier release stored."""
+        if self._is_ordered or next(self._orders.ids(exactly(self._prefix) + "*"), None) is not None:
+            return
+        for one in self._records.find(exactly(self._prefix) + "*", where={"tier": "warm"}):
+            self._put_order(one.id[len(self._prefix) :], one.used_ns)

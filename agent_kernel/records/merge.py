@@ -17,7 +17,7 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
-from agent_kernel.records.lines import Row, decode_row, encode_entry, read_entry, tree_of
+from agent_kernel.records.lines import Row, decode_row, encode_entry, is_counter, read_entry, tree_of
 from agent_kernel.records.schema import known_schemas
 
 if TYPE_CHECKING:
@@ -119,7 +119,14 @@ class _Merge:
     def _joined(self, writer: Writer, unit: str, keys: list[str]) -> dict[str, bytes | None]:
         """What both sides changed."""
         sides = _Sides(*(self._read(tree, unit) for tree in (self._base, self._ours, self._theirs)))
+        if is_counter(unit):
+            largest = max((row for row in sides if row is not None), key=lambda row: row.version)
+            return {unit: encode_entry(writer, largest)}
         if _document(sides.ours) == _document(sides.theirs):
+            return {}
+        if _is_unchanged(sides.base, sides.ours):  # it was stored again as it was
+            return {key: self._theirs.row(key) for key in keys}
+        if _is_unchanged(sides.base, sides.theirs):
             return {}
         choice = self._choice(_name_of(unit))
         is_whole = any(row is not None and _is_whole(unit, row) for row in sides)
@@ -155,6 +162,8 @@ class _Merge:
             if not choice:
                 self.conflicts[name] = _rows_of(name, clashes)
                 return ours
+        if _json(found) == _json(_fields(ours)) and theirs.expires_ns in (ours.expires_ns, _expiry(sides.base)):
+            return ours  # all that they changed is here
         later, earlier = (ours, theirs) if ours.time_ns >= theirs.time_ns else (theirs, ours)
         made = msgspec.structs.replace(
             later,
@@ -206,6 +215,12 @@ def _is_whole(unit: str, row: Row) -> bool:
 
 def _document(row: Row | None) -> bytes | None:
     return None if row is None else row.text()
+
+
+def _is_unchanged(base: Row | None, row: Row | None) -> bool:
+    if base is None or row is None:
+        return False
+    return (base.text(), base.expires_ns, base.schema) == (row.text(), row.expires_ns, row.schema)
 
 
 def _fields(row: Row | None) -> dict[str, object]:
@@ -260,9 +275,13 @@ def _dict_of(value: object) -> dict[str, object] | None:
     return cast("dict[str, object]", value) if isinstance(value, dict) else None
 
 
+def _expiry(row: Row | None) -> int:
+    return 0 if row is None else row.expires_ns
+
+
 def _pick(base: Row | None, earlier: Row, later: Row) -> int:
     """When the record is gone: as the side that changed it says; of two that did, the later one."""
-    was = 0 if base is None else base.expires_ns
+    was = _expiry(base)
     return earlier.expires_ns if later.expires_ns == was else later.expires_ns
 
 
@@ -320,6 +339,8 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
     units: dict[str, tuple[bool, bool]] = {}
     for key, was, row in before.diff_rows(after):
         unit = _unit_of(key)
+        if is_counter(key):
+            continue
         if unit == key or unit not in units:
             units[unit] = (was is not None, row is not None) if unit == key else (True, True)
     signs = {(True, True): "~", (False, True): "+", (True, False): "-"}

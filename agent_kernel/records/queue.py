@@ -25,7 +25,6 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records import collection
 from agent_kernel.records.checks import (
     not_negative,
     require_plain_function,
@@ -37,7 +36,6 @@ from agent_kernel.records.checks import (
 )
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
-from agent_kernel.records.lines import StoreLine
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -320,15 +318,8 @@ class Queue:
         return [id for id in ready if id not in taken]
 
     def _first(self, prefix: str, limit: int = _ALL) -> list[str]:
-        """The ids of the first tasks whose entries in the index begin so, as the transaction here has changed them."""
-        within = collection._EDIT.get()  # pyright: ignore[reportPrivateUsage]
-        line = self.tasks.line()
-        if within is None or not isinstance(line, StoreLine):
-            return self.tasks.first(prefix, limit)
-        start = f"{Task.collection}\0{prefix}".encode()
-        changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
-        entries = dict(line.find(start, limit + len(changed))) | changed
-        return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+        """The ids of the first tasks whose entries in the index begin so."""
+        return self.tasks.first(prefix, limit)
 
     def _start(self, id: str, agent: str, lease_s: float, process: str | None = None) -> Task:
         process = this_process(self.repo) if process is None else process
@@ -402,6 +393,7 @@ class Queue:
 
         def complete(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "completed")
             now.status, now.result, now.error, now.ended_s = "completed", as_document(result), "", now_s()
             now.process = ""
 
@@ -421,6 +413,7 @@ class Queue:
 
         def fail(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "failed")
             now.failures += 1
             now.error = str(error) if not isinstance(error, BaseException) else f"{type(error).__name__}: {error}"
             now.agent, now.process, now.lease_until_s = "", "", 0.0
@@ -438,6 +431,7 @@ class Queue:
 
         def leave(now: Task) -> None:
             self._check_claim(now, task)
+            _require_in_progress(now, "pending")
             now.status, now.agent, now.process, now.lease_until_s = "pending", "", "", 0.0
 
         return self._end(task, leave)
@@ -446,6 +440,8 @@ class Queue:
         """Take a task out of the queue. Tasks that need it fail. Raises: TransitionError: it is over."""
 
         def cancel(now: Task) -> None:
+            if now.status == "cancelled":
+                raise TransitionError(Task.collection, now.id, now.status, "cancelled", Task.transitions[now.status])
             now.status, now.process, now.ended_s = "cancelled", "", now_s()
 
         return self._end(task, cancel)
@@ -454,6 +450,8 @@ class Queue:
         """Put a failed or cancelled task back into the queue. Raises: TransitionError: it did not fail."""
 
         def again(now: Task) -> Task:
+            if now.status not in ("failed", "cancelled"):
+                raise TransitionError(Task.collection, now.id, now.status, "pending", Task.transitions[now.status])
             now.status, now.error, now.failures, now.lost, now.ended_s = "pending", "", 0, 0, 0.0
             return self._waiting(now)
 
@@ -637,6 +635,12 @@ def _do(worker: Worker | Callable[[Task], object], task: Task) -> object:
 def _require_worker(worker: object) -> None:
     if not _is_agent(worker):
         require_plain_function(worker, "a queue")
+
+
+def _require_in_progress(task: Task, new: TaskStatus) -> None:
+    """What was answered once is not answered again: the table lets each status follow itself, and a result would be replaced."""
+    if task.status != "in_progress":
+        raise TransitionError(Task.collection, task.id, task.status, new, Task.transitions[task.status])
 
 
 def _is_due(task: Task) -> bool:

@@ -33,18 +33,21 @@ Validator: TypeAlias = Callable[[Any], object]
 _Pairs: TypeAlias = "list[tuple[object, object, object]]"
 _Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its schema version and its fields
 
+_NO_STATUS: Final = "None"  # as text: of a record that is not there
 _MIGRATES: Final = "__agent_kernel_migration__"
 _PACK_FROM: Final = 400  # bytes of JSON from which compressing pays
 # A document has the names of the fields, whatever aliases they have. Before 2.11 only `populate_by_name` lets them be read.
 _PACKAGE: Final = "agent_kernel."
 _OWN: Final[dict[str, tuple[Plane, ...]]] = {
     **dict.fromkeys(
-        ("AgentRecord", "CachedResult", "IndexProgress", "Source", "SpeechSession", "Task", "Team"), ("store",)
+        ("AgentRecord", "CachedResult", "IndexProgress", "Source", "Source totals", "SpeechSession", "Task", "Team"),
+        ("store",),
     ),
     **dict.fromkeys(("ToolRun", "Utterance", "lock"), ("store",)),
     **dict.fromkeys(("AgentCheckpoint", "AgentSnapshot", "Workflow", "WorkflowCheckpoint"), ("branch",)),
     **dict.fromkeys(
-        ("list", "list part", "memory", "state", "state counts", "state saved", "tier"), ("branch", "store")
+        ("list", "list part", "memory", "state", "state counts", "state saved", "tier", "tier order"),
+        ("branch", "store"),
     ),
 }  # what the package's own models take; these are not loaded for it
 _BY_NAME: Final[dict[str, Any]] = (
@@ -60,7 +63,8 @@ class Record(BaseModel):
         collection: where its records lie; by default the name of the class. Two models do not share one.
         schema_version: 1 or more. Raise it when fields change, and write a function marked `@ak.migration(version)`.
         transitions: from a status, which others may follow; of a status without an entry all may. Where each that may follow has
-            an entry itself, these are all the statuses there are, and any other is refused.
+            an entry itself, these are all the statuses there are, and any other is refused. Those that follow `None` are the ones
+            that a new record may have, also one that is put anew after it was deleted; without this entry, any.
         status_field: the field that `transitions` speaks of.
         plane: `branch`: a checkout takes the records along. `store`: they lie beside all branches.
         ttl_s: seconds until a record is gone; None: it stays.
@@ -270,7 +274,8 @@ class Schema(Generic[M]):
         if not follow or not follow <= table.keys():
             return frozenset()
         default = self.model.model_fields[self.status_field].get_default(call_default_factory=False)
-        return frozenset({*table, _status_text(default)})
+        from_nothing = {_NO_STATUS} - follow - {_status_text(default)}
+        return frozenset({*table, _status_text(default)} - from_nothing)
 
     def _check_transition(self, id: str, record: M, before: M | None) -> None:
         field, table = self.status_field, self._transitions
@@ -278,11 +283,11 @@ class Schema(Generic[M]):
             return
         new = _status_text(getattr(record, field))
         if self._statuses and new not in self._statuses:
-            known = ", ".join(status for status in table)
+            known = ", ".join(status for status in table if status in self._statuses)
             raise InvalidRecordError(self.collection, id, f"{field} is one of {known}, not {new!r}")
-        old = new if before is None else _status_text(getattr(before, field))
+        old = _NO_STATUS if before is None else _status_text(getattr(before, field))
         if old != new and old in table and new not in table[old]:
-            raise TransitionError(self.collection, id, old, new, table[old])
+            raise TransitionError(self.collection, id, None if before is None else old, new, table[old])
 
     def changes_status(self, record: M, before: M | None) -> bool:
         """Whether a change of the record is one that does not wait."""
@@ -325,7 +330,7 @@ class Schema(Generic[M]):
         """Whether all that the model takes is the same when it is read back: then nobody need look."""
         model = self.model
         own = model.__pydantic_decorators__
-        exact: list[object] = [str, int, bool]
+        exact: list[object] = [str, int, bool, dict[str, int]]
         if model.model_config.get("ser_json_inf_nan") == "constants":
             exact += [float, JsonValue, list[JsonValue], dict[str, JsonValue]]
         fields = (field.annotation for field in model.model_fields.values())

@@ -26,6 +26,9 @@ __all__ = ["Speech", "SpeechRecord", "SpeechSession", "Utterance"]
 Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]
+_ACTIVE: Final = "active\0"
+_NEWEST: Final = 10**20
+_ALL: Final = 1_000_000
 _MOST_VERSIONS: Final = 100  # versions of a session that stay in its history when it has ended
 
 
@@ -88,7 +91,7 @@ class Speech:
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
-        self.records: Records[SpeechRecord] = Records(repo, SpeechRecord)
+        self.records: Records[SpeechRecord] = Records(repo, SpeechRecord, index=_index_of, is_index_newer=True)
         self.utterances: Records[Utterance] = Records(repo, Utterance)
 
     def __getitem__(self, id: str) -> SpeechSession:
@@ -105,7 +108,8 @@ class Speech:
 
     def active(self) -> list[SpeechRecord]:
         """The sessions that are not over, the newest first."""
-        return self.records.find(where=lambda one: not one.is_over, order="-started_s")
+        found = (self.records.get(id) for id in self.records.first(_ACTIVE, _ALL))
+        return [one for one in found if one is not None and not one.is_over]
 
     def cleanup(self, older_s: float = 86_400.0) -> int:
         """Delete sessions that ended more than so many seconds ago, with all that was said in them; how many."""
@@ -221,6 +225,11 @@ class Turns(Channel):
 
     def __len__(self) -> int:
         return len(self.results())
+
+
+def _index_of(record: SpeechRecord) -> str | None:
+    """Those that are not over, the newest first."""
+    return None if record.is_over else f"{_ACTIVE}{_NEWEST - int(record.started_s * 1e6):020d}{record.id}"
 
 
 def _refuse_over(record: SpeechRecord) -> None:

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 import threading
 import time
 import warnings
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import (
@@ -36,7 +37,7 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, seconds, texts
+from agent_kernel.records.checks import not_negative, require_watcher, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rules", "Scope", "State"]
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 Scope: TypeAlias = Literal["conversation", "task", "user"]
@@ -60,7 +62,7 @@ Allow: TypeAlias = Mapping[str, Patterns]  # "read" and "write"; what is not the
 _ACTIONS: Final = ("read", "write")
 _SCOPES: Final[dict[Scope, str]] = {"conversation": "s", "task": "t", "user": "u"}
 _DAY_S: Final = 86_400
-_FORMAT: Final = 1  # of a backup
+_FORMAT: Final = 2  # of a backup; 1 where none of its values has a time to live
 
 
 class _Entry(Record):
@@ -77,6 +79,7 @@ class _Saved(Record):
     values: dict[str, JsonValue]
     label: str = ""
     parent: int = 0  # of a checkpoint: the one before it
+    ends: dict[str, int] = Field(default_factory=dict[str, int])  # when values of it are gone, in ns since 1970
 
 
 class _Counts(Record):
@@ -154,7 +157,7 @@ class Rules:
                 continue
             after = next((values for value, values in table.items() if value == old), None)
             if after is not None and new not in after:
-                raise TransitionError("state", key, str(old), str(new), tuple(map(str, after)))
+                raise TransitionError("state", key, None if old is None else str(old), str(new), tuple(map(str, after)))
 
 
 class State:
@@ -198,6 +201,8 @@ class State:
         seconds(cache_s, "cache_s")
         if ttl_s is not None:
             seconds(ttl_s, "ttl_s", is_zero_allowed=False)
+        if alert_bytes is not None:
+            not_negative(alert_bytes, "alert_bytes")
 
         self.repo = repo
         self.user = user
@@ -333,12 +338,14 @@ class State:
         return [id[len(self.place) :] for id in self._entries.ids(exactly(self.place) + pattern)]
 
     def version(self, key: str) -> int:
-        """How often a value was changed; 0: it is not there. `expect` takes this number."""
+        """A number that grows with each change of the value; 0: it is not there. `expect` takes it. See `Records.version`."""
+        self.rules.require("read", key)
         return self._entries.version(self.place + key)
 
     def size_bytes(self) -> int:
         """How large all values are, as JSON."""
-        found = self._entries.find(exactly(self.place) + "*")
+        with self._named():
+            found = self._entries.find(exactly(self.place) + "*")
         return sum(len(one.id) - len(self.place) + len(_json(one.value)) for one in found)
 
     def as_text(self, pattern: str = "*", *, max_chars: int = 4_000) -> str:
@@ -426,8 +433,10 @@ class State:
         """Add to a counter, which begins at 0; what it is then. No two callers get the same number.
 
         Raises:
-            InvalidRecordError: the value is not a number. Otherwise what `set` raises.
+            InvalidRecordError: the value is not a number. TypeError: `by` is none. Otherwise what `set` raises.
         """
+        if isinstance(by, bool) or not isinstance(by, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"by is a number, not {by!r}")
 
         def add(before: Any) -> Any:
             if before is not None and not isinstance(before, int | float):
@@ -446,7 +455,7 @@ class State:
 
     def clear(self) -> None:
         """Delete all values, or none where one of them may not be written, or is encrypted with another key."""
-        self._change("clear", lambda: self._replace({}))
+        self._change("clear", lambda: self._replace({}, {}, force=False))
 
     def _drop(self, key: str) -> bool:
         self.rules.require("write", key)
@@ -469,8 +478,7 @@ class State:
         id = self.place + key
         if self.rules.transitions:
             before: _Entry | None = self._entries.get(id)
-            if before is not None:
-                self.rules.check_transition(key, before.value, value)
+            self.rules.check_transition(key, None if before is None else before.value, value)
         return self._store(key, value, expect=expect, ttl_s=ttl_s, keeps_ttl=keeps_ttl)
 
     def _store(
@@ -489,8 +497,10 @@ class State:
             return entries.update(entry.id, lambda _: entry, user=self.user).value
         return entries.put(entry, expect=expect, ttl_s=ttl_s, user=self.user).value
 
-    def _replace(self, values: Mapping[str, Any]) -> None:
-        """Set these values, and delete all others."""
+    def _replace(self, values: Mapping[str, Any], ends: Mapping[str, int], *, force: bool) -> None:
+        """Set these values, each until its end, and delete all others. `force`: whatever the transitions say."""
+        now = time.time_ns()
+        values = {key: value for key, value in values.items() if not 0 < ends.get(key, 0) <= now}
         for key in self._keys():
             if key not in values:
                 self._drop(key)
@@ -498,7 +508,14 @@ class State:
             found: _Entry | None = self._entries.get(self.place + key)
             if found is None or not _same(found.value, value):
                 self.rules.require("write", key)
-                self._store(key, value)
+                if not force:
+                    self.rules.check_transition(key, None if found is None else found.value, value)
+                self._store(key, value, ttl_s=(ends[key] - now) / 1e9 if ends.get(key) else None)
+
+    def _ends(self) -> dict[str, int]:
+        """When values are gone that have a time to live."""
+        found = self._entries.ends(exactly(self.place) + "*")
+        return {id[len(self.place) :]: end for id, end in found.items()}
 
     def _change(self, what: str, act: Callable[[], T]) -> T:
         try:
@@ -526,7 +543,10 @@ class State:
         was_over, self._is_over = self._is_over, size >= limit
         if self._is_over and not was_over:
             if alert is not None:
-                alert(size)
+                try:
+                    alert(size)
+                except Exception:  # of the function, which is not ours: the value is stored
+                    logger.exception("a function that is called when a state is too large raised")
             else:
                 warnings.warn(f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=4)
 
@@ -590,7 +610,10 @@ class State:
         values: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
         if not isinstance(values, Mapping):
             raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(values).__name__}")
-        return {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
+        found = {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
+        for key, value in found.items():
+            self._entries.schema.dump(_Entry.model_construct(id=key, value=value))  # refuses what JSON cannot hold
+        return found
 
     def _readable(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if self.rules.allows("read", key)}
@@ -605,12 +628,18 @@ class State:
         found: _Counts | None = self._counts.get(self.place)
         return found or _Counts(id=self.place)
 
-    def _keep(self, kind: str, number: int, values: dict[str, Any], label: str = "", parent: int = 0) -> None:
+    def _keep(
+        self,
+        kind: str,
+        number: int,
+        values: dict[str, Any],
+        label: str = "",
+        parent: int = 0,
+        ends: dict[str, int] | None = None,
+    ) -> None:
         id = f"{self.place}{kind}/{number:012d}"
-        self._saved.put(
-            _Saved.model_construct(id=id, values=values, label=label, parent=parent),
-            user=self.user,
-        )
+        saved = _Saved.model_construct(id=id, values=values, label=label, parent=parent, ends=ends or {})
+        self._saved.put(saved, user=self.user)
 
     def _saved_as(self, kind: str, number: int) -> _Saved | None:
         found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
@@ -628,20 +657,23 @@ class State:
             self._require_all_readable()
             counts = self._counts_now()
             number = counts.checkpoint + 1
-            self._keep("checkpoint", number, self.get_all(), label, counts.at)
+            self._keep("checkpoint", number, self.get_all(), label, counts.at, self._ends())
             self._counts.put(counts.model_copy(update={"checkpoint": number, "at": number}), user=self.user)
             return number
 
         return together(self._saved, act, f"state of {self.user}: checkpoint")
 
-    def rollback(self, steps: int = 1) -> int:
+    def rollback(self, steps: int = 1, *, force: bool = False) -> int:
         """Go back so many checkpoints; the number of the one that the values come from then.
 
         One step goes to the newest checkpoint that differs from what is there. What came after it stays stored, and can be had by
-        its number.
+        its number. A value is gone when it would have been.
+
+        Args:
+            force: go back also where the transitions do not allow it.
 
         Raises:
-            IndexError: there are not so many checkpoints.
+            IndexError: there are not so many checkpoints. TransitionError: a value may not follow the present one. Nothing was changed.
         """
         if not_negative(steps, "steps") < 1:
             raise ValueError("steps is 1 or more, not 0")
@@ -657,7 +689,7 @@ class State:
                 found = self._saved_as("checkpoint", number)
             if found is None:
                 raise IndexError(f"there is no checkpoint {steps} step{'s' if steps > 1 else ''} back")
-            self._replace(found.values)
+            self._replace(found.values, found.ends, force=force)
             self._counts.put(counts.model_copy(update={"at": number}), user=self.user)
             return number
 
@@ -695,31 +727,38 @@ class State:
     def backup(self) -> str:
         """All values as a text that `restore` takes, with a checksum; encrypted, where the state has a secret."""
         self._require_all_readable()
-        values = _json(self.get_all())
+        found, ends = self.get_all(), self._ends()
+        values = _json({"values": found, "ends": ends} if ends else found)
         if self.seal is None:
             content = values.decode()
         else:
             content = base64.b64encode(self.seal.close(values, "state backup")).decode()
         digest = hashlib.sha256(content.encode()).hexdigest()
-        return json.dumps({"format": _FORMAT, "is_sealed": self.seal is not None, "sha256": digest, "content": content})
+        return json.dumps(
+            {"format": _FORMAT if ends else 1, "is_sealed": self.seal is not None, "sha256": digest, "content": content}
+        )
 
-    def restore(self, backup: str) -> None:
-        """Set the values of a backup, and delete all others.
+    def restore(self, backup: str, *, force: bool = False) -> None:
+        """Set the values of a backup, and delete all others. A value is gone when it would have been.
+
+        Args:
+            force: set them also where the transitions do not allow it.
 
         Raises:
-            InvalidRecordError: it is damaged, or a validator refuses one of its values. Nothing was changed.
+            InvalidRecordError: it is damaged, or a validator refuses one of its values. TransitionError: one may not follow the
+                present one. Nothing was changed.
             SealedRecordError: it is encrypted with another key.
         """
-        values = self._unpacked(backup)
+        values, ends = self._unpacked(backup)
         cleaned = {key: self.rules.clean(key, value) for key, value in values.items()}
 
         def act() -> None:
             self._require_all_readable()
-            self._replace(cleaned)
+            self._replace(cleaned, ends, force=force)
 
         self._change("restore a backup", act)
 
-    def _unpacked(self, backup: str) -> dict[str, Any]:
+    def _unpacked(self, backup: str) -> tuple[dict[str, Any], dict[str, int]]:
         def refuse(reason: str) -> InvalidRecordError:
             return InvalidRecordError("state backup", self.session, reason)
 
@@ -739,7 +778,12 @@ class State:
             raise refuse(f"it is damaged: {error}") from error
         if not isinstance(found, dict):
             raise refuse("it holds no values")
-        return cast("dict[str, Any]", found)
+        values = cast("dict[str, Any]", found)
+        if read.format == 1:
+            return values, {}
+        if not (isinstance(values.get("values"), dict) and isinstance(values.get("ends"), dict)):
+            raise refuse("it holds no values")
+        return values["values"], values["ends"]
 
     def _opened(self, content: str) -> bytes:
         if self.seal is None:
@@ -781,10 +825,16 @@ class State:
     def history(self, key: str) -> Iterator[Change[Any]]:
         """What a value was, the newest change first."""
         self.rules.require("read", key)
-        return map(self._value_change, self._entries.history(self.place + key))
+        return self._named_changes(key)
+
+    def _named_changes(self, key: str) -> Iterator[Change[Any]]:
+        with self._named():
+            for change in self._entries.history(self.place + key):
+                yield self._value_change(change)
 
     def watch(self, pattern: str, call: Callable[[Change[Any]], object]) -> Subscription:
         """Call a function for each change of a key that fits, here at once, of other processes within a second."""
+        require_watcher(call)
 
         def notify(change: Change[_Entry]) -> None:
             if self._may_read(change.id):

@@ -178,17 +178,19 @@ class Tools:
 
     def runs(self, tool: str | None = None, limit: int | None = None) -> list[ToolRun]:
         """The calls of a tool, or of all, the newest first. One whose process died meanwhile has failed."""
-        if tool is None:
-            ids = sorted(self.records, key=lambda id: id.rpartition("/")[2], reverse=True)[:limit]  # they sort by time
-        else:
-            waiting = [run.id for run in self.waiting() if run.tool == tool]
-            ids = [*waiting, *self.records.first(f"{tool}\0", limit or _ALL)]
+        if limit is not None:
+            not_negative(limit, "limit")
+        waiting = self.records.first(_WAITING, _ALL)
+        tools = self.names() if tool is None else [tool]
+        ids = [id for id in waiting if tool in (None, _tool_of(id))]
+        ids += [id for name in tools for id in self.records.first(f"{name}\0", _ALL if limit is None else limit)]
+        ids = sorted(ids, key=_time_of, reverse=True)[:limit]
         found = [run for id in ids if (run := self.records.get(id)) is not None]
         return [self._as_it_is(run) for run in sorted(found, key=lambda run: run.started_s, reverse=True)[:limit]]
 
     def names(self) -> list[str]:
         """The tools that were called."""
-        return sorted({id.rpartition("/")[0] for id in self.records})
+        return sorted({*self.records.groups(), *map(_tool_of, self.records.first(_WAITING, _ALL))})
 
     def stats(self, tool: str, *, limit: int | None = None) -> ToolStats:
         """How well a tool does, computed from its calls, or from the newest of them."""
@@ -620,6 +622,15 @@ def _key_of(tool: str, arguments: Mapping[str, Any], state: object = None) -> st
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def _tool_of(id: str) -> str:
+    return id.rpartition("/")[0]
+
+
+def _time_of(id: str) -> str:
+    """What sorts calls by when they began."""
+    return id.rpartition("/")[2]
 
 
 def _is_of(id: str, tool: str) -> bool:

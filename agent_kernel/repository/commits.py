@@ -665,6 +665,21 @@ class Tree:
         for child in self._nodes([node.child(place) for place in range(first, last)]):
             yield from self._rows(child, prefix)
 
+    def names_back(self, prefix: str = "") -> Iterator[str]:
+        """The names that start with `prefix`, the last one first. Who wants a few has read no more."""
+        return self._names_back(self._node(self.id), prefix)
+
+    def _names_back(self, node: Node, prefix: str) -> Iterator[str]:
+        first = max(bisect_right(node.names, prefix) - 1, 0)
+        last = first + 1
+        while last < len(node.names) and node.names[last].startswith(prefix):
+            last += 1
+        for place in range(min(last, len(node.names)) - 1, first - 1, -1):
+            if isinstance(node, Inner):
+                yield from self._names_back(self._node(node.child(place)), prefix)
+            elif node.names[place].startswith(prefix):
+                yield node.names[place]
+
     def diff(self, other: Tree) -> Iterator[tuple[str, Entry | None, Entry | None]]:
         """What differs from here to `other`: (name, entry here or None, entry there or None), in order."""
         for name, old, new in self.diff_rows(other):

@@ -866,8 +866,6 @@ class Committing:
         pending, self._recorder = self._recorder.pending, LooseRecorder(self.repo, self.id)
         self._recorder.pending = pending
         self._publishing = threading.RLock()  # the thread that had the other one is not here
-        if pending is not None:
-            pending.in_fork()
         self._recorder.masks(self.repo.masked_names(), self.namespace)
         self.branch = self.branch or self._base  # else the first commit would start one
 

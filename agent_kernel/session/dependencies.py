@@ -623,7 +623,8 @@ def _work_of_threads() -> Iterator[object]:
 def _find_waiting_tasks() -> Iterator[object]:
     """Coroutines and callbacks that wait for the running event loop."""
     asyncio: Any = sys.modules.get("asyncio")
-    loop: Any = asyncio._get_running_loop() if asyncio is not None else None
+    # While another thread imports it, it is there in part: then no loop runs here.
+    loop: Any = getattr(asyncio, "_get_running_loop", lambda: None)()
     if asyncio is None or loop is None:
         return
     yield from (task.get_coro() for task in asyncio.all_tasks(loop))

@@ -502,7 +502,7 @@ class Session(Committing):
         message: str = "",
         partial: bool = False,
     ) -> Report:
-        """Do here what one commit did: the change from its parent, merged into the present state.
+        """Do here what one commit did: the change from its parent, of variables and records, merged into the present state.
 
         The new commit has one parent, the picked one's author and message (or `message`), and names the picked commit, as
         `git cherry-pick -x` does. If all of the change is here already, it makes no commit.
@@ -511,8 +511,8 @@ class Session(Committing):
             ours, theirs, partial: as for `merge`, the picked commit being theirs.
 
         Raises:
-            MergeCommitError: the commit has several parents. MergeConflictError: both changed the same variables.
-            LoadError: nothing was changed.
+            MergeCommitError: the commit has several parents. MergeConflictError: both changed the same variables, or fields of
+                records. LoadError: nothing was changed.
         """
         from agent_kernel.session import merge
         from agent_kernel.session.merge import Choices
@@ -524,16 +524,39 @@ class Session(Committing):
         trust.require(self.repo)
         writer = self.repo.writer()
         choices = Choices(frozenset(ours), frozenset(theirs), partial=partial)
-        with _noting_request(rev, choices, message, picks=True):
-            outcome = merge.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
-        if outcome.tree is None:
-            return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         commit = self.repo.commit_at(picked)
+        with _noting_request(rev, choices, message, picks=True):
+            records = self._pick_records(writer, commit, picked, choices)
+            named = choices if records is None else choices.without(records.names)
+            try:
+                outcome = merge.pick(self.repo, writer, self.workspace, self.head, picked, rev, named)
+            except MergeConflictError as conflict:
+                conflict.conflicts += () if records is None else records.rows
+                raise
+            if records is not None:
+                records.require_no_conflict()
+        now = None if self.head is None else self.repo.commit_at(self.head).records
+        if outcome.tree is None and (records is None or records.root == now):
+            return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
+        tree = self._tree if outcome.tree is None else outcome.tree
         text = message or commit.message or title(commit)
         text = f"{text.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
         draft = Draft(kind="cherry-pick", author=commit.author, message=text)
-        loaded = self._load_joined(writer, outcome.tree, draft, picked, partial=partial)
-        return self._record_joined(writer, outcome.tree, draft, loaded, began)
+        draft.records = None if records is None else records.root
+        loaded = self._load_joined(writer, tree, draft, picked, partial=partial)
+        return self._record_joined(writer, tree, draft, loaded, began)
+
+    def _pick_records(self, writer: Writer, commit: Commit, picked: ObjectId, choices: Choices) -> RecordMerge | None:
+        """What records become with the change of a commit; None: it changed none."""
+        parent = next(iter(commit.parents), None)
+        before = None if parent is None else self.repo.commit_at(parent).records
+        if commit.records in (None, before) or len(commit.parents) > 1:
+            return None
+        from agent_kernel.records.merge import merge_records
+
+        return merge_records(
+            self.repo, writer, parent, self.head, picked, choose_ours=choices.ours, choose_theirs=choices.theirs
+        )
 
     def _load_joined(self, writer: Writer, tree: Tree, draft: Draft, other: ObjectId, *, partial: bool) -> Loaded:
         writer.flush()  # what was merged by value is loaded like the rest

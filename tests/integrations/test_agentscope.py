@@ -63,6 +63,7 @@ from agentscope.sop import SOPPhase, SOPRunState, SOPStepRunState
 from agentscope.state import AgentState
 
 from agent_kernel.integrations.agentscope import AgentKernelStorage
+from agent_kernel.records import Records
 
 SOURCE = "agentscope"
 REDIS = "tests/storage_redis_test.py::TestMessage::test_"
@@ -399,6 +400,15 @@ def test_messages_are_added_and_replaced_by_their_ids(storage: AgentKernelStorag
     assert said(storage, "other") == said(storage, user="bob") == []
 
 
+def test_infinity_and_nan_come_back(storage: AgentKernelStorage) -> None:
+    (message,) = say(storage, "one")
+    wanted = {"loss": float("inf"), "steps": [float("nan"), None], "done": None}
+    do(storage.upsert_message("ada", "s", message.model_copy(update={"metadata": wanted})))
+    found = do(storage.get_message("ada", "s", message.id))
+    assert found is not None
+    assert str(found.metadata) == str(wanted)
+
+
 def test_messages_are_read_in_pages_from_the_newest(storage: AgentKernelStorage) -> None:
     ids = [message.id for message in say(storage, *map(str, range(7)))]
     assert do(storage.list_messages("ada", "new")) == ([], False)
@@ -419,6 +429,35 @@ def test_messages_are_read_in_pages_from_the_newest(storage: AgentKernelStorage)
     assert said(storage) == [*map(str, range(7))]
     with pytest.warns(DeprecationWarning, match="before"):
         assert len(do(storage.list_messages("ada", "s", offset=3))[0]) == 7
+
+
+def test_a_page_reads_no_more_of_a_long_conversation_than_of_a_short_one(
+    storage: AgentKernelStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = [0]
+    load = Records.load
+    ids = Records.ids
+
+    def counted_load(*args: Any) -> Any:
+        reads[0] += 1
+        return load(*args)
+
+    def counted_ids(*args: Any, **options: Any) -> Iterator[str]:
+        for id in ids(*args, **options):
+            reads[0] += 1
+            yield id
+
+    monkeypatch.setattr(Records, "load", counted_load)
+    monkeypatch.setattr(Records, "ids", counted_ids)
+    seen: list[int] = []
+    first = say(storage, *map(str, range(10)))
+    for many in (10, 20, 40):
+        say(storage, *map(str, range(many, 2 * many)))
+        reads[0] = 0
+        assert said(storage, limit=3) == [str(2 * many - 3), str(2 * many - 2), str(2 * many - 1)]
+        assert said(storage, limit=3, before=first[5].id) == ["2", "3", "4"]
+        seen.append(reads[0])
+    assert len(set(seen)) == 1, seen
 
 
 def test_a_session_that_begins_again_has_no_old_messages(storage: AgentKernelStorage) -> None:

@@ -97,6 +97,23 @@ def test_messages_come_back_as_they_were(plane: Any, repo: ak.Repository) -> Non
     assert history.messages() == []
 
 
+def test_infinity_and_nan_come_back_and_are_not_stored_again(repo: ak.Repository) -> None:
+    history = AgentKernelHistory("talk", repo)
+    result = {"loss": float("inf"), "steps": [float("nan"), float("-inf"), None]}
+    messages: list[ModelMessage] = [
+        ModelResponse(parts=[ToolCallPart("fit", {"most": float("inf")}, "c")]),
+        ModelRequest(parts=[ToolReturnPart("fit", result, "c", metadata=result)]),
+    ]
+    history.save(messages)
+    call, answer = (one.parts[0] for one in history.messages())
+    assert isinstance(call, ToolCallPart)
+    assert isinstance(answer, ToolReturnPart)
+    assert str([call.args, answer.content, answer.metadata]) == str([{"most": float("inf")}, result, result])
+    history.save([*messages, ModelResponse(parts=[TextPart("done")])])
+    change = next(repo.list("pydantic-ai talk", plane="branch").history())
+    assert (change.kept, change.removed) == (2, 0)
+
+
 def test_saving_a_whole_conversation_stores_what_is_new_and_drops_what_is_gone(repo: ak.Repository) -> None:
     history = AgentKernelHistory("talk", repo)
     first = agent.run_sync("figs")

@@ -102,6 +102,11 @@ def test_undo_redo_checkout_rollback_show_history_and_diff(worker: Worker) -> No
         (b'{"run": 1}', "run takes a text"),
         (b'{"run": "1", "timeout_s": -1}', "timeout_s takes a number of seconds"),
         (b'{"run": "1", "timeout": 1}', "run takes no 'timeout'"),
+        (b'{"run": "1", "timeout_s": 1e999}', "not a number of JSON"),
+        (b'{"run": "1", "id": NaN}', "not a number of JSON"),
+        (b'{"undo": false}', "undo takes true"),
+        (b'{"close": false}', "close takes true"),
+        (b'{"names": "all"}', "names takes true"),
         (b'{"history": "all"}', "history takes a number"),
         (b'{"checkout": "nowhere"}', "no branch, tag or commit is called 'nowhere'"),
         (b'{"show": "nothing_here"}', "there is no variable 'nothing_here'"),
@@ -113,6 +118,10 @@ def test_a_bad_line_is_answered_with_an_error_and_the_worker_goes_on(worker: Wor
     assert answer["ok"] is False
     assert says in answer["error"]
     assert worker.ask(run="1")["result"] == "1"
+
+
+def test_a_timeout_may_be_any_number(worker: Worker) -> None:
+    assert worker.ask(run="1", timeout_s=10**400)["result"] == "1"
 
 
 EVERY_WAY = """

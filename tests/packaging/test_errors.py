@@ -19,6 +19,7 @@ SAMPLES: dict[str, object] = {
     "bool": True,
     "float": 0.5,
     "float | None": 1.5,
+    "str | None": "draft",
     "tuple[str, ...]": ("main", "try-harder"),
     "tuple[tuple[str, ...], ...]": (("a", "b"), ("c", "d")),
     "tuple[tuple[tuple[str, ...], str], ...]": ((("a", "b"), "No module named 'demo'"), (("c",), "it is damaged")),

@@ -312,6 +312,19 @@ def test_a_watcher_hears_once_that_a_time_is_over(memory: ak.Repository) -> None
 # -- merging
 
 
+def test_a_watcher_hears_nothing_of_a_record_that_was_gone_before(
+    memory: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = memory.records(Note)
+    items.put(Note(id="a"), ttl_s=60)
+    now = time.time_ns
+    monkeypatch.setattr("agent_kernel.records.collection.time.time_ns", lambda: now() + 61 * 10**9)
+    heard: list[Any] = []
+    with items.watch("*", heard.append):
+        items.put(Note(id="a"))
+    assert [change.old for change in heard] == [None]
+
+
 def test_a_merge_of_fields_that_a_validator_refuses_together_is_a_conflict(repo: ak.Repository) -> None:
     class Range(ak.Record):
         lo: int = 0

@@ -184,3 +184,25 @@ def test_what_became_visible_late_is_found_by_reading_all_again(
     monkeypatch.setattr("agent_kernel.records.lines.WHOLE_S", 0.0)
     monkeypatch.setattr("agent_kernel.records.collection.WHOLE_S", 0.0)
     assert set(follower.look()) == {"of an hour ago"}
+
+
+def test_what_happens_while_the_clock_is_set_back_is_found_at_once(
+    repo: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = Records(repo, Item, plane="store")
+    follower = Follower(items)
+    for id in ("before", "changed"):
+        items.put(Item(id=id))
+    follower.look()
+    now = time.time_ns
+    for hours in (-1, -2, 0):
+        monkeypatch.setattr(
+            "agent_kernel.records.lines.time.time_ns", lambda hours=hours: now() + hours * 3_600 * 10**9
+        )
+        items.put(Item(id=f"new {hours}"))
+        items.update("changed", number=hours)
+        items.put(Item(id="gone"))
+        assert set(follower.look()) == {f"new {hours}", "changed", "gone"}
+        items.delete("gone")
+        assert set(follower.look()) == {"gone"}
+        assert follower.look() == {}

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -235,3 +239,63 @@ def test_an_older_program_deletes_nothing_that_a_newer_one_made(memory: ak.Repos
     with pytest.raises(ak.NewerRecordError):
         memory.records(Note).delete("a")
     assert "a" in memory.records(Newer)
+
+
+_FORK = """
+import os, sys, threading
+import agent_kernel as ak
+
+class Meter(ak.Record):
+    coalesce_s = 30.0
+    n: int = 0
+
+class StoreMeter(Meter):
+    plane = "store"
+
+url, way = sys.argv[1:]
+with ak.open(url) as repo:
+    both = repo.records(Meter), repo.records(StoreMeter)
+    for meters, model in zip(both, (Meter, StoreMeter)):
+        meters.put(model(id="a"))
+        meters.update("a", n=1)
+    if way == "while a thread has the lock":
+        entered, leave = threading.Event(), threading.Event()
+        def hold():
+            for meters in both:
+                meters.line()._lock.acquire()
+            entered.set()
+            leave.wait()
+            for meters in both:
+                meters.line()._lock.release()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        entered.wait()
+    child = os.fork()
+    if not child:
+        known = [meters["a"].n for meters in both]
+        if url == "memory:":
+            for meters in both:
+                meters.update("a", n=7)
+            known = [meters["a"].n for meters in both]
+        sys.exit(0 if known == ([7, 7] if url == "memory:" else [0, 0]) else 5)
+    if way != "as it is":
+        leave.set()
+        holder.join()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for meters in both:
+        meters.update("a", lambda old: setattr(old, "n", old.n + 1))
+    print(status, *(meters["a"].n for meters in both))
+if url != "memory:":
+    with ak.open(url) as repo:
+        print(repo.records(Meter)["a"].n, repo.records(StoreMeter)["a"].n)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("way", ["as it is", "while a thread has the lock"])
+@pytest.mark.parametrize("where", ["store", "memory:"])
+def test_what_waits_is_its_process_s_and_no_fork_s(tmp_path: Path, where: str, way: str) -> None:
+    url = where if where == "memory:" else str(tmp_path / where)
+    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", _FORK, url, way]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (found.stdout.split(), found.stderr) == (["0", "2", "2"] + (["2", "2"] if where == "store" else []), "")

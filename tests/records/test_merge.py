@@ -224,6 +224,65 @@ def test_diff_and_show_name_the_records_that_changed(tmp_path: Any) -> None:
         assert "records: ~Note:a, -Note:b, +list:/talk" in differs
         assert "+list:/talk" in answer(["show", "HEAD"], Scope(repo))[0].to_text(100)
         assert "Records" not in answer(["show", "HEAD"], Scope(repo))[0].outline().to_text(100)
+        log = answer(["log"], Scope(repo))[0]
+        assert [
+            next(word for word in line.split() if ":" in word and word[0] in "+~−")
+            for line in log.to_text(120).splitlines()
+        ] == ["+list:/talk", "−Note:b", "~Note:a", "+Note:b", "+Note:a"]
+
+
+@pytest.mark.parametrize("has_variables", [True, False])
+def test_a_cherry_pick_takes_the_records_that_the_commit_changed(state: ak.Versioned, has_variables: bool) -> None:
+    notes, session = notes_of(state), state.session
+    notes.put(Note(id="a", text="draft"))
+    notes.put(Note(id="gone"))
+    state.commit("base")
+    session.switch("idea", create=True)
+    notes.put(Note(id="earlier"))
+    state.commit("not this one")
+    if has_variables:
+        state["x"] = 1
+    notes.update("a", text="better")
+    notes.put(Note(id="new"))
+    notes.delete("gone")
+    state.commit("this one")
+    session.switch("main")
+    notes.update("a", stars=5)
+    state.commit("here")
+    session.cherry_pick("idea")
+    assert list(notes) == ["a", "new"]
+    assert (notes["a"].text, notes["a"].stars) == ("better", 5)
+    assert session.cherry_pick("idea").notes
+    session.undo()
+    assert "gone" in notes
+
+
+def test_a_cherry_pick_tells_of_records_that_both_changed(state: ak.Versioned) -> None:
+    notes, session = notes_of(state), state.session
+    part(
+        state,
+        lambda: notes.put(Note(id="a", text="draft")),
+        lambda: notes.update("a", text="there"),
+        lambda: notes.update("a", text="here"),
+    )
+    with pytest.raises(MergeConflictError) as conflict:
+        session.cherry_pick("idea")
+    assert conflict.value.conflicts == (("Note:a['text']", "here", "there"),)
+    assert notes["a"].text == "here"
+    session.cherry_pick("idea", theirs=["Note:a"])
+    assert notes["a"].text == "there"
+
+
+def test_what_was_stored_again_as_it_was_is_no_change_of_a_side(state: ak.Versioned) -> None:
+    notes = notes_of(state)
+    part(
+        state,
+        lambda: notes.put(Note(id="a", text="draft")),
+        lambda: notes.delete("a"),
+        lambda: notes.put(Note(id="a", text="draft")),
+    )
+    state.session.merge("idea")
+    assert list(notes) == []
 
 
 def test_fields_of_two_schemas_are_merged_as_the_newer_one_has_them(repo: ak.Repository) -> None:
@@ -254,3 +313,23 @@ def test_fields_of_two_schemas_are_merged_as_the_newer_one_has_them(repo: ak.Rep
             other.records(Old, branch="idea").update("a", note="theirs")
         variables.session.merge("idea")
         assert (items["a"].price, items["a"].note) == (700, "theirs")
+
+
+def test_tiers_of_two_branches_go_together_and_go_on_sinking(state: ak.Versioned) -> None:
+    """A value that was put away here and set anew there is no conflict."""
+    found = state.session.repo.state("ada")
+
+    def use(*keys: str) -> None:
+        tiers = found.tiers(hot=1, warm=3)
+        for key in keys:
+            tiers.put(key, f"{key} {len(keys)}")
+
+    part(state, lambda: use("a", "b", "c"), lambda: use("d", "a"), lambda: use("e"))
+    state.session.merge("idea")
+    tiers = found.tiers(hot=1, warm=3)
+    assert [tiers.get(key) for key in "bcde"] == ["b 3", "c 3", "d 2", "e 1"]
+    assert found.tiers().get("a") == "a 2"
+    for key in "fgh":
+        tiers.put(key, key)
+    assert [tiers.tier(key) == "cold" for key in "abcde"] == [True] * 5
+    assert [tiers.tier(key) for key in "fgh"] == ["warm", "warm", "hot"]

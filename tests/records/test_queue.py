@@ -503,3 +503,34 @@ def test_what_is_wrong_with_a_team_is_said(memory: ak.Repository) -> None:
         memory.teams.create("web")
     with pytest.raises(ak.RecordNotFoundError, match=r"^there is no agent 'zed' in team 'web'$"):
         memory.teams.leave("web", "zed")
+
+
+def test_a_task_is_answered_once(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    waiting = queue.push("later")
+    for act in (queue.done, queue.fail, queue.give_back, queue.retry):
+        with pytest.raises(ak.TransitionError):
+            act(waiting.id)
+    task = queue.claim("ada")
+    assert task is not None
+    with pytest.raises(ak.TransitionError):
+        queue.retry(task)
+    queue.done(task, "first")
+    for again in (task, task.id):
+        with pytest.raises(ak.TransitionError, match="from completed to completed"):
+            queue.done(again, "second")
+        with pytest.raises(ak.TransitionError):
+            queue.fail(again, "too late")
+    assert queue[task.id].result == "first"
+    queue.push("fails")
+    failed = queue.claim("ada")
+    assert failed is not None
+    queue.fail(failed, "first")
+    with pytest.raises(ak.TransitionError):
+        queue.fail(failed, "second")
+    assert (queue[failed.id].failures, queue[failed.id].error) == (1, "first")
+    other = queue.push("not wanted")
+    ended_s = queue.cancel(other).ended_s
+    with pytest.raises(ak.TransitionError):
+        queue.cancel(other)
+    assert queue[other.id].ended_s == ended_s

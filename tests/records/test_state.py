@@ -226,7 +226,7 @@ def test_a_backup_is_checked_before_it_is_restored(repo: ak.Repository, plane: P
         (backup.replace("36", "37"), "checksum"),
         (backup[:-9], "truncated|malformed"),
         ("{}", "format"),
-        (backup.replace('"format": 1', '"format": 2'), "knows 1"),
+        (backup.replace('"format": 1', '"format": 3'), "knows 2"),
         (other.backup(), "refuses"),
     ):
         with pytest.raises(ak.InvalidRecordError, match=why):
@@ -1056,3 +1056,62 @@ def test_values_in_tiers_follow_the_rules_of_the_state(repo: ak.Repository) -> N
     with pytest.raises(ak.InvalidRecordError, match="'age' is not valid"):
         tiers.put("age", 999)
     assert (tiers.get("name"), tiers.get("age")) == ("Ada", None)
+
+
+def test_who_may_not_read_a_key_learns_nothing_of_it(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    state.set("private.a", 1)
+    other = state.restricted(read=["public.*"])
+    for act in (lambda: other.version("private.a"), lambda: other.history("private.a")):
+        with pytest.raises(ak.RecordAccessError):
+            act()
+
+
+def test_what_json_cannot_hold_is_in_no_round(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    for value in (object(), "\ud800", {1, 2}):
+        with pytest.raises(ak.InvalidRecordError, match="key"):
+            state.save({"key": value})
+    assert state.rounds() == []
+
+
+def test_an_error_of_a_secret_names_its_key_and_not_where_it_lies(repo: ak.Repository) -> None:
+    repo.state("ada", secret="right").set("password", "pw")
+    other = repo.state("ada", secret="wrong")
+    for act in (other.size_bytes, other.export_state, lambda: list(other.history("password"))):
+        with pytest.raises(ak.SealedRecordError, match=r"state 'password'"):
+            act()
+
+
+def test_an_alert_that_raises_does_not_say_that_nothing_was_stored(
+    repo: ak.Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    def alert(size: int) -> None:
+        raise RuntimeError(f"{size} bytes")
+
+    state = repo.state("ada", alert_bytes=10, on_alert=alert)
+    state.set("key", "x" * 20)
+    assert state.get("key") == "x" * 20
+    assert "25 bytes" in caplog.text
+    for wrong in (-1, "10", 2.5):
+        with pytest.raises((TypeError, ValueError), match="alert_bytes"):
+            repo.state("ada", alert_bytes=wrong)  # type: ignore[arg-type]
+
+
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_done(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    events = state.events()
+    events.append(1, 2)
+    with pytest.raises(ValueError, match="until"):
+        events.fold(0, lambda total, one: total + one, until=-1)
+    memory = state.memory(10, count_tokens=lambda text: len(text.split()))
+    for content in (5, None, ["text"]):
+        with pytest.raises(ak.InvalidRecordError, match="a message is text"):
+            memory.add("user", content)  # type: ignore[arg-type]
+    assert len(memory) == 0
+    with pytest.raises(TypeError, match="by is a number"):
+        state.count("visits", by="1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a watcher is a function"):
+        state.watch("*", None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a pattern"):
+        repo.records(ak.Record).watch(5, print)  # type: ignore[arg-type]

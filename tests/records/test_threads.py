@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
+from types import ModuleType
 
 import pytest
 
@@ -253,3 +254,18 @@ def test_watchers_that_write_do_not_wait_for_each_other(repo: ak.Repository) -> 
         while len({id for id in told if len(id.partition("-")[2]) == 2}) < 20 and monotonic() < until:
             sleep(0.01)
     assert len({id for id in told if len(id.partition("-")[2]) == 2}) == 20
+
+
+def test_a_program_that_imports_asyncio_at_that_moment_stores_all_the_same(
+    repo: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another thread imports it, `sys.modules` has it without its functions."""
+    monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
+    jobs = repo.records(Job)
+    with repo.transaction():
+        jobs.put(Job(id="a"))
+        jobs.update("a", n=1)
+    assert jobs["a"].n == 1
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        assert state.commit("with x") is not None
