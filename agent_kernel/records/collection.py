@@ -271,6 +271,17 @@ class Records(Mapping[str, M]):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
 
+    def names(self, start: str = "") -> list[str]:
+        """The ids that begin so, in order, also of records whose time is over. No record is read for it."""
+        line, prefix = self.line(), self.prefix + start
+        found, within = set(line.keys(prefix)), _current()
+        if within is not None and not line.is_readonly:
+            edit = within.edit_of(line)
+            edit.listed.setdefault(prefix, set(found))
+            found |= {key for key, row in edit.new.items() if row is not None and key.startswith(prefix)}
+            found -= {key for key, row in edit.new.items() if row is None}
+        return sorted(key[len(self.prefix) :] for key in found)
+
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None
@@ -509,6 +520,7 @@ class Records(Mapping[str, M]):
             document=document,
             keeps_past=self.schema.keeps_past,
             is_final=self.schema.is_final,
+            is_growing=self.schema.is_growing,
         )
 
     def _require_no_other_fields(self, key: str, row: Row) -> None:
@@ -866,11 +878,14 @@ def _repeat(line: Line, edit: Edit, now: Edit) -> None:
     now.index.update(edit.index)
 
 
-def together(records: Records[Any], act: Callable[[], T], message: str = "") -> T:
+def together(records: Records[Any], act: Callable[[], T], message: str = "", *, may_lie_beside: bool = False) -> T:
     """Store all that `act` changes of these records and of others beside them as one.
 
     It is called again where somebody else was faster, so it is written as if it were alone. No lock is held meanwhile: it may wait
     for what other threads do. Within a transaction it is a part of that.
+
+    Args:
+        may_lie_beside: it need not be a commit of its own, see `Line.change`.
     """
     within, line = _current(), records.line()
     if within is not None:
@@ -885,7 +900,7 @@ def together(records: Records[Any], act: Callable[[], T], message: str = "") -> 
             mine.is_over = True
             _EDIT.reset(token)
 
-    result = line.change(build, message)
+    result = line.change(build, message, may_lie_beside=may_lie_beside)
     _notify_watchers(records.repo)
     return result
 

@@ -87,7 +87,10 @@ def merge_records(
     trees = tuple(tree_of(repo, commit) for commit in (base, ours, theirs))
     made = _Merge(repo, trees, frozenset(choose_ours), frozenset(choose_theirs))
     edits = made.edits(writer)
-    root = trees[1].edit_rows(writer, edits).id if edits else None if ours is None else repo.commit_at(ours).records
+    before = None if ours is None else repo.commit_at(ours)
+    root = None if before is None else before.records
+    if edits or (before is not None and before.recent):
+        root = trees[1].edit_rows(writer, edits).id
     return RecordMerge(root, made.conflicts, made.names)
 
 
@@ -315,7 +318,7 @@ def _text(value: object, most: int = _MOST_TEXT) -> str:
 def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
     """Which records differ between two commits, as a person names them, in order: `~Note:a`, `+Note:b`, `-Note:c`."""
     before, after = tree_of(repo, old), tree_of(repo, new)
-    if before.id == after.id:
+    if before == after:
         return ()
     units: dict[str, tuple[bool, bool]] = {}
     for key, was, row in before.diff_rows(after):
