@@ -15,6 +15,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -26,7 +27,7 @@ from pydantic import ConfigDict
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
 from agent_kernel.integrations.channel_values import Page, PageId, Pages, Spine, pages_of, read_items, write_items
 from agent_kernel.integrations.places import open_on
-from agent_kernel.integrations.thread_parts import PART_BYTES, Fields, Parts, Rows, cut
+from agent_kernel.integrations.thread_parts import BESIDE_BYTES, PART_BYTES, Fields, Parts, Rows, cut
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record
@@ -203,6 +204,8 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             return self._put_together(thread, len(record.body))
 
         alone = self._change(store, f"LangGraph: checkpoint of thread {thread}")
+        if not alone:
+            self._alone.clear()
         self._alone[_short(thread, 10)] = alone
         return _config_of(thread, namespace, checkpoint["id"])
 
@@ -238,24 +241,38 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         self._change(store, f"LangGraph: writes of thread {thread}")
 
     def _put_together(self, thread: str, new: int) -> int:
-        """Let records of a thread lie in a part, once there are enough of them. Returns the bytes of those that lie alone."""
-        short, rows = _short(thread, 10), dict[str, Fields]()
+        """Let records lie in parts, once there are enough of them. Returns the bytes of those of the thread that lie alone."""
+        short = _short(thread, 10)
+        beside = self._all.ids_beside(BESIDE_BYTES)
+        if beside:
+            for other, ids in groupby(beside, lambda id: id.partition(".")[0]):
+                self._move_to_parts(other, self._own_fields(ids))
+            return 0
         alone = self._alone.get(short)
         if alone is not None and alone + new < PART_BYTES:
             return alone + new
-        for id in self._all.ids(exactly(f"{short}.") + "*"):
+        rows = self._own_fields(self._all.ids(exactly(f"{short}.") + "*"))
+        size = sum(map(_size_of, rows.values()))
+        return size - (self._move_to_parts(short, rows) if size >= PART_BYTES else 0)
+
+    def _own_fields(self, ids: Iterable[str]) -> dict[str, Fields]:
+        rows: dict[str, Fields] = {}
+        for id in ids:
             kind = _kind_of(id)
             of_kind = self._checkpoints if kind == _CHECKPOINT else self._writes if kind == _WRITES else self._pages
             fields = of_kind.own_fields(id)
             if fields is not None:
                 rows[id] = fields
-        size = sum(map(_size_of, rows.values()))
-        for part in cut(rows, _size_of) if size >= PART_BYTES else ():
+        return rows
+
+    def _move_to_parts(self, short: str, rows: Mapping[str, Fields]) -> int:
+        moved = 0
+        for part in cut(rows, _size_of):
             self._parts.add(short, part)
             for id in part:
                 self._all.delete(id)
-            size -= sum(map(_size_of, part.values()))
-        return size
+            moved += sum(map(_size_of, part.values()))
+        return moved
 
     def _note_size(self, thread: str, content: bytes) -> None:
         short = _short(thread, 10)

@@ -24,12 +24,13 @@ from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
-__all__ = ["PART_BYTES", "Parts", "Rows"]
+__all__ = ["BESIDE_BYTES", "PART_BYTES", "Fields", "Parts", "Rows", "cut"]
 
 R = TypeVar("R", bound=Record)
 Fields: TypeAlias = dict[str, Any]
 
-PART_BYTES: Final = 128 << 10  # of records on their own from which a thread gets another part
+PART_BYTES: Final = 256 << 10  # of records on their own from which a thread gets another part
+BESIDE_BYTES: Final = 384 << 10  # of records beside the branch from which all threads get one
 _MOST_AT_ONCE: Final = 4  # parts that one change makes
 _MOST_BYTES: Final = 2 << 20  # of a part before it is compressed
 _LEVEL: Final = 6

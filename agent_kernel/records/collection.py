@@ -282,6 +282,21 @@ class Records(Mapping[str, M]):
             found -= {key for key, row in edit.new.items() if row is None}
         return sorted(key[len(self.prefix) :] for key in found)
 
+    def ids_beside(self, least_bytes: int) -> list[str]:
+        """The ids of the records that lie beside the commits of the branch or change in this transaction.
+
+        Returns none where fewer bytes lie there.
+        """
+        line, within = self.line(), _current()
+        if line.bytes_beside() < least_bytes:
+            return []
+        keys = line.keys_beside(self.prefix)
+        if within is not None and not line.is_readonly:
+            new = within.edit_of(line).new
+            keys |= {key for key, row in new.items() if row is not None and key.startswith(self.prefix)}
+            keys -= {key for key, row in new.items() if row is None}
+        return sorted(key[len(self.prefix) :] for key in keys)
+
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None

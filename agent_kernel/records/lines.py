@@ -26,7 +26,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -34,6 +34,7 @@ import msgspec
 import zstandard
 
 from agent_kernel.errors import (
+    BranchInUseError,
     BranchMovedError,
     RefNotFoundError,
     StoreReadOnlyError,
@@ -254,6 +255,15 @@ class Line(ABC):
             waiting = self._waiting
             found |= {key for key, row in waiting.items() if row is not None and key.startswith(prefix)}
             return found - {key for key, row in waiting.items() if row is None}
+
+    def bytes_beside(self) -> int:
+        """How many bytes lie beside the commits of the branch."""
+        return 0
+
+    def keys_beside(self, prefix: str) -> set[str]:
+        """The keys of the records there."""
+        del prefix
+        return set()
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -952,6 +962,13 @@ class BranchLine(PastLine):
         beside = sorted((one for one in state.beside.rows.items() if one[0].startswith(prefix)), key=itemgetter(0))
         return _merged(stored, beside) if beside else stored
 
+    def bytes_beside(self) -> int:
+        return self._state().beside.size
+
+    def keys_beside(self, prefix: str) -> set[str]:
+        rows = self._state().beside.rows
+        return {key for key, row in rows.items() if row is not None and key.startswith(prefix)}
+
     def settle(self) -> None:
         """Let a commit take in what lies beside the branch."""
         if self._state().beside.keys:
@@ -1056,8 +1073,9 @@ def settle(repo: Repository) -> None:
         mark = repo.pointers.get(key, Beside)
         if mark is not None and mark.count:
             branch = key[len(BESIDE) :].decode()
-            if repo.lease_of(branch) is None and repo.pointers.get(branch_key(branch), Ref) is not None:
-                BranchLine(repo, branch, person()).settle()
+            if repo.pointers.get(branch_key(branch), Ref) is not None:
+                with suppress(BranchInUseError):  # a session that is there holds what is newer
+                    BranchLine(repo, branch, person()).settle()
 
 
 def _changed(tree: RecordTree, writer: Writer, entries: Mapping[str, bytes | None]) -> Tree:
