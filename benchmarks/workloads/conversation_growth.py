@@ -72,7 +72,7 @@ def run(bench: Bench) -> Table:
 
 def _row(what: str, grown: _Grown, *, has_target: bool = True) -> Row:
     ratio, shown = grown.ratio, f"{size(grown.taken)} = {times(grown.ratio)} the text"
-    if grown.turns < _TURNS:
+    if grown.turns < _TURNS and has_target:  # what has none grows with the square
         ratio = (grown.ratio * grown.turns + grown.late_ratio * (_TURNS - grown.turns)) / _TURNS
         shown += f"; later half {times(grown.late_ratio)}, so {times(ratio)} after {_TURNS:,}"
     return Row(
