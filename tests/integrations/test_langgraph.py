@@ -293,12 +293,13 @@ def test_a_thread_grows_by_little_more_than_what_is_said(repo: ak.Repository, mo
         assert isinstance(repo.store, LmdbStore)
         return sum(len(key) + len(value) for key, value in repo.store.items(b""))
 
-    sizes = list[int]()
-    for _ in range(16):
-        say("1", 10)
+    sizes: list[int] = []
+    for _ in range(150):
+        say("1", 1)
         sizes.append(stored())
-    # What lies on its own until there is enough of it comes and goes: the least of each half is without it.
-    assert min(sizes[12:]) - min(sizes[4:8]) <= 1.2 * 80 * 2 * SAID
+    # What lies on its own until there is enough of it comes and goes: compare moments when the least lay there.
+    early, late = (min(range(start, start + 30), key=sizes.__getitem__) for start in (40, 120))
+    assert sizes[late] - sizes[early] <= 1.2 * (late - early) * 2 * SAID
 
 
 def test_all_checkpoints_of_a_long_thread_stay_and_can_be_gone_back_to(
