@@ -35,7 +35,7 @@ from agent_kernel.repository import (
 )
 from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.repository.commits import Unsaved, id_of, kind_of
-from agent_kernel.repository.objects import base_of, wrap
+from agent_kernel.repository.objects import base_of, version_of, wrap
 from agent_kernel.repository.refs import (
     FORMAT,
     FORMAT_VERSION,
@@ -480,6 +480,9 @@ class _Mask:
         """The fields of a commit that are to be other ones."""
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
         found["records"] = commit.records and self._records(commit.records)
+        found["recent"] = tuple(
+            (key, None if row is None or self._is_omitted(key, row) else row) for key, row in commit.recent
+        )
         if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
         hidden = self._texts
@@ -506,6 +509,12 @@ class _Mask:
         doomed = [key for key, entry in tree.rows() if self._is_secret_record(entry)]
         self.omitted_records.update(doomed)
         return tree.edit_rows(self._writer, dict.fromkeys(doomed)).id if doomed else root
+
+    def _is_omitted(self, key: str, entry: bytes) -> bool:
+        is_secret = self._is_secret_record(entry)
+        if is_secret:
+            self.omitted_records.add(key)
+        return is_secret
 
     def _is_secret_record(self, entry: bytes) -> bool:
         row = decode_row(read_entry(self._repo, entry))
@@ -668,10 +677,11 @@ def _stored(contents: Contents, rows: list[bytes], progress: Progress | None) ->
 
 
 def _without_base(repo: Repository, key: bytes, stored: bytes | None) -> bytes:
-    """Nodes of trees are stored as differences from others of one store: here each stands alone."""
-    if stored is None or base_of(key, stored) is not None or kind_of(key) == Kind.TREE:
-        payload = repo.objects.get(kind_of(key), id_of(key))
-        return b"".join(wrap(id_of(key), payload, compress=False))
+    """What is stored as a difference from another object of its store: here each stands alone."""
+    kind = kind_of(key)
+    if stored is None or base_of(key, stored) is not None or kind in (Kind.TREE, Kind.COMMIT):
+        payload = repo.objects.get(kind, id_of(key))
+        return b"".join(wrap(id_of(key), payload, compress=kind == Kind.COMMIT, version=version_of(kind)))
     repo.objects.check(key, stored)
     return stored
 

@@ -102,6 +102,8 @@ def check_form(repo: Repository, keys: Iterable[bytes]) -> None:
         commit = _read(key, payload, decode_commit)
         _check_commit(key, commit)
         small |= {Kind.SMALL + id: decode for id, decode in _small_of(commit)}
+        rows = [row for _, row in commit.recent if row is not None]
+        small |= dict.fromkeys(_previews_of(key, rows), previews.decode)
         if commit.document is not None and commit.document.cells is not None:
             documents.append(Kind.LIST + commit.document.cells)
     nodes = {key: _read(key, payload, decode_node) for key, payload in _payloads(repo, found.get(Kind.TREE, ()))}
@@ -159,13 +161,7 @@ def _check_node(key: bytes, node: Node, nodes: dict[bytes, Node]) -> Iterator[by
     if not isinstance(node, Inner):
         if len(node.rows) != len(node.names) or any(one >= other for one, other in pairwise(node.names)):
             raise make_damaged_error(key, "its names are not in order")
-        for row in node.rows:
-            entry = _read(key, row, decode_entry)
-            id = preview_id(entry)
-            if id is not None:
-                yield Kind.SMALL + id
-            elif entry.preview:
-                _read(key, entry.preview, previews.decode)
+        yield from _previews_of(key, node.rows)
         return
     if not len(node.ids) == ID_SIZE * len(node.names) == ID_SIZE * len(node.counts) > 0:
         raise make_damaged_error(key, "its parts have different lengths")
@@ -177,6 +173,16 @@ def _check_node(key: bytes, node: Node, nodes: dict[bytes, Node]) -> Iterator[by
             raise make_damaged_error(key, "what is below it is not what it says")
         if ref.size != (sum(below.counts) if isinstance(below, Inner) else len(below.names)):
             raise make_damaged_error(key, "it holds another number of names than it says")
+
+
+def _previews_of(key: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
+    for row in rows:
+        entry = _read(key, row, decode_entry)
+        id = preview_id(entry)
+        if id is not None:
+            yield Kind.SMALL + id
+        elif entry.preview:
+            _read(key, entry.preview, previews.decode)
 
 
 def _check_list(key: bytes, node: ListNode, lists: dict[bytes, ListNode]) -> None:

@@ -653,6 +653,7 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
         kind="merge",
         changed=changes_between(repo, repo.tree_at(ours), tree),
         records=now.records if records is None else records.root,
+        recent=now.recent if records is None else (),
         random=now.random,
         environment=now.environment,
     )

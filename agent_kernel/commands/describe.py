@@ -497,7 +497,9 @@ def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[st
 
 def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
     """Which records differ between two commits, as a person names them: `~Note:a`, `+Note:b`, `-Note:c`."""
-    if (None if old is None else repo.commit_at(old).records) == repo.commit_at(new).records:
+    before, after = None if old is None else repo.commit_at(old), repo.commit_at(new)
+    recent = () if before is None else before.recent
+    if (None if before is None else before.records, recent) == (after.records, after.recent):
         return ()
     from agent_kernel.records.merge import changed_records as find  # models load slowly, and few commits need them
 

@@ -15,6 +15,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -26,6 +27,7 @@ from pydantic import ConfigDict
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
 from agent_kernel.integrations.channel_values import Page, PageId, Pages, Spine, pages_of, read_items, write_items
 from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations.thread_parts import BESIDE_BYTES, PART_BYTES, Fields, Parts, Rows, cut
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record
@@ -67,10 +69,11 @@ if TYPE_CHECKING:
 __all__ = ["AgentKernelSaver", "AgentKernelStore"]
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 _CHECKPOINT: Final = "c"
 _WRITES: Final = "w"
-_PAGED_FROM: Final = 2_048  # bytes of a list from which it is cut into pages
+_PAGED_FROM: Final = 1_024  # bytes of a list from which it is cut into pages
 _KNOWN: Final = 64  # lists whose pages are remembered
 _READ: Final = 16_384  # pages that are remembered
 _FORKED: Final = ("update", "fork")
@@ -151,14 +154,24 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     ) -> None:
         super().__init__(serde=serde)
         self.repo = open_on(repo, branch, "branch")
-        self._checkpoints = Records(self.repo, _CheckpointRecord, branch=branch)
-        self._writes = Records(self.repo, _WritesRecord, branch=branch)
-        self._pages = Records(self.repo, _PageRecord, branch=branch)
+        self._parts = Parts(self.repo, branch)
+        self._checkpoints = self._rows_of(_CheckpointRecord, branch, "body")
+        self._writes = self._rows_of(_WritesRecord, branch, "writes")
+        self._pages = self._rows_of(_PageRecord, branch, "page")
         self._all = Records(self.repo, _LangGraphRecord, branch=branch)
+        self._alone: dict[str, int] = {}  # by thread: bytes of records that are in no part
         self._known: dict[bytes, dict[bytes, PageId]] = {}
         # Pages of late, by thread and digest. A checkout may have taken them away, so each is looked for before it is used.
         self._late: dict[tuple[str, bytes], PageId] = {}
         self._read: dict[str, Page] = {}
+
+    def _rows_of(self, model: type[R], branch: str | None, packed: str) -> Rows[R]:
+        return Rows(
+            self._parts,
+            Records(self.repo, model, branch=branch),
+            lambda fields: {**fields, packed: _unpacked(fields[packed])},
+            lambda fields: {**fields, packed: _AS_IT_IS + fields[packed]},
+        )
 
     # -- writing
 
@@ -176,21 +189,24 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         metadata = get_checkpoint_metadata(config, metadata)
         typed = self.serde.dumps_typed(bare), self.serde.dumps_typed(metadata)
 
-        def store() -> None:
+        def store() -> int:
             values = self._values_of(thread, namespace, parent, checkpoint, new_versions)
-            self._checkpoints.put(
-                _CheckpointRecord(
-                    id=_key(thread, namespace, checkpoint["id"], _CHECKPOINT),
-                    thread=thread,
-                    namespace=namespace,
-                    checkpoint=checkpoint["id"],
-                    parent=parent,
-                    run=str(metadata.get("run_id") or ""),
-                    body=_packed(_Body(*typed, values)),
-                )
+            record = _CheckpointRecord(
+                id=_key(thread, namespace, checkpoint["id"], _CHECKPOINT),
+                thread=thread,
+                namespace=namespace,
+                checkpoint=checkpoint["id"],
+                parent=parent,
+                run=str(metadata.get("run_id") or ""),
+                body=_packed(_Body(*typed, values)),
             )
+            self._checkpoints.put(record)
+            return self._put_together(thread, len(record.body))
 
-        self._change(store, f"LangGraph: checkpoint of thread {thread}")
+        alone = self._change(store, f"LangGraph: checkpoint of thread {thread}")
+        if not alone:
+            self._alone.clear()
+        self._alone[_short(thread, 10)] = alone
         return _config_of(thread, namespace, checkpoint["id"])
 
     def put_writes(
@@ -216,11 +232,52 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
                     spine = self._write_list(thread, value, None) if isinstance(value, list) else None
                     merged[index] = _Write(index, channel, ("", b"") if isinstance(value, list) else value, spine)
             path = task_path if current is None else current.path
-            record = _WritesRecord(id=id, task=task_id, path=path, writes=_packed(list(merged.values())))
-            if record != current:
+            content = list(merged.values())
+            record = _WritesRecord(id=id, task=task_id, path=path, writes=_packed(content))
+            if current is None or content != _writes_of(current) or path != current.path:
                 self._writes.put(record)
+                self._note_size(thread, record.writes)
 
         self._change(store, f"LangGraph: writes of thread {thread}")
+
+    def _put_together(self, thread: str, new: int) -> int:
+        """Let records lie in parts, once there are enough of them. Returns the bytes of those of the thread that lie alone."""
+        short = _short(thread, 10)
+        beside = self._all.ids_beside(BESIDE_BYTES)
+        if beside:
+            for other, ids in groupby(beside, lambda id: id.partition(".")[0]):
+                self._move_to_parts(other, self._own_fields(ids))
+            return 0
+        alone = self._alone.get(short)
+        if alone is not None and alone + new < PART_BYTES:
+            return alone + new
+        rows = self._own_fields(self._all.ids(exactly(f"{short}.") + "*"))
+        size = sum(map(_size_of, rows.values()))
+        return size - (self._move_to_parts(short, rows) if size >= PART_BYTES else 0)
+
+    def _own_fields(self, ids: Iterable[str]) -> dict[str, Fields]:
+        rows: dict[str, Fields] = {}
+        for id in ids:
+            kind = _kind_of(id)
+            of_kind = self._checkpoints if kind == _CHECKPOINT else self._writes if kind == _WRITES else self._pages
+            fields = of_kind.own_fields(id)
+            if fields is not None:
+                rows[id] = fields
+        return rows
+
+    def _move_to_parts(self, short: str, rows: Mapping[str, Fields]) -> int:
+        moved = 0
+        for part in cut(rows, _size_of):
+            self._parts.add(short, part)
+            for id in part:
+                self._all.delete(id)
+            moved += sum(map(_size_of, part.values()))
+        return moved
+
+    def _note_size(self, thread: str, content: bytes) -> None:
+        short = _short(thread, 10)
+        if short in self._alone:  # a write that is tried again counts twice: then all are looked at the sooner
+            self._alone[short] += len(content)
 
     def _values_of(
         self, thread: str, namespace: str, parent: str | None, checkpoint: Checkpoint, new_versions: ChannelVersions
@@ -292,7 +349,9 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             return found
 
         def write(id: PageId, page: Page) -> None:
-            self._pages.put(_PageRecord(id=_page_id(thread, id), page=_packed(page)), expect=0)
+            record = _PageRecord(id=_page_id(thread, id), page=_packed(page))
+            self._pages.put(record, expect=0)
+            self._note_size(thread, record.page)
             remember(id, page)
 
         def remember(id: PageId, page: Page) -> None:
@@ -348,7 +407,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
     def _living(self, start: str) -> Iterator[_CheckpointRecord]:
         """The checkpoints whose keys begin so."""
-        for id in self._checkpoints.ids(exactly(start) + "*"):
+        for id in self._checkpoints.ids(start):
             record = self._checkpoints.get(id) if _kind_of(id) == _CHECKPOINT else None
             if record is not None and not record.is_remnant:
                 yield record
@@ -387,7 +446,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
 
     def _pending(self, record: _CheckpointRecord) -> _PendingWrites:
         found: list[tuple[tuple[str, str, int], _Write]] = []
-        for id in self._writes.ids(exactly(_start(record.thread, record.namespace, record.checkpoint) + _WRITES) + "*"):
+        for id in self._writes.ids(_start(record.thread, record.namespace, record.checkpoint) + _WRITES):
             writes = self._writes.get(id)
             if writes is not None:
                 found += [(writes_sort_key(writes.path, writes.task, one.index), one) for one in _writes_of(writes)]
@@ -419,7 +478,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread's checkpoints and writes."""
         self._change(
-            lambda: self._delete([*self._checkpoints.ids(exactly(_start(thread_id)) + "*")]),
+            lambda: self._delete([*self._checkpoints.ids(_start(thread_id))]),
             f"LangGraph: delete {thread_id}",
         )
 
@@ -447,7 +506,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         def delete() -> None:
             for thread in thread_ids:
                 if strategy == "delete":
-                    self._delete([*self._checkpoints.ids(exactly(_start(thread)) + "*")])
+                    self._delete([*self._checkpoints.ids(_start(thread))])
                     continue
                 records = {record.id: record for record in self._living(_start(thread))}
                 newest: dict[str, _CheckpointRecord] = {}
@@ -479,7 +538,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         if not deleted:
             return
         records: dict[str, _CheckpointRecord] = {}
-        for id in self._checkpoints.ids(exactly(_start(thread)) + "*"):
+        for id in self._checkpoints.ids(_start(thread)):
             if _kind_of(id) == _CHECKPOINT:
                 records[id] = self._checkpoints[id]
         remaining = {id: record for id, record in records.items() if id not in deleted and not record.is_remnant}
@@ -491,14 +550,14 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
                     needed.setdefault(key, set()).add(channel)
         spines = [spine for record in remaining.values() for spine in _spines_of(record)]
         for id in records.keys() - remaining.keys():
-            self._delete([*self._checkpoints.ids(exactly(id.removesuffix(_CHECKPOINT) + _WRITES) + "*")])
+            self._delete([*self._checkpoints.ids(id.removesuffix(_CHECKPOINT) + _WRITES)])
             remnant = _remnant_of(records[id], needed.get(id, ()))
             if remnant is None:
                 self._delete([id])
             else:
                 self._checkpoints.put(remnant)
                 spines += _spines_of(remnant)
-        for id in self._writes.ids(exactly(_start(thread)) + "*"):
+        for id in self._writes.ids(_start(thread)):
             writes = self._writes.get(id) if _kind_of(id) == _WRITES else None
             spines += [one.spine for one in _writes_of(writes) if one.spine is not None] if writes is not None else []
         self._delete_pages(thread, spines)
@@ -507,18 +566,24 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         pages = self._pages_in(thread)
         used = {id.hex() for spine in spines for id in pages_of(spine, pages).values()}
         start = f"{_short(thread, 10)}.p."
-        self._delete([id for id in self._all.ids(exactly(start) + "*") if id.removeprefix(start) not in used])
+        self._delete([id for id in self._pages.ids(start) if id.removeprefix(start) not in used])
 
-    def _delete(self, ids: Iterable[str]) -> None:
+    def _delete(self, ids: Collection[str]) -> None:
         for id in ids:
             self._all.delete(id)
+        self._parts.delete(ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread into another one."""
         old, new = _start(source_thread_id), _start(target_thread_id)
 
         def copy() -> None:
-            for id in [*self._checkpoints.ids(exactly(old) + "*")]:
+            self._parts.copy(
+                _short(source_thread_id, 10),
+                _short(target_thread_id, 10),
+                lambda fields: {**fields, "thread": target_thread_id} if "thread" in fields else fields,
+            )
+            for id in [*self._all.ids(exactly(old) + "*")]:
                 new_id = new + id.removeprefix(old)
                 kind = _kind_of(id)
                 if kind == _CHECKPOINT:
@@ -533,7 +598,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             self._change(copy, f"LangGraph: copy {source_thread_id} to {target_thread_id}")
 
     def _change(self, change: Callable[[], T], message: str) -> T:
-        return together(self._all, change, message)
+        return together(self._all, change, message, may_lie_beside=True)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """A version that is larger, and differs from those that other branches of the thread make."""
@@ -606,6 +671,7 @@ _WORDS: Final = zstandard.ZstdCompressionDict(
     dict_type=zstandard.DICT_TYPE_RAWCONTENT,
 )
 _WITH_WORDS: Final = b"\x01"  # no frame of zstd begins so
+_AS_IT_IS: Final = b"\x02"  # in a part, which is compressed as a whole
 
 
 def _packed(value: object) -> bytes:
@@ -615,7 +681,13 @@ def _packed(value: object) -> bytes:
     return _WITH_WORDS + compressor.compress(msgspec.msgpack.encode(value))
 
 
+def _size_of(fields: Fields) -> int:
+    return sum(len(value) for value in fields.values() if isinstance(value, str | bytes))
+
+
 def _unpacked(packed: bytes) -> bytes:
+    if packed.startswith(_AS_IT_IS):
+        return packed[1:]
     if not packed.startswith(_WITH_WORDS):  # of a release that had no words yet
         return zstandard.decompress(packed)
     return zstandard.ZstdDecompressor(dict_data=_WORDS).decompress(packed[1:])

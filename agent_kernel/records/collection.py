@@ -294,6 +294,32 @@ class Records(Mapping[str, M]):
         fits = re.compile(fnmatch.translate(pattern)).match
         return {id: row.expires_ns for id, row in self._rows(_literal(pattern)) if row.expires_ns and fits(id)}
 
+    def names(self, start: str = "") -> list[str]:
+        """The ids that begin so, in order, also of records whose time is over. No record is read for it."""
+        line, prefix = self.line(), self.prefix + start
+        found, within = set(line.keys(prefix)), _current()
+        if within is not None and not line.is_readonly:
+            edit = within.edit_of(line)
+            edit.listed.setdefault(prefix, set(found))
+            found |= {key for key, row in edit.new.items() if row is not None and key.startswith(prefix)}
+            found -= {key for key, row in edit.new.items() if row is None}
+        return sorted(key[len(self.prefix) :] for key in found)
+
+    def ids_beside(self, least_bytes: int) -> list[str]:
+        """The ids of the records that lie beside the commits of the branch or change in this transaction.
+
+        Returns none where fewer bytes lie there.
+        """
+        line, within = self.line(), _current()
+        if line.bytes_beside() < least_bytes:
+            return []
+        keys = line.keys_beside(self.prefix)
+        if within is not None and not line.is_readonly:
+            new = within.edit_of(line).new
+            keys |= {key for key, row in new.items() if row is not None and key.startswith(self.prefix)}
+            keys -= {key for key, row in new.items() if row is None}
+        return sorted(key[len(self.prefix) :] for key in keys)
+
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
         newer: Version | None = None
@@ -546,6 +572,7 @@ class Records(Mapping[str, M]):
             document=document,
             keeps_past=self.schema.keeps_past,
             is_final=self.schema.is_final,
+            is_growing=self.schema.is_growing,
         )
 
     def changed_row(self, edit: Edit, record: M, before: Row) -> Row:
@@ -949,11 +976,14 @@ def _repeat(line: Line, edit: Edit, now: Edit) -> None:
     now.index.update(edit.index)
 
 
-def together(records: Records[Any], act: Callable[[], T], message: str = "") -> T:
+def together(records: Records[Any], act: Callable[[], T], message: str = "", *, may_lie_beside: bool = False) -> T:
     """Store all that `act` changes of these records and of others beside them as one.
 
     It is called again where somebody else was faster, so it is written as if it were alone. No lock is held meanwhile: it may wait
     for what other threads do. Within a transaction it is a part of that.
+
+    Args:
+        may_lie_beside: it need not be a commit of its own, see `Line.change`.
     """
     within, line = _current(), records.line()
     if within is not None:
@@ -968,7 +998,7 @@ def together(records: Records[Any], act: Callable[[], T], message: str = "") -> 
             mine.is_over = True
             _EDIT.reset(token)
 
-    result = line.change(build, message)
+    result = line.change(build, message, may_lie_beside=may_lie_beside)
     _notify_watchers(records.repo)
     return result
 

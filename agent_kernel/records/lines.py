@@ -14,6 +14,7 @@ state. Otherwise each change is a commit of its own.
 from __future__ import annotations
 
 import atexit
+import functools
 import heapq
 import itertools
 import logging
@@ -26,7 +27,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -36,20 +37,32 @@ import zstandard
 from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     AgentKernelError,
+    BranchInUseError,
     BranchMovedError,
     RefNotFoundError,
     StoreReadOnlyError,
     StoreUnavailableError,
 )
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
-from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, read_blob
+from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, person, read_blob
 from agent_kernel.repository.blobs import PIECE, digest_pieces, store_blob
-from agent_kernel.repository.commits import DEEPEST, address, decode_entry, decode_manifest, encode
-from agent_kernel.repository.refs import Ref, branch_key
+from agent_kernel.repository.commits import DEEPEST, MOST_DEPTH, Tree, address, decode_entry, decode_manifest, encode
+from agent_kernel.repository.refs import (
+    BESIDE,
+    Beside,
+    Move,
+    Ref,
+    beside_key,
+    branch_key,
+    decode_record,
+    refuse_leased,
+    waiting_prefix,
+)
 from agent_kernel.storage.protocol import SupportsItems
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Repository, Tree, Writer
+    from agent_kernel.repository import Repository, Writer
+    from agent_kernel.repository.objects import Objects
 
 __all__ = [
     "BranchLine",
@@ -85,6 +98,9 @@ _PATIENCE_S: Final = 0.004
 _AGAIN_S: Final = 1.0  # until updates that could not be stored are tried again
 _TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
+_MOST_RECENT: Final = 8  # records that a commit holds beside its tree: more, or longer ones, go into the tree
+_MOST_RECENT_BYTES: Final = 8 << 10
+_MOST_BESIDE: Final = 512 << 10  # bytes of changes beside a branch: more go into a commit
 _LEAST_PIECE: Final = 1_024  # bytes of a document that are stored together
 _MOST_PIECE: Final = 16 << 10
 _SHORT_END: Final = 256  # bytes of the end of a document that lie in the tree
@@ -113,6 +129,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=F
     document: bytes = b""  # JSON
     keeps_past: bool = True  # whether the store's plane keeps this row when another takes its place
     is_final: bool = False  # no other version comes, with which it could share pieces
+    is_growing: bool = False  # a final one will hold what it holds
 
     def is_expired(self, now_ns: int) -> bool:
         return 0 < self.expires_ns <= now_ns
@@ -147,6 +164,7 @@ class Edit:
         self.listed: dict[str, set[str]] = {}  # the keys that were there, by what they begin with
         self.new: dict[str, Row | None] = {}
         self.index: dict[bytes, bytes | None] = {}
+        self.may_lie_beside = False  # instead of in a commit of its own
 
     def fetch(self, keys: Sequence[str]) -> None:
         """Read several rows at once; `get` then has them."""
@@ -272,23 +290,45 @@ class Line(ABC):
             reason = "these records are those of a commit, and a commit does not change"
             raise StoreReadOnlyError(self.repo.store.url, reason)
 
+    def keys(self, prefix: str) -> set[str]:
+        """The keys of the records that are there."""
+        with self._lock:
+            found = set(self._keys(prefix))
+            waiting = self._waiting
+            found |= {key for key, row in waiting.items() if row is not None and key.startswith(prefix)}
+            return found - {key for key, row in waiting.items() if row is None}
+
+    def bytes_beside(self) -> int:
+        """How many bytes lie beside the commits of the branch."""
+        return 0
+
+    def keys_beside(self, prefix: str) -> set[str]:
+        """The keys of the records there."""
+        del prefix
+        return set()
+
     @contextmanager
     def _alone(self) -> Generator[None]:
         """While nobody else stores."""
         with self._lock:
             yield
 
-    def change(self, build: Callable[[Edit], T], message: str = "", wait_s: float = 0.0) -> T:
+    def change(
+        self, build: Callable[[Edit], T], message: str = "", wait_s: float = 0.0, *, may_lie_beside: bool = False
+    ) -> T:
         """Make the changes that `build` sets, all or none; it is called again where somebody else was faster.
 
         Args:
             wait_s: seconds that the changes may wait for others, to be stored with them. Readers of this process see them at once.
+            may_lie_beside: whether they may be stored beside the commits of a branch, until its next commit takes them in. All
+                readers see them at once.
         """
         for attempt in range(_ATTEMPTS):
             if attempt > 1:
                 time.sleep(random.random() * _PATIENCE_S)
             with self._in_turn():
                 edit = Edit(self.read)
+                edit.may_lie_beside = may_lie_beside
                 try:
                     result = build(edit)
                 except Exception:
@@ -335,6 +375,7 @@ class Line(ABC):
         self._require_current(edit, now)
         now.new.update(edit.new)
         now.index.update(edit.index)
+        now.may_lie_beside = edit.may_lie_beside
 
     def _require_current(self, edit: Edit, now: Edit) -> None:
         now.fetch(list(edit.seen))
@@ -712,7 +753,7 @@ def encode_entry(writer: Writer, row: Row) -> bytes:
     if row.is_final:
         cuts = _as_one(writer, document, cuts)
     head = encode(msgspec.structs.replace(row, document=end))
-    body, _ = store_blob(writer, document, cuts, digest_pieces(document, cuts))
+    body, _ = store_blob(writer, document, cuts, digest_pieces(document, cuts), apart=row.is_growing)
     return encode(Entry(value=encode(Manifest(blobs=(Blob(len(head), inline=head), body), size=len(raw)))))
 
 
@@ -750,9 +791,10 @@ def plan_cuts(document: bytes) -> list[int]:
     [[2012, 4015, 4017], [2012, 4015, 6018, 6020]]
     """
     cuts: list[int] = []
+    quotes = _Quotes(document)
     start = 0
     while len(document) - start > _LEAST_PIECE:
-        found = _end_of_value(document, start + _LEAST_PIECE, min(start + _MOST_PIECE, len(document)))
+        found = _end_of_value(document, quotes, start + _LEAST_PIECE, min(start + _MOST_PIECE, len(document)))
         if found is None and len(document) - start <= _MOST_PIECE:
             break
         start = start + _MOST_PIECE if found is None else found
@@ -762,9 +804,26 @@ def plan_cuts(document: bytes) -> list[int]:
     return cuts
 
 
-def _end_of_value(document: bytes, low: int, high: int) -> int | None:
-    """Where a value of JSON ends; or, seldom, something within a text that looks so."""
+class _Quotes:
+    """Tells, from the beginning of a document to its end, where texts are: a comma in one ends no value."""
+
+    def __init__(self, document: bytes) -> None:
+        self._document = document.replace(rb"\\", b"__") if b"\\" in document else document
+        self._place, self._count = 0, 0
+
+    def is_in_text(self, place: int) -> bool:
+        if place < self._place:
+            self._place, self._count = 0, 0
+        self._count += self._document.count(b'"', self._place, place) - self._document.count(rb"\"", self._place, place)
+        self._place = place
+        return self._count % 2 == 1
+
+
+def _end_of_value(document: bytes, quotes: _Quotes, low: int, high: int) -> int | None:
+    """Where a value of JSON ends."""
     for comma in _COMMA.finditer(document, low, high):
+        if quotes.is_in_text(comma.start()):
+            continue
         end = comma.start()
         while end > low and document[end - 1] in _CLOSES:
             end -= 1
@@ -787,12 +846,12 @@ class PastLine(Line):
         super().__init__(repo)
         self._commit = commit
 
-    def tree(self) -> Tree:
+    def tree(self) -> RecordTree:
         """The tree of the records."""
         return tree_of(self.repo, self._commit)
 
     def mark(self) -> object:
-        return self.tree().id
+        return self.tree()
 
     def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
         with self._lock:
@@ -824,26 +883,109 @@ class PastLine(Line):
         return _history_from(self.repo, self._commit, key)
 
 
-def tree_of(repo: Repository, commit: ObjectId | None) -> Tree:
+class RecordTree(Tree):
+    """The records of a commit: its tree of them, and what it holds beside that."""
+
+    def __init__(self, objects: Objects, id: ObjectId, recent: Mapping[str, bytes | None]) -> None:
+        super().__init__(objects, id)
+        self.recent = recent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and other.id == self.id and _recent_of(other) == self.recent
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __len__(self) -> int:
+        return super().__len__() + sum(
+            (row is not None) - (super(RecordTree, self).row(name) is not None) for name, row in self.recent.items()
+        )
+
+    def with_recent(self, recent: Mapping[str, bytes | None]) -> RecordTree:
+        return RecordTree(self._objects, self.id, recent)
+
+    def row(self, name: str) -> bytes | None:
+        return self.recent[name] if name in self.recent else super().row(name)
+
+    def rows(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        recent = {name: row for name, row in self.recent.items() if name.startswith(prefix)}
+        return _overlaid(super().rows(prefix), sorted(recent.items())) if recent else super().rows(prefix)
+
+    def names_back(self, prefix: str = "") -> Iterator[str]:
+        recent = {name: row for name, row in self.recent.items() if name.startswith(prefix)}
+        kept = (name for name in super().names_back(prefix) if name not in recent)
+        new = sorted((name for name, row in recent.items() if row is not None), reverse=True)
+        return heapq.merge(kept, new, reverse=True)
+
+    def diff_rows(self, other: Tree) -> list[tuple[str, bytes | None, bytes | None]]:
+        differing = {name for name, _, _ in super().diff_rows(other)} | self.recent.keys() | _recent_of(other).keys()
+        rows = [(name, self.row(name), other.row(name)) for name in sorted(differing)]
+        return [(name, old, new) for name, old, new in rows if old != new]
+
+    def edit_rows(self, writer: Writer, changes: Mapping[str, bytes | None], *, most_depth: int = MOST_DEPTH) -> Tree:
+        """One tree of all of them."""
+        return Tree(self._objects, self.id).edit_rows(writer, {**self.recent, **changes}, most_depth=most_depth)
+
+
+def _recent_of(tree: Tree) -> Mapping[str, bytes | None]:
+    return tree.recent if isinstance(tree, RecordTree) else {}
+
+
+def _overlaid(
+    rows: Iterator[tuple[str, bytes]], recent: Sequence[tuple[str, bytes | None]]
+) -> Iterator[tuple[str, bytes]]:
+    """Rows with others in their place, in order of the names."""
+    names = {name for name, _ in recent}
+    kept = ((name, row) for name, row in rows if name not in names)
+    new = ((name, row) for name, row in recent if row is not None)
+    return heapq.merge(kept, new, key=itemgetter(0))
+
+
+def tree_of(repo: Repository, commit: ObjectId | None) -> RecordTree:
     """The records of a commit."""
-    return repo.tree(None if commit is None else repo.commit_at(commit).records)
+    found = None if commit is None else repo.commit_at(commit)
+    root = repo.tree(None if found is None else found.records).id
+    return RecordTree(repo.objects, root, {} if found is None else dict(found.recent))
 
 
 def _history_from(repo: Repository, tip: ObjectId | None, key: str) -> Iterator[Version]:
     for id, commit in repo.history.walk([tip] if tip is not None else []):
         before = next(iter(commit.parents), None)
-        was = None if before is None else repo.commit_at(before).records
-        if commit.records == was:
+        was, now = tree_of(repo, before), tree_of(repo, id)
+        if was == now:
             continue
-        old, new = (repo.tree(root).row(key) for root in (was, commit.records))
+        old, new = was.row(key), now.row(key)
         if old != new:
             row = None if new is None else decode_row(read_entry(repo, new))
             actor = commit.author.name if row is None else row.actor
             yield Version(row, commit.time_ns if row is None else row.time_ns, actor, hex_of(id))
 
 
+class _Beside(msgspec.Struct, frozen=True):
+    """Changes of records that no commit of the branch has yet."""
+
+    mark: bytes | None = None  # what the store holds where their number is
+    keys: tuple[bytes, ...] = ()
+    rows: dict[str, Row | None] = {}
+    size: int = 0  # bytes
+
+
+class _State(msgspec.Struct, frozen=True):
+    tip: ObjectId | None
+    beside: _Beside
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_WAITING_ROWS: Final = msgspec.msgpack.Decoder(dict[str, Row | None])
+
+
 class BranchLine(PastLine):
-    """The records at the tip of a branch. Each change is a commit."""
+    """The records at the tip of a branch. Each change is a commit, but for those that may lie beside the branch until the next one.
+
+    A program that stores small records one by one would pay for each with a commit, which stays. What lies beside is as durable, and
+    all readers of the branch see it. It goes into a commit when there is enough of it, or somebody else changes a record, opens a
+    session there or names a commit of it.
+    """
 
     is_readonly = False
 
@@ -851,32 +993,144 @@ class BranchLine(PastLine):
         super().__init__(repo, None)
         self.branch = branch
         self._author = author
+        self._seen: _Beside | None = None
 
     def tip(self) -> ObjectId | None:
         """The last commit of the branch."""
-        ref = self.repo.pointers.get(branch_key(self.branch), Ref)
-        return None if ref is None else ref.commit
+        return self._state().tip
 
-    def tree(self) -> Tree:
+    def _state(self) -> _State:
+        """The last commit of the branch and what lies beside it, as of one moment."""
+        keys = branch_key(self.branch), beside_key(self.branch)
+        while True:
+            ref, mark = map(self.repo.pointers.read(keys).__getitem__, keys)
+            if self._seen is None or mark != self._seen.mark:
+                known = self._read_beside(mark)
+                if self.repo.pointers.read(keys[1:])[keys[1]] != mark:
+                    continue  # it changed meanwhile
+                self._seen = known
+            return _State(None if ref is None else decode_record(ref, Ref).commit, self._seen)
+
+    def _read_beside(self, mark: bytes | None) -> _Beside:
+        if mark is None or not decode_record(mark, Beside).count:
+            return _Beside(mark)
+        keys = list(self.repo.pointers.keys(waiting_prefix(self.branch)))
+        known = self._seen
+        if known is not None and known.keys and keys[: len(known.keys)] == list(known.keys):
+            new, rows, size = keys[len(known.keys) :], dict(known.rows), known.size
+        else:
+            new, rows, size = keys, dict[str, "Row | None"](), 0
+        found = self.repo.store.get_many(new)
+        for key in new:
+            raw = found.get(key, b"")
+            size += len(raw)
+            rows.update(_WAITING_ROWS.decode(zstandard.decompress(raw)) if raw else {})
+        return _Beside(mark, tuple(keys), rows, size)
+
+    def tree(self) -> RecordTree:
         return tree_of(self.repo, self.tip())
 
     def mark(self) -> object:
-        return self.tree().id, len(self._waiting), time.monotonic_ns() if self._waiting else 0
+        state = self._state()
+        waiting = time.monotonic_ns() if self._waiting else 0
+        return tree_of(self.repo, state.tip), state.beside.mark, len(self._waiting), waiting
 
     def history(self, key: str) -> Iterator[Version]:
-        return _history_from(self.repo, self.tip(), key)
+        state = self._state()
+        if key in state.beside.rows:
+            row = state.beside.rows[key]
+            yield Version(row, time.time_ns() if row is None else row.time_ns, "" if row is None else row.actor)
+        yield from _history_from(self.repo, state.tip, key)
 
-    def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
+    def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
+        return self._rows(self._state(), keys)
+
+    def _over(self, prefix: str) -> dict[str, Row | None]:
+        beside = self._state().beside.rows
+        return {key: row for key, row in {**beside, **self._waiting}.items() if key.startswith(prefix)}
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        state = self._state()
+        rows = state.beside.rows
+        stored = (key for key in tree_of(self.repo, state.tip).names(prefix) if key not in rows)
+        return heapq.merge(
+            stored, sorted(key for key, row in rows.items() if row is not None and key.startswith(prefix))
+        )
+
+    def _scan(self, prefix: str, *, at_once: bool) -> Iterator[tuple[str, bytes]]:
+        state = self._state()
+        stored = ((key, read_entry(self.repo, row)) for key, row in tree_of(self.repo, state.tip).rows(prefix))
+        beside = sorted((one for one in state.beside.rows.items() if one[0].startswith(prefix)), key=itemgetter(0))
+        return _merged(stored, beside) if beside else stored
+
+    def bytes_beside(self) -> int:
+        return self._state().beside.size
+
+    def keys_beside(self, prefix: str) -> set[str]:
+        rows = self._state().beside.rows
+        return {key for key, row in rows.items() if row is not None and key.startswith(prefix)}
+
+    def settle(self) -> None:
+        """Let a commit take in what lies beside the branch."""
+        if self._state().beside.keys:
+            self._change(lambda _: None, "", lambda: None, settles=True)
+
+    def _put_beside(self, state: _State, rows: Mapping[str, Row | None]) -> bool:
+        """Store changes without a commit. Returns whether that was done: not where many lie there, or the branch has no commit yet."""
+        if any(row is not None and row.is_final for row in rows.values()):
+            return False  # it would be written twice
+        raw = zstandard.ZstdCompressor(level=1).compress(_ENCODER.encode(rows))
+        if state.tip is None or state.beside.size + len(raw) > _MOST_BESIDE:
+            return False
+
+        def build(move: Move) -> None:
+            ref = move.get(branch_key(self.branch), Ref)
+            if ref is None or ref.commit != state.tip or move.raw(beside_key(self.branch)) != state.beside.mark:
+                raise BranchMovedError(self.branch)
+            refuse_leased(move, self.branch)
+            move.stamp_format()
+            move.get(beside_key(self.branch), Beside)
+            move.set(beside_key(self.branch), Beside(move.stamp, len(state.beside.keys) + 1))
+            move.new[waiting_prefix(self.branch) + move.stamp.to_bytes(8, "big")] = raw
+
+        self.repo.pointers.change(build)
+        return True
+
+    def _take_in(self, state: _State, move: Move) -> None:
+        """Within the move to a commit that has it: nothing lies beside the branch any more."""
+        if move.raw(beside_key(self.branch)) != state.beside.mark:
+            raise BranchMovedError(self.branch)
+        if state.beside.keys:
+            move.get(beside_key(self.branch), Beside)
+            move.set(beside_key(self.branch), Beside(move.stamp))
+            move.new.update(dict.fromkeys(state.beside.keys))
+
+    def _change(
+        self, build: Callable[[Edit], T], message: str, done: Callable[[], None], *, settles: bool = False
+    ) -> T:
         for attempt in range(_ATTEMPTS):
-            tip = self.tip()
+            state = self._state()
+            tip = state.tip
             before = None if tip is None else self.repo.commit_at(tip)
-            tree = self.repo.tree(None if before is None else before.records)
-            edit = Edit(lambda keys, tree=tree: self._rows(tree, keys))  # type: ignore[misc]
+            tree = tree_of(self.repo, tip)
+            edit = Edit(lambda keys, state=state: self._rows(state, keys))  # type: ignore[misc]
             result = build(edit)
-            if not edit.new:
+            if not edit.new and not (settles and state.beside.keys):
                 return result
+            try:
+                if edit.may_lie_beside and self._put_beside(state, edit.new):
+                    done()
+                    return result
+            except BranchMovedError:
+                if attempt:
+                    time.sleep(random.random() * _PATIENCE_S)
+                continue
             writer = self.repo.writer()
-            after = tree.edit_rows(writer, entries_of(writer, edit.new), most_depth=DEEPEST)
+            rows = {**state.beside.rows, **edit.new}
+            rows = {
+                key: row for key, row in rows.items() if row is not None or key not in state.beside.rows or key in tree
+            }
+            after = _changed(tree, writer, entries_of(writer, rows))
             commit = Commit(
                 tree=self.repo.tree(None).id if before is None else before.tree,
                 parents=() if tip is None else (tip,),
@@ -886,12 +1140,14 @@ class BranchLine(PastLine):
                 message=message,
                 kind="records",
                 records=after.id,
+                recent=tuple(sorted(_recent_of(after).items())),
                 random=None if before is None else before.random,
                 environment=None if before is None else before.environment,
                 document=None if before is None else before.document,
             )
             try:
-                self.repo.publish(writer, commit, head=Head(self.branch, tip), session=None, message=message)
+                also = functools.partial(self._take_in, state)
+                self.repo.publish(writer, commit, head=Head(self.branch, tip), session=None, message=message, also=also)
             except BranchMovedError:
                 if attempt:
                     time.sleep(random.random() * _PATIENCE_S)
@@ -900,9 +1156,36 @@ class BranchLine(PastLine):
             return result
         raise StoreUnavailableError(self.repo.store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
 
-    def _rows(self, tree: Tree, keys: Sequence[str]) -> dict[str, bytes]:
-        rows = ((key, tree.row(key)) for key in keys)
-        return {key: read_entry(self.repo, row) for key, row in rows if row is not None}
+    def _rows(self, state: _State, keys: Sequence[str]) -> dict[str, bytes]:
+        beside, tree = state.beside.rows, tree_of(self.repo, state.tip)
+        found: dict[str, bytes] = {}
+        for key in keys:
+            if key in beside:
+                if (waiting := beside[key]) is not None:
+                    found[key] = encode(waiting)
+            elif (row := tree.row(key)) is not None:
+                found[key] = read_entry(self.repo, row)
+        return found
+
+
+def settle(repo: Repository) -> None:
+    """Let commits take in what lies beside branches: who names a commit of one means all that it holds."""
+    for key in repo.store.keys(BESIDE):
+        mark = repo.pointers.get(key, Beside)
+        if mark is not None and mark.count:
+            branch = key[len(BESIDE) :].decode()
+            if repo.pointers.get(branch_key(branch), Ref) is not None:
+                with suppress(BranchInUseError):  # a session that is there holds what is newer
+                    BranchLine(repo, branch, person()).settle()
+
+
+def _changed(tree: RecordTree, writer: Writer, entries: Mapping[str, bytes | None]) -> Tree:
+    """The records with some changed: beside the tree as long as these are few, for each node of a tree is an object."""
+    recent = {**tree.recent, **entries}
+    size = sum(len(name) + len(row or b"") for name, row in recent.items())
+    if len(recent) <= _MOST_RECENT and size <= _MOST_RECENT_BYTES:
+        return tree.with_recent(recent)
+    return tree.edit_rows(writer, entries, most_depth=DEEPEST)
 
 
 def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, bytes | None]:
@@ -929,7 +1212,7 @@ class Pending(PastLine):
         assert session is not None  # whoever has this line has the session
         return session
 
-    def tree(self) -> Tree:
+    def tree(self) -> RecordTree:
         """The records of HEAD."""
         return tree_of(self.repo, self._live_branch().head)
 
@@ -941,7 +1224,7 @@ class Pending(PastLine):
 
     def mark(self) -> object:
         with self._lock:
-            return self.tree().id, len(self.rows), time.monotonic_ns() if self.rows else 0
+            return self.tree(), len(self.rows), time.monotonic_ns() if self.rows else 0
 
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
@@ -1059,7 +1342,7 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
         if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch):
             return session.pending
     if branch is None:
-        head = repo.head()
+        head = repo.refs.head("")  # and not `repo.head`, which has commits take in what lies beside branches
         if head.branch is None and head.commit is None:
             head = Head("main", None)
         if head.branch is None:
@@ -1078,7 +1361,7 @@ def _require_branch(repo: Repository, branch: str) -> None:
     """Raise RefNotFoundError for a branch that is not there. The first one of a store begins with what is written to it."""
     if (
         repo.pointers.get(branch_key(branch), Ref) is None
-        and branch != repo.head().branch
+        and branch != repo.refs.head("").branch
         and (known := repo.branches())
     ):
         raise RefNotFoundError(branch, tuple(known))

@@ -40,6 +40,7 @@ class _Tail(BaseModel):
     model_config = ConfigDict(ser_json_inf_nan="constants")
     collection: ClassVar[str] = "list"
     keeps_past: ClassVar[bool] = False
+    is_growing: ClassVar[bool] = True
     items: list[JsonValue] = Field(default_factory=list[JsonValue])
     start: int = 0  # items before those here, in parts
     parts: int = 0

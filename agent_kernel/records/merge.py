@@ -42,11 +42,13 @@ class RecordMerge:
         root: the tree of the merged records; None: no commit has records.
         conflicts: by the name of a record that both sides changed (`Note:a`), rows as a MergeConflictError has them.
         names: of all records that both sides changed differently, also where a choice settled it.
+        is_changed: whether records become others than ours.
     """
 
     root: ObjectId | None
     conflicts: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict[str, "list[tuple[str, str, str]]"])
     names: set[str] = field(default_factory=set[str])
+    is_changed: bool = False
 
     @property
     def rows(self) -> tuple[tuple[str, str, str], ...]:
@@ -87,8 +89,11 @@ def merge_records(
     trees = tuple(tree_of(repo, commit) for commit in (base, ours, theirs))
     made = _Merge(repo, trees, frozenset(choose_ours), frozenset(choose_theirs))
     edits = made.edits(writer)
-    root = trees[1].edit_rows(writer, edits).id if edits else None if ours is None else repo.commit_at(ours).records
-    return RecordMerge(root, made.conflicts, made.names)
+    before = None if ours is None else repo.commit_at(ours)
+    root = None if before is None else before.records
+    if edits or (before is not None and before.recent):
+        root = trees[1].edit_rows(writer, edits).id
+    return RecordMerge(root, made.conflicts, made.names, bool(edits))
 
 
 class _Merge:
@@ -334,7 +339,7 @@ def _text(value: object, most: int = _MOST_TEXT) -> str:
 def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
     """Which records differ between two commits, as a person names them, in order: `~Note:a`, `+Note:b`, `-Note:c`."""
     before, after = tree_of(repo, old), tree_of(repo, new)
-    if before.id == after.id:
+    if before == after:
         return ()
     units: dict[str, tuple[bool, bool]] = {}
     for key, was, row in before.diff_rows(after):

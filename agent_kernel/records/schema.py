@@ -72,6 +72,7 @@ class Record(BaseModel):
             a SIGTERM that it does not handle); a change of the status, or one that expects a version, does not wait.
         keeps_past: whether the plane `store` keeps what a record was before a change. A branch keeps it always.
         is_final: whether records stay as they were put: a long one is then stored as one piece.
+        is_growing: whether a final record of another model will hold what one holds.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Record(BaseModel):
     coalesce_s: ClassVar[float] = 0.0
     keeps_past: ClassVar[bool] = True
     is_final: ClassVar[bool] = False
+    is_growing: ClassVar[bool] = False
 
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
@@ -134,6 +136,7 @@ class Schema(Generic[M]):
         self.coalesce_s: float = getattr(model, "coalesce_s", 0.0)
         self.keeps_past: bool = getattr(model, "keeps_past", True)
         self.is_final: bool = getattr(model, "is_final", False)
+        self.is_growing: bool = getattr(model, "is_growing", False)
         if key not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
         self._require_sound()

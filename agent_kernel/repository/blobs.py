@@ -121,6 +121,8 @@ def store_blob(
     cuts: Sequence[int],
     digests: Sequence[bytes],
     known: Pieces | None = None,
+    *,
+    apart: bool = False,
 ) -> tuple[Blob, Pieces]:
     """Store what is new of a buffer.
 
@@ -129,6 +131,7 @@ def store_blob(
         cuts: where its pieces end; see `plan_cuts` and `stream_cuts`.
         digests: xxh3-128 of the pieces; see `digest_pieces`.
         known: what the last call for this buffer returned.
+        apart: its pieces become parts of longer ones before long.
 
     Returns:
         The blob, and what to remember of it. Its digests are of the bytes that were stored, which differ from `digests`
@@ -155,12 +158,12 @@ def store_blob(
             id = reusable[digest] = address(piece)
             fresh.append((id, memoryview(piece), digest))
             if len(fresh) == _BATCH:
-                writer.add_pieces(fresh)
+                writer.add_pieces(fresh, apart=apart)
                 fresh = []
         ids.append(id)
         stored.append(digest)
         start = end
-    writer.add_pieces(fresh)
+    writer.add_pieces(fresh, apart=apart)
     lengths = [end - begin for begin, end in zip([0, *cuts[:-1]], cuts, strict=True)]
     chunks = tuple(zip(ids, lengths, strict=True))
     pieces = Pieces(tuple(cuts), tuple(stored), tuple(ids), writer.epoch, exact)

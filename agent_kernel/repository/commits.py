@@ -35,7 +35,7 @@ ID_SIZE: Final = 33
 
 # Of objects that are stored as differences, how many bases there are, each below the other: a reader fetches them one by one.
 MOST_DEPTH: Final = 7
-DEEPEST: Final = 31  # of trees that change with each commit, and are seldom read as they were
+DEEPEST: Final = 31  # of what changes with each commit, and is seldom read as it was
 
 
 class Kind:
@@ -119,6 +119,7 @@ _COMMIT_KEYS = {
     "folders": "y",
     "document": "v",
     "records": "q",
+    "recent": "x",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -222,6 +223,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     folders: tuple[str, ...] = ()  # that modules were imported from, beside installed ones and `cwd`
     document: Document | None = None
     records: ObjectId | None = None  # a tree of records, by collection and id; None: there are none
+    recent: tuple[
+        tuple[str, bytes | None], ...
+    ] = ()  # what differs from that tree: names and entries, None where one is gone
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 # Anybody can make a seal. What comes from a file that anyone may have written is therefore read strictly: compared with
 # its whole id, and never unpacked to more than objects have. So all that a trusted commit leads to is what was trusted.
 #
-# A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary): its id is that
-# of the whole payload all the same. A chunk may be stored so too, as a part of a longer one that came later. Stored bytes
+# A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary), and a commit of records
+# as what it differs in from its parent: its id is that of the whole payload all the same. A chunk may be stored so too, as a part of a longer one that came later. Stored bytes
 # therefore mean something in their own store only; what travels to another one is payloads.
 
 VERSION: Final = 1
-# An earlier release that has the store open may read no commit whose page it would take for garbage.
-_VERSIONS: Final = {Kind.COMMIT: 2}
+# An earlier release that has the store open may read no commit whose page, or whose recent records, it would take for garbage.
+_VERSIONS: Final = {Kind.COMMIT: 3}
 ZSTD: Final = 1  # bits of the codec byte
 SEALED: Final = 2
 BASED: Final = 4
@@ -63,6 +63,8 @@ HEADER: Final = 2
 SEAL: Final = 32
 # 262,080 bytes in a piece, this header, and LMDB's own 16 bytes fill exactly 64 pages: at most 48 bytes fit.
 PLAIN: Final = bytes([VERSION, 0])
+
+APART: Final = 2_048  # bytes from which LMDB gives a value pages of its own
 
 PROBE: Final = 8192
 COMPRESS_FROM: Final = 1024
@@ -82,7 +84,7 @@ class Base(msgspec.Struct, frozen=True):
     """An object that another is stored as a difference from."""
 
     id: ObjectId
-    payload: bytes
+    payload: bytes  # of a commit with its id behind it
     depth: int  # 0: stored whole
 
 
@@ -124,6 +126,15 @@ def wrap_pieces(pieces: Sequence[tuple[ObjectId, Buffer, bytes]]) -> list[tuple[
     """The same for several at once, given as (id, payload, digest), with all processors compressing."""
     bodies = squeeze([payload for _, payload, _ in pieces])
     return [_wrap(id, payload, body, digest) for (id, payload, digest), body in zip(pieces, bodies, strict=True)]
+
+
+def _apart(payload: Buffer, parts: tuple[bytes, Buffer]) -> tuple[bytes, Buffer]:
+    """Stored bytes that are long enough for a page of their own. What stands behind a frame of zstd is not read."""
+    size = len(parts[0]) + len(parts[1])
+    if size >= APART or len(payload) >= SEAL_FROM:
+        return parts
+    body = bytes(parts[1]) if parts[0][1] & ZSTD else _compressor().compress(payload)
+    return bytes((VERSION, ZSTD)), body.ljust(APART - HEADER, b"\0")
 
 
 def _wrap(
@@ -338,6 +349,7 @@ T = TypeVar("T")
 
 CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as much
 _BATCH: Final = 32
+_BASES_BYTES: Final = 1 << 20  # of payloads that others were read from: most often they are asked for next
 _INFLATE_PARALLEL_FROM: Final = 1 << 20
 
 
@@ -370,6 +382,8 @@ class Objects:
         self._young_bytes = 0
         # How many bases an object has. The complement of that where it was read: it may not be what it is encoded to here.
         self._depths: dict[bytes, int] = {}
+        self._bases: dict[bytes, Fetched] = {}
+        self._bases_bytes = 0
 
     def get(self, kind: bytes, id: ObjectId) -> bytes:
         """The payload of one object.
@@ -384,7 +398,7 @@ class Objects:
         """The payloads of all these objects, in one round trip; raises as `get` does."""
         keys = {kind + id: id for id in ids}
         with self._refusing():
-            found = self._fetch(list(keys))
+            found = self._read_near(list(keys))
             for key in keys:
                 if key not in found:
                     raise make_damaged_error(key, "it is missing")
@@ -415,7 +429,8 @@ class Objects:
         bases = {key: base_id for key, body in stored.items() if (base_id := base_of(key, body)) is not None}
         if bases and not most_bases:
             raise make_damaged_error(next(iter(bases)), "it is stored as a difference from too many others")
-        below = self._fetch(list({base for base, _ in bases.values()}), most_bases - 1) if bases else {}
+        below = self._read_near([*{base for base, _ in bases.values()}], most_bases - 1) if bases else {}
+        self._note_bases(below)
         found: dict[bytes, Fetched] = {}
         for key, body in stored.items():
             if key not in bases:
@@ -426,15 +441,27 @@ class Objects:
             self._note_read(key, depth)
             if base not in below:
                 raise make_damaged_error(key, "what it is stored as a difference from is missing")
-            found[key] = Fetched(unwrap(key, body, below[base].payload, strictly=strictly), base)
+            content = _content_of_base(base[:1], ObjectId(base[1:]), below[base].payload)
+            found[key] = Fetched(unwrap(key, body, content, strictly=strictly), base)
         return found
+
+    def _read_near(self, wanted: list[bytes], most_bases: int = _MOST_READ) -> dict[bytes, Fetched]:
+        """The same, of which some were read lately as bases of others."""
+        near = {key: self._bases[key] for key in wanted if key in self._bases}
+        return near | self._fetch([key for key in wanted if key not in near], most_bases)
+
+    def _note_bases(self, found: Mapping[bytes, Fetched]) -> None:
+        if self._bases_bytes > _BASES_BYTES:
+            self._bases, self._bases_bytes = {}, 0
+        self._bases.update(found)
+        self._bases_bytes += sum(len(one.payload) for one in found.values())
 
     def base_for(self, kind: bytes, id: ObjectId, payload: bytes) -> Base | None:
         """The object as something to store a difference from, if it was seen lately and this is its payload."""
         depth = self._depths.get(kind + id)
         if depth is None or (depth < 0 and address(payload) != id):
             return None
-        return Base(id, payload, depth if depth >= 0 else ~depth)
+        return Base(id, _content_of_base(kind, id, payload), depth if depth >= 0 else ~depth)
 
     def _note_read(self, key: bytes, depth: int) -> None:
         self._depths[key] = depth if self._depths.get(key, -1) >= 0 else ~depth
@@ -487,6 +514,7 @@ class Objects:
         """Drop the cache, after objects were deleted."""
         self._old, self._young, self._young_bytes = {}, {}, 0
         self._depths = {}
+        self._bases, self._bases_bytes = {}, 0
 
     def _find_cached(self, key: bytes) -> object | None:
         found = self._young.get(key)
@@ -556,6 +584,11 @@ class Objects:
             if key not in seen:
                 raise make_damaged_error(key, "it is missing")
         return digests
+
+
+def _content_of_base(kind: bytes, id: ObjectId, payload: bytes) -> bytes:
+    """What a difference is taken from. A commit says the id of its parent: it is there too, and need not be stored twice."""
+    return payload + id if kind == Kind.COMMIT else payload
 
 
 def _take(near: tuple[ObjectId, AtHand, list[memoryview]]) -> bool:
@@ -669,7 +702,7 @@ class Writer:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
             known = self._objects.base_for(kind, *base) if base is not None and is_small else None
             parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
-            if kind == Kind.TREE:
+            if kind in (Kind.TREE, Kind.COMMIT):
                 self._objects.note_depth(key, parts)
             self._queue(key, parts)
         if base is not None and base[0] != id:
@@ -682,17 +715,21 @@ class Writer:
             return preview
         return self.add(Kind.SMALL, preview)
 
-    def add_pieces(self, pieces: Sequence[tuple[ObjectId, memoryview, bytes]]) -> None:
+    def add_pieces(self, pieces: Sequence[tuple[ObjectId, memoryview, bytes]], *, apart: bool = False) -> None:
         """Store chunks, given as (id, bytes, xxh3-128 of them), without copying what does not compress.
 
         The bytes must not change until `flush` or the publishing of the commit.
+
+        Args:
+            apart: they become parts of longer ones before long, see `store_within`. Until then they take whole pages: among small
+                objects they would leave holes.
         """
         keys = [Kind.CHUNK + id for id, _, _ in pieces]
         present = self.present(keys)
         missing = [key not in present and key not in self._pending for key in keys]
         absent = dict(chosen(zip(keys, pieces, strict=True), missing))
-        for key, parts in zip(absent, wrap_pieces(list(absent.values())), strict=True):
-            self._queue(key, parts)
+        for (key, piece), parts in zip(absent.items(), wrap_pieces(list(absent.values())), strict=True):
+            self._queue(key, _apart(piece[1], parts) if apart else parts)
 
     def store_within(self, whole: tuple[ObjectId, bytes], pieces: Iterable[tuple[ObjectId, bytes]]) -> None:
         """Let chunks that are there already be stored as parts of a longer one, which this commit refers to.
@@ -731,7 +768,10 @@ class Writer:
             # Only the publishing swap, which expects that nothing was deleted, may store differences: here their base
             # could go away while they stay.
             whole = {key: self._payloads[key] for key, parts in pending.items() if is_based(parts[0])}
-            pending.update((key, wrap(ObjectId(key[1:]), payload)) for key, payload in whole.items())
+            pending.update(
+                (key, wrap(ObjectId(key[1:]), payload, version=version_of(kind_of(key))))
+                for key, payload in whole.items()
+            )
             self._store.put_many(pending)
             self._note(pending)
 

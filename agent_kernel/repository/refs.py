@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
-# 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows
-FORMAT_VERSION: Final = 4
+# 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows;
+# 5: records that a commit holds beside its tree of them
+FORMAT_VERSION: Final = 5
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes
@@ -65,6 +66,8 @@ TAGS: Final = b"r/tags/"
 HEADS: Final = b"h/"
 LEASES: Final = b"k/"
 LOGS: Final = b"g/"
+BESIDE: Final = b"n/b/"  # by branch: `Beside`
+WAITING: Final = b"n/w/"  # what lies beside a branch: its name, NUL, 8 bytes that grow
 SETTINGS: Final = b"x/"
 RESERVED_SETTINGS: Final = frozenset({"format", "epoch", "roster", "gc"})
 
@@ -98,11 +101,26 @@ class LogRecord(msgspec.Struct, frozen=True, array_like=True):
     moved_from: str = ""  # the branch, or the commit's digits, that HEAD was moved away from
 
 
+class Beside(msgspec.Struct, frozen=True, array_like=True):
+    """How many changes of records lie beside the commits of a branch, until its next commit takes them in."""
+
+    stamp: int
+    count: int = 0
+
+
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
     """A value that only says that something happened, or how often."""
 
     stamp: int
     number: int = 0
+
+
+def beside_key(branch: str) -> bytes:
+    return BESIDE + branch.encode()
+
+
+def waiting_prefix(branch: str) -> bytes:
+    return WAITING + branch.encode() + b"\0"
 
 
 def log_key(name: str, stamp: int) -> bytes:
@@ -265,7 +283,9 @@ class Pointers:
             if not move.new and not move.items:
                 return result
             if self.store.swap(move.expected, {**move.new, **move.objects}, move.items):
-                self._seen.update((key, value) for key, value in move.new.items() if not key.startswith(LOGS))
+                self._seen.update(
+                    (key, value) for key, value in move.new.items() if not key.startswith((LOGS, WAITING))
+                )
                 return result
             if attempt > 1:
                 time.sleep(random.random() * _PATIENCE_S)

@@ -16,6 +16,7 @@ import msgspec
 
 from agent_kernel.errors import BranchMovedError, DamagedObjectError, NotAStoreError, StoreUnavailableError
 from agent_kernel.repository.commits import (
+    DEEPEST,
     Commit,
     Entry,
     History,
@@ -351,6 +352,7 @@ class Repository:
         session: str | None,
         message: str,
         branch: str | None = None,
+        also: Callable[[Move], object] | None = None,
     ) -> ObjectId:
         """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one swap.
 
@@ -359,13 +361,14 @@ class Repository:
             session: None: no session makes it. No HEAD moves, no reflog tells of it, and a branch that anybody holds is
                 refused with BranchInUseError.
             branch: a branch to move, or to start, instead of the one HEAD is on.
+            also: sets other keys in the same swap.
 
         Raises:
             BranchMovedError: somebody else moved the branch. Nothing was changed.
             StoreUnavailableError: garbage collection took what the writer relied on. Nothing was changed; make the
                 commit again with a new writer.
         """
-        return publish(self, writer, commit, head, session, message, branch)
+        return publish(self, writer, commit, head, session, message, branch, also)
 
     def store_loose(self, writer: Writer, commit: Commit) -> ObjectId:
         """Store what is left in the writer and the commit, and let no ref name it. It is garbage until one does."""
@@ -553,7 +556,14 @@ def _store_empty_tree(writer: Writer) -> ObjectId:
 
 
 def publish(
-    repo: Repository, writer: Writer, commit: Commit, head: Head, session: str | None, message: str, branch: str | None
+    repo: Repository,
+    writer: Writer,
+    commit: Commit,
+    head: Head,
+    session: str | None,
+    message: str,
+    branch: str | None,
+    also: Callable[[Move], object] | None = None,
 ) -> ObjectId:
     """See `Repository.publish`."""
     target = branch if branch is not None else head.branch
@@ -581,6 +591,8 @@ def publish(
             if target is not None:
                 move.log(target, id, message, session)
             move.log(head_log(session), id, message, session)
+        if also is not None:
+            also(move)
         move.items = writer.pending()
         move.objects = writer.stored_within()
 
@@ -605,7 +617,10 @@ def younger_than_parents(repo: Repository, commit: Commit) -> Commit:
 
 def _add_commit(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
     commit = younger_than_parents(repo, commit)
-    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit)
+    base = None
+    if commit.recent and commit.parents:  # it holds most of what its parent holds
+        base = commit.parents[0], encode(repo.commit_at(commit.parents[0]))
+    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit, base=base, most_depth=DEEPEST)
     for parent in commit.parents:  # or a long session keeps every commit that it made
         repo.objects.supersede(Kind.COMMIT, parent)
     return id

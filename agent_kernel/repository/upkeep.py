@@ -32,7 +32,7 @@ from agent_kernel.repository.commits import (
     kind_of,
     preview_id,
 )
-from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, wrap
+from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, version_of, wrap
 from agent_kernel.repository.refs import (
     BRANCHES,
     EPOCH,
@@ -85,6 +85,8 @@ def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
     yield Kind.TREE + commit.tree
     if commit.records is not None:
         yield Kind.TREE + commit.records
+    for _, row in commit.recent:
+        yield from of_row(row) if row is not None else ()
     if parents:
         yield from (Kind.COMMIT + parent for parent in commit.parents)
     if commit.cell is not None and commit.cell.outputs is not None:
@@ -314,7 +316,10 @@ class Sweeper:
 
     def _add_bases_of_garbage(self, doomed: set[bytes]) -> None:
         staying = [
-            key for key in self._repo.pointers.keys(Kind.TREE) if key not in self.reach.seen and key not in doomed
+            key
+            for kind in (Kind.TREE, Kind.COMMIT)
+            for key in self._repo.pointers.keys(kind)
+            if key not in self.reach.seen and key not in doomed
         ]
         if any(kind_of(key) == Kind.CHUNK for key in doomed):  # marking looks at no chunk
             staying += [key for key in self._repo.pointers.keys(Kind.CHUNK) if key not in doomed]
@@ -327,10 +332,13 @@ class Sweeper:
         _view(self._repo.store, staying, visit)
 
     def _whole_again(self, doomed: set[bytes]) -> dict[bytes, bytes]:
-        """Tree nodes and chunks stored as differences from what is about to go, to be stored whole."""
+        """Objects stored as differences from what is about to go, to be stored whole."""
         keys = [key for base in doomed & self.reach.bases.keys() for key in self.reach.bases[base] if key not in doomed]
         found = self._repo.objects.fetch(keys)
-        return {key: b"".join(wrap(id_of(key), stored.payload)) for key, stored in found.items()}
+        return {
+            key: b"".join(wrap(id_of(key), stored.payload, version=version_of(kind_of(key))))
+            for key, stored in found.items()
+        }
 
 
 def _view(store: Store, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:

@@ -169,10 +169,19 @@ class Recorder:
     def _records(self, writer: Writer, draft: Draft, head: Head) -> ObjectId | None:
         """The records of the commit: they go where the conversation goes, and what is pending comes on top."""
         base = draft.chat or draft.restores or head.commit
-        root = None if base is None or draft.chat == NO_CHAT else self.repo.commit_at(base).records
+        root = None if base is None or draft.chat == NO_CHAT else self._records_at(writer, base)
         if draft.records is not None:
             root = draft.records
         return root if self.pending is None else self.pending.edited(writer, root)
+
+    def _records_at(self, writer: Writer, id: ObjectId) -> ObjectId | None:
+        """The tree of all records of a commit."""
+        commit = self.repo.commit_at(id)
+        if not commit.recent:
+            return commit.records
+        from agent_kernel.records.lines import tree_of
+
+        return tree_of(self.repo, id).edit_rows(writer, {}).id
 
     # What only commits need loads with the first one.
 

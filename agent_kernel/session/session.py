@@ -535,8 +535,7 @@ class Session(Committing):
                 raise
             if records is not None:
                 records.require_no_conflict()
-        now = None if self.head is None else self.repo.commit_at(self.head).records
-        if outcome.tree is None and (records is None or records.root == now):
+        if outcome.tree is None and (records is None or not records.is_changed):
             return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         tree = self._tree if outcome.tree is None else outcome.tree
         text = message or commit.message or title(commit)
@@ -549,11 +548,13 @@ class Session(Committing):
     def _pick_records(self, writer: Writer, commit: Commit, picked: ObjectId, choices: Choices) -> RecordMerge | None:
         """What records become with the change of a commit; None: it changed none."""
         parent = next(iter(commit.parents), None)
-        before = None if parent is None else self.repo.commit_at(parent).records
-        if commit.records in (None, before) or len(commit.parents) > 1:
+        if commit.records is None or len(commit.parents) > 1:
             return None
+        from agent_kernel.records.lines import tree_of
         from agent_kernel.records.merge import merge_records
 
+        if tree_of(self.repo, parent) == tree_of(self.repo, picked):
+            return None
         return merge_records(
             self.repo, writer, parent, self.head, picked, choose_ours=choices.ours, choose_theirs=choices.theirs
         )

@@ -32,6 +32,7 @@ WORKLOADS = (
     "footer",
     "records",
     "record_lists",
+    "conversation_growth",
     "agno_sessions",
     "agent_steps",
     "bundles",

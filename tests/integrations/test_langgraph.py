@@ -32,6 +32,7 @@ from typing_extensions import TypedDict
 
 from agent_kernel.integrations import langgraph as module
 from agent_kernel.integrations.langgraph import AgentKernelSaver, AgentKernelStore
+from agent_kernel.storage import LmdbStore
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
@@ -254,6 +255,117 @@ def test_a_long_list_comes_back_and_each_step_costs_what_is_new(repo: ak.Reposit
     assert len(list(saver.list(THREAD))) == 1
     saver.delete_thread("1")
     assert list(repo.records(_Any)) == []
+
+
+SIGNS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in '"\\')
+SAID = 1_024
+
+
+def talk(saver: AgentKernelSaver) -> Callable[[str, int], None]:
+    """Says something random in a thread, and is answered so."""
+    lot = random.Random(0)
+    graph = StateGraph(Chat)
+    graph.add_node("reply", lambda _: {"messages": [AIMessage("".join(lot.choices(SIGNS, k=SAID)))]})
+    graph.add_edge(START, "reply")
+    graph.add_edge("reply", END)
+    chat = graph.compile(checkpointer=saver)
+
+    def say(thread: str, turns: int) -> None:
+        for _ in range(turns):
+            question = HumanMessage("".join(lot.choices(SIGNS, k=SAID)))
+            chat.invoke({"messages": [question]}, {"configurable": {"thread_id": thread}})
+
+    return say
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PART_BYTES", "BESIDE_BYTES"):
+        monkeypatch.setattr(module, name, 24 << 10)
+
+
+def test_a_thread_grows_by_little_more_than_what_is_said(repo: ak.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PART_BYTES", "BESIDE_BYTES"):
+        monkeypatch.setattr(module, name, 64 << 10, raising=False)  # so that a short thread has several parts
+    say = talk(AgentKernelSaver(repo))
+
+    def stored() -> int:
+        assert isinstance(repo.store, LmdbStore)
+        return sum(len(key) + len(value) for key, value in repo.store.items(b""))
+
+    sizes: list[int] = []
+    for _ in range(150):
+        say("1", 1)
+        sizes.append(stored())
+    # What lies on its own until there is enough of it comes and goes: compare moments when the least lay there.
+    early, late = (min(range(start, start + 30), key=sizes.__getitem__) for start in (40, 120))
+    assert sizes[late] - sizes[early] <= 1.2 * (late - early) * 2 * SAID
+
+
+def test_all_checkpoints_of_a_long_thread_stay_and_can_be_gone_back_to(
+    repo: ak.Repository, tmp_path: Path, small_parts: None
+) -> None:
+    saver = AgentKernelSaver(repo)
+    say = talk(saver)
+    seen: list[Any] = []
+    for _ in range(12):
+        say("1", 2)
+        seen.append(saver.get_tuple(THREAD))
+    assert len(saver._parts._records.names()) > 2
+    with ak.open(tmp_path / "store") as other:
+        fresh = AgentKernelSaver(other)
+        found = list(fresh.list(THREAD))
+        assert len(found) == 24 * 3
+        assert [one.config["configurable"]["checkpoint_id"] for one in found] == sorted(
+            (one.config["configurable"]["checkpoint_id"] for one in found), reverse=True
+        )
+        for one in seen:
+            again = fresh.get_tuple(one.config)
+            assert again == one
+    by_step = {one.metadata["step"]: one for one in found}
+    for one in found:
+        assert (
+            one.parent_config is None or one.metadata["step"] == 1 + by_step[one.metadata["step"] - 1].metadata["step"]
+        )
+        if one.metadata["source"] == "loop":
+            messages = one.checkpoint["channel_values"]["messages"]
+            assert messages == seen[-1].checkpoint["channel_values"]["messages"][: len(messages)]
+    assert repo.verify().is_sound
+
+
+def test_what_lies_in_parts_is_copied_pruned_and_deleted(repo: ak.Repository, small_parts: None) -> None:
+    saver = AgentKernelSaver(repo)
+    say = talk(saver)
+    for thread in ("1", "other"):
+        say(thread, 12)
+    whole = [(one.checkpoint, one.metadata, one.pending_writes) for one in saver.list(THREAD)]
+    saver.copy_thread("1", "copy")
+    copied = [*saver.list({"configurable": {"thread_id": "copy"}})]
+    assert [(one.checkpoint, one.metadata, one.pending_writes) for one in copied] == whole
+    assert {one.config["configurable"]["thread_id"] for one in copied} == {"copy"}
+    saver.prune(["1"])
+    assert [one.checkpoint for one in saver.list(THREAD)] == [whole[0][0]]
+    say("1", 1)
+    newest = saver.get_tuple(THREAD)
+    assert newest is not None
+    assert len(newest.checkpoint["channel_values"]["messages"]) == 26
+    assert len([*saver.list({"configurable": {"thread_id": "other"}})]) == 36
+    for thread in ("1", "copy", "other"):
+        saver.delete_thread(thread)
+    assert list(saver.list(None)) == []
+    assert saver._parts._records.names() == []
+    repo.gc(grace_s=0)
+    assert repo.verify().is_sound
+
+
+def test_short_threads_lie_in_parts_too(repo: ak.Repository, small_parts: None) -> None:
+    saver = AgentKernelSaver(repo)
+    say = talk(saver)
+    for number in range(15):
+        say(str(number), 2)
+    assert len({id.partition(".")[0] for id in saver._parts._records.names()}) > 10
+    for number in range(15):
+        assert len([*saver.list({"configurable": {"thread_id": str(number)}})]) == 6
 
 
 class _Any(ak.Record):

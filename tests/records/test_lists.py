@@ -424,11 +424,25 @@ def test_a_fork_of_a_list_of_many_parts_begins_where_it_is_told_to(
 VALUE_ENDS = re.compile(rb'(?<=["\]}0-9el])[\]}]*,(?=["{\[0-9-])|[\]}]+$')  # says it in one go, and takes 200 ns a byte
 
 
-@given(parts=st.lists(st.sampled_from([b'"', b"]", b"}", b",", b"7", b"e", b"[{", b" ", b"x" * 700, b"y" * 20_000])))
+TEXT = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from([b'"', b"]", b"}", b",", b"7", b"e", b"[{", b" ", b'"\\\\', b'"\\"', b"x" * 700, b"y" * 20_000])
+    )
+)
 def test_a_document_is_cut_where_values_end_and_else_every_16_kb(parts: list[bytes]) -> None:
     document, cuts, start = b"".join(parts), list[int](), 0
+    texts = [found.span() for found in TEXT.finditer(document)]
+
+    def is_between_texts(found: re.Match[bytes]) -> bool:
+        last = found.end() - 1
+        return document[last:] == b"" or document[last] != ord(",") or not any(a < last < b for a, b in texts)
+
     while len(document) - start > 1_024:
-        found = VALUE_ENDS.search(document, start + 1_024, start + (16 << 10))
+        ends = VALUE_ENDS.finditer(document, start + 1_024, start + (16 << 10))
+        found = next(filter(is_between_texts, ends), None)
         if found is None and len(document) - start <= 16 << 10:
             break
         start = start + (16 << 10) if found is None else found.start()

@@ -129,13 +129,15 @@ def test_a_release_that_does_not_know_all_that_a_commit_refers_to_collects_nothi
     tip = commit_values(repo, {"a": "1"})
     key = Kind.COMMIT + tip
     stored = repo.store.get_many([key])[key]
-    assert stored[0] == 2  # releases before the pages of commits read 1
-    _replace(repo, key, b"\x03" + stored[1:])
+    assert stored[0] == 3  # releases before the pages of commits read 1, before records in commits 2
+    _replace(repo, key, b"\x04" + stored[1:])
     repo.objects.forget_cached()
-    with pytest.raises(NewerFormatError, match=r"commit .* has format 3"):
+    with pytest.raises(NewerFormatError, match=r"commit .* has format 4"):
         repo.gc(grace_s=0)
-    _replace(repo, key, b"\x01" + stored[1:])  # as an earlier release wrote it
-    assert repo.objects.get(Kind.COMMIT, tip)
+    for earlier in (b"\x01", b"\x02"):
+        _replace(repo, key, earlier + stored[1:])
+        repo.objects.forget_cached()
+        assert repo.objects.get(Kind.COMMIT, tip)
 
 
 def test_a_node_may_be_stored_as_what_it_differs_in() -> None:

@@ -1,0 +1,155 @@
+"""Changes that lie beside the commits of a branch: durable and seen by all at once, and part of whatever commit is named next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.records import Records
+from agent_kernel.records.collection import together
+
+
+class Step(ak.Record):
+    """What a program stores often."""
+
+    number: int = 0
+    text: str = ""
+
+
+def put_beside(steps: Records[Step], step: Step) -> None:
+    together(steps, lambda: steps.put(step), "step", may_lie_beside=True)
+
+
+@pytest.fixture
+def steps(repo: ak.Repository) -> Records[Step]:
+    found = repo.records(Step)
+    found.put(Step(id="first"))
+    return found
+
+
+def commits(repo: ak.Repository) -> int:
+    return sum(1 for _ in repo.history.walk(list(repo.refs.branches().values())))
+
+
+def test_they_are_no_commits_and_another_process_sees_them(
+    repo: ak.Repository, steps: Records[Step], child: Callable[[str], Any]
+) -> None:
+    for number in range(20):
+        put_beside(steps, Step(id=f"s{number:02}", number=number))
+    put_beside(steps, Step(id="s03", number=33))
+    together(steps, lambda: steps.delete("s04"), may_lie_beside=True)
+    assert commits(repo) == 1
+    assert (len(steps), steps["s03"].number, "s04" in steps) == (20, 33, False)
+    assert list(steps.ids("s*"))[:5] == ["s00", "s01", "s02", "s03", "s05"]
+    assert next(change.new and change.new.number for change in steps.history("s03")) == 33
+    code = """
+        class Step(ak.Record):
+            number: int = 0
+            text: str = ""
+        found = repo.records(Step)
+        print(len(found), found["s03"].number, "s04" in found, [one.id for one in found.find("s1*", limit=2)], flush=True)
+        input()
+    """
+    process = child("import sys\nprint('begun', flush=True)\n" + code.replace("\n        ", "\n"))
+    assert process.stdout.readline() == "20 33 False ['s10', 's11']\n"
+
+
+def test_who_names_a_commit_means_all_that_the_branch_holds(repo: ak.Repository, steps: Records[Step]) -> None:
+    put_beside(steps, Step(id="a", text="long " * 1_000))
+    id = repo.resolve("main")
+    assert commits(repo) == 2
+    assert steps.at(id.hex()[:64])["a"].text == "long " * 1_000
+    put_beside(steps, Step(id="b"))
+    repo.create_branch("other", "main")
+    assert "b" in repo.records(Step, branch="other")
+    put_beside(steps, Step(id="c"))
+    assert repo.branches()["main"] != repo.branches()["other"]
+    put_beside(steps, Step(id="d"))
+    repo.rename_branch("main", "trunk")
+    assert sorted(repo.records(Step, branch="trunk")) == ["a", "b", "c", "d", "first"]
+    assert repo.verify().is_sound
+
+
+def test_the_next_change_takes_them_in(repo: ak.Repository, steps: Records[Step]) -> None:
+    put_beside(steps, Step(id="a", number=1))
+    put_beside(steps, Step(id="gone"))
+    together(steps, lambda: steps.delete("gone"), may_lie_beside=True)
+    steps.update("a", number=2)
+    assert commits(repo) == 2
+    assert {id: step.number for id, step in steps.items()} == {"a": 2, "first": 0}
+    assert not list(repo.pointers.keys(b"n/w/"))
+
+
+def test_a_session_has_them_in_its_commits(repo: ak.Repository, steps: Records[Step]) -> None:
+    put_beside(steps, Step(id="a", number=1))
+    with ak.Versioned(repo) as state:
+        assert steps["a"].number == 1
+        state["x"] = 1
+        state.commit("with x")
+        put_beside(steps, Step(id="a", number=2))  # of a session: in its commits
+        state.commit("later")
+        state.rollback("HEAD~1")
+        assert steps["a"].number == 1
+
+
+def test_a_branch_that_a_session_of_another_process_holds_is_left_alone(
+    repo: ak.Repository, steps: Records[Step], child: Callable[[str], Any]
+) -> None:
+    child("state = ak.Versioned(repo)\nstate['x'] = 1\nstate.commit('held')\nprint('held', flush=True)\ninput()")
+    with pytest.raises(ak.BranchInUseError):
+        put_beside(steps, Step(id="a"))
+    assert "a" not in steps
+
+
+def test_none_is_lost_where_many_write_at_once(tmp_path: Path, repo: ak.Repository, steps: Records[Step]) -> None:
+    def count(number: int) -> None:
+        with ak.open(tmp_path / "store") as mine:
+            own = mine.records(Step)
+
+            def add(step: Step) -> Step:
+                return step.model_copy(update={"number": step.number + 1})
+
+            for _ in range(15):
+                if number % 2:
+                    own.update("first", add)
+                else:
+                    together(own, lambda: own.update("first", add), may_lie_beside=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, range(4)))
+    assert steps["first"].number == 60
+
+
+def test_they_are_there_when_the_process_is_killed(
+    repo: ak.Repository, steps: Records[Step], child: Callable[[str], Any]
+) -> None:
+    code = """
+from agent_kernel.records.collection import together
+class Step(ak.Record):
+    number: int = 0
+    text: str = ""
+found = repo.records(Step)
+for number in range(5):
+    together(found, lambda: found.put(Step(id=f"k{number}", number=number)), may_lie_beside=True)
+print("stored", flush=True)
+input()
+"""
+    process = child(code)
+    process.kill()
+    process.wait()
+    assert [step.number for step in steps.find("k*")] == [0, 1, 2, 3, 4]
+
+
+def test_many_go_into_a_commit(repo: ak.Repository, steps: Records[Step]) -> None:
+    for number in range(40):
+        put_beside(steps, Step(id=f"s{number}", text=repr(number) + str(hash(str(number))) * 3_000))
+    assert commits(repo) >= 1
+    assert len(steps) == 41
+    assert repo.gc(grace_s=0) is not None
+    assert len(steps) == 41
+    assert repo.verify().is_sound

@@ -1,0 +1,86 @@
+"""A conversation costs what is said in it: growth is bounded, on a branch too, where each turn is a commit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.records.schema import Plane
+from agent_kernel.repository.commits import Kind
+from agent_kernel.repository.rewrite import Retention
+
+SIGNS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in '"\\')
+TURN_BYTES = 2_048
+TURNS = 300
+
+
+def bytes_in(place: Path) -> int:
+    return sum(file.stat().st_blocks * 512 for file in place.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("plane", ["store", "branch"])
+def test_turns_of_2_kb_take_at_most_1_2_times_their_bytes(tmp_path: Path, plane: Plane) -> None:
+    lot = random.Random(0)
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane=plane)
+
+        def say() -> int:
+            for _ in range(TURNS):
+                talk.append("".join(lot.choices(SIGNS, k=TURN_BYTES)))
+            return bytes_in(tmp_path)
+
+        say()  # what a store takes in any case
+        before, after = say(), say()
+        assert after - before <= 1.2 * TURNS * TURN_BYTES
+
+
+def test_each_turn_on_a_branch_is_a_commit_that_can_be_gone_back_to(tmp_path: Path) -> None:
+    texts = [f"{number} " + "word, 1 " * 200 for number in range(120)]
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+        ids = [(talk.append(text), repo.resolve("main"))[1] for text in texts]
+        assert len(set(ids)) == len(texts)
+    with ak.open(tmp_path / "store") as repo:  # with nothing remembered
+        talk = repo.list("talk", plane="branch")
+        for number in (0, 1, 7, 31, 32, 33, 64, 90, 119):
+            assert list(talk.at(ids[number].hex()[:64])) == texts[: number + 1]
+        assert [id for id, _ in repo.log()] == ids[::-1]
+        assert len(list(talk.history())) == len(texts)
+        assert repo.verify().is_sound
+        repo.create_branch("again", ids[40])
+        again = repo.list("talk", plane="branch", branch="again")
+        again.append("another way")
+        assert list(again) == [*texts[:41], "another way"]
+        repo.gc(grace_s=0)
+        assert repo.verify().is_sound
+        assert list(talk) == texts
+
+
+def test_a_commit_of_records_is_stored_as_what_it_differs_in_and_survives_the_ones_before(tmp_path: Path) -> None:
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+        for number in range(60):
+            talk.append(f"{number} " + "text " * 300)
+        sizes = [len(repo.store.get_many([Kind.COMMIT + id])[Kind.COMMIT + id]) for id, _ in repo.log()]
+        assert sorted(sizes)[len(sizes) // 2] < 260
+        repo.create_tag("middle", list(repo.log())[20][0])
+        items = talk.at("middle").items()
+        repo.prune(Retention(keep_last=1))
+        assert len(list(repo.log())) < 60
+        assert talk.items(limit=1)[0].startswith("59 ")
+        assert talk.at("middle").items() == items
+        assert repo.verify().is_sound
+
+
+def test_a_text_is_not_cut_where_it_looks_like_the_end_of_a_value(tmp_path: Path) -> None:
+    """Each such cut left a piece behind that no later version has."""
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+        for number in range(70):
+            talk.append(f"{number} " + 'so said, "1,2,3" and {"a": [1,2]},{"b": "\\"} ' * 40)
+        chunks = sum(1 for _ in repo.pointers.keys(Kind.CHUNK))
+        assert chunks < 70 + 10
+        assert [text.partition(" ")[0] for text in talk] == [str(number) for number in range(70)]
