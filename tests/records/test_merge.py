@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -271,6 +272,25 @@ def test_a_cherry_pick_tells_of_records_that_both_changed(state: ak.Versioned) -
     assert notes["a"].text == "here"
     session.cherry_pick("idea", theirs=["Note:a"])
     assert notes["a"].text == "there"
+
+
+def test_a_cherry_pick_takes_records_that_a_program_without_a_session_committed(tmp_path: Path) -> None:
+    """Such a commit holds them beside its tree of records, which is that of its parent."""
+    with ak.open(tmp_path / "store") as repo:
+        with ak.Versioned(repo) as state:
+            notes_of(state).put(Note(id="a"))
+            state.commit("begin")
+        repo.create_branch("idea", repo.resolve("main"))
+        repo.records(Note, branch="idea").put(Note(id="b"))
+        repo.records(Note, branch="idea").update("a", stars=1)
+        with ak.Versioned(repo) as state:
+            notes, session = notes_of(state), state.session
+            session.cherry_pick("idea")
+            assert (list(notes), notes["a"].stars) == (["a"], 1)
+            session.cherry_pick("idea~1")
+            assert list(notes) == ["a", "b"]
+            assert list(notes.ids_back()) == ["b", "a"]
+            assert session.cherry_pick("idea~1").notes
 
 
 def test_what_was_stored_again_as_it_was_is_no_change_of_a_side(state: ak.Versioned) -> None:
