@@ -213,7 +213,7 @@ class Records(Mapping[str, M]):
             user: only theirs.
 
         Raises:
-            ValueError: the model has no such field, or the limit is no number of records.
+            ValueError: the model has no such field, a field of few values never has that one, or the limit is no number of records.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
@@ -222,6 +222,8 @@ class Records(Mapping[str, M]):
             named.append(order.removeprefix("-"))
         for name in named:
             self.schema.require_field(name)
+        for name, value in () if where is None or callable(where) else where.items():
+            self.schema.require_value(name, value)
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         rows = self._rows(_literal(pattern), at_once=limit is None or order is not None)

@@ -515,7 +515,13 @@ class Queue:
         return len(self._first(prefix)) if is_in_transaction() else self.tasks.count(prefix)
 
     def find(self, status: TaskStatus | None = None, limit: int | None = None) -> list[Task]:
-        """The tasks, the first ones first; with a status, those in the order in which they are served."""
+        """The tasks, the first ones first; with a status, those in the order in which they are served.
+
+        Raises:
+            ValueError: no task ever has that status, or the limit is below 0.
+        """
+        if status is not None:
+            self.tasks.schema.require_value("status", status)
         if limit is not None:
             not_negative(limit, "limit")
         if status is None:

@@ -11,7 +11,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 from weakref import WeakSet
 
 import msgspec
@@ -195,6 +209,14 @@ class Schema(Generic[M]):
         is_known = name in model.model_fields or name in model.model_computed_fields or hasattr(model, name)
         if not is_known and model.model_config.get("extra") != "allow":
             raise ValueError(f"{self.collection} has no field {name!r}")
+
+    def require_value(self, name: str, value: object) -> None:
+        """Raise ValueError if a field of few values never has this one."""
+        field = self.model.model_fields.get(name)
+        choices = () if field is None else _choices_of(field.annotation)
+        if choices and value not in choices:
+            shown = ", ".join(repr(getattr(one, "value", one)) for one in choices)
+            raise ValueError(f"{name} of {self.collection} is one of {shown}, and not {value!r}")
 
     @cached_property
     def _migrations(self) -> dict[int, Migration]:
@@ -519,3 +541,20 @@ def describe(error: ValidationError) -> str:
 
 def _name_of(validate: Validator) -> str:
     return getattr(validate, "__name__", type(validate).__name__)
+
+
+def _choices_of(kind: object) -> tuple[object, ...]:
+    """All values that a type has, where these are few: of literals, enums, None and unions of them; else nothing."""
+    if kind is None or kind is NoneType:
+        return (None,)
+    if isinstance(kind, type):
+        return tuple(kind) if issubclass(kind, Enum) else ()
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return arguments
+    if origin is Annotated:
+        return _choices_of(arguments[0])
+    if origin in (Union, UnionType):
+        parts = [_choices_of(one) for one in arguments]
+        return tuple(one for part in parts for one in part) if all(parts) else ()
+    return ()

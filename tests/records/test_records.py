@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pytest
 from pydantic import BaseModel
@@ -624,6 +625,35 @@ def test_rapid_updates_are_told_at_once_and_stored_together(repo: ak.Repository)
         meters.update("m", status="off")  # a status does not wait
         assert other.records(Meter)["m"].level == 60
     assert len(list(meters.history("m"))) == 2
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Car(ak.Record):
+    status: Literal["new", "sold"] | None = None
+    colour: Colour = Colour.RED
+    name: Annotated[str, "any"] = ""
+
+
+@pytest.mark.parametrize("where", [{"status": "lost"}, {"colour": "green"}, {"colour": []}], ids=str)
+def test_who_looks_for_a_value_that_no_record_has_hears_of_it(repo: ak.Repository, where: dict[str, object]) -> None:
+    cars = repo.records(Car)
+    cars.put(Car(id="a", status="new"))
+    (name,) = where
+    with pytest.raises(ValueError, match=f"{name} of Car is one of '(new|red)', '(sold|blue)'(, None)?, and not"):
+        cars.find(where=where)
+    assert [one.id for one in cars.find(where={"status": "new", "colour": Colour.RED, "name": ""})] == ["a"]
+    assert cars.find(where={"status": None}) == []
+
+
+def test_a_status_that_no_workflow_and_no_task_has_is_refused(repo: ak.Repository) -> None:
+    with pytest.raises(ValueError, match="status of Workflow is one of 'PENDING', "):
+        repo.workflows.list(cast("Any", "running"))
+    with pytest.raises(ValueError, match="status of Task is one of 'pending', "):
+        repo.queue("team").find(cast("Any", "done"))
 
 
 def test_what_cannot_be_stored_just_now_is_tried_again_by_itself(
