@@ -123,7 +123,7 @@ def keep_infinite(plain: Any, values: object) -> Any:
                 name: keep_infinite(one, new) for (name, one), new in zip(fields.items(), other.values(), strict=True)
             }
     if isinstance(plain, list) and isinstance(values, list | tuple):
-        items, others = cast("list[Any]", plain), cast("Sequence[object]", values)
+        items, others = cast("Sequence[Any]", plain), cast("Sequence[object]", values)
         if len(items) == len(others):
             return [keep_infinite(one, new) for one, new in zip(items, others, strict=True)]
     return cast("Any", plain)

@@ -433,7 +433,7 @@ class State:
         """Add to a counter, which begins at 0; what it is then. No two callers get the same number.
 
         Raises:
-            InvalidRecordError: the value is not a number. TypeError: `by` is none. Otherwise what `set` raises.
+            InvalidRecordError: the value is not a number. TypeError: `by` is not one. Otherwise what `set` raises.
         """
         if isinstance(by, bool) or not isinstance(by, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"by is a number, not {by!r}")

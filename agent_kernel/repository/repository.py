@@ -30,6 +30,7 @@ from agent_kernel.repository.commits import (
 )
 from agent_kernel.repository.objects import Objects, Presence, Writer
 from agent_kernel.repository.refs import (
+    BESIDE,
     EPOCH,
     FORMAT,
     HEADS,
@@ -132,6 +133,7 @@ class Repository:
         """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
         from agent_kernel.repository.revisions import resolve
 
+        self._settle()
         return resolve(self, text, session)
 
     def branch_meant(self, text: str, session: str = "") -> str | None:
@@ -145,8 +147,17 @@ class Repository:
 
     # Refs
 
+    def _settle(self) -> None:
+        """Who names a commit of a branch means all that the branch holds."""
+        if self.store.keys(BESIDE, limit=1):
+            self.take_in()
+
+    def take_in(self) -> None:
+        """Let commits take in what lies beside branches, for who puts something there."""
+
     def head(self, session: str = "") -> Head:
         """Where a session is, or where the store was used last."""
+        self._settle()
         return self.refs.head(session)
 
     def heads(self) -> dict[str, Head]:
@@ -159,6 +170,7 @@ class Repository:
 
     def branches(self) -> dict[str, ObjectId]:
         """The last commit of every branch."""
+        self._settle()
         return self.refs.branches()
 
     def tags(self) -> dict[str, ObjectId]:
@@ -184,6 +196,7 @@ class Repository:
             BranchInUseError: a living session writes to it.
             UnmergedBranchError: nothing else reaches some of its commits, and `force` is False.
         """
+        self._settle()
         self.refs.delete_branch(name, force)
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> None:
@@ -193,6 +206,7 @@ class Repository:
             RefNotFoundError: there is no such branch. InvalidRefNameError: git would refuse the new name.
             RefExistsError: there is one of the new name, and `force` is False.
         """
+        self._settle()
         self.refs.rename_branch(old, new, force)
 
     def create_tag(self, name: str, at: str | ObjectId = "HEAD", force: bool = False) -> None:

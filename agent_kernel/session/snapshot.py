@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agent_kernel import repository
 from agent_kernel.errors import NameNotFoundError
-from agent_kernel.repository import Head, ObjectId, short
-from agent_kernel.repository.refs import BESIDE
+from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import Tracking
@@ -77,28 +76,8 @@ class Repository(repository.Repository):
 
     # Who names a commit of a branch means all that the branch holds.
 
-    def resolve(self, text: str, session: str = "") -> ObjectId:
-        self._settle()
-        return super().resolve(text, session)
-
-    def head(self, session: str = "") -> Head:
-        self._settle()
-        return super().head(session)
-
-    def branches(self) -> dict[str, ObjectId]:
-        self._settle()
-        return super().branches()
-
-    def delete_branch(self, name: str, force: bool = False) -> None:
-        self._settle()
-        super().delete_branch(name, force)
-
-    def rename_branch(self, old: str, new: str, force: bool = False) -> None:
-        self._settle()
-        super().rename_branch(old, new, force)
-
-    def _settle(self) -> None:
-        if self.store.keys(BESIDE, limit=1) and not self.is_readonly():
+    def take_in(self) -> None:
+        if not self.is_readonly():
             from agent_kernel.records.lines import settle
 
             settle(self)

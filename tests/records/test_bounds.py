@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -67,7 +67,7 @@ def snapshots(repo: ak.Repository, numbers: Sequence[int]) -> None:
 
 def runs(repo: ak.Repository, numbers: Sequence[int]) -> None:
     for name in ("double", "half"):
-        tool = repo.tools(lambda x: x, name=name)  # type: ignore[misc]
+        tool = repo.tool(name=name)(abs)
         for number in numbers:
             tool(number)
 
@@ -168,7 +168,7 @@ def test_sessions_and_sources_of_an_earlier_release_are_found(tmp_path: Path) ->
     with ak.open(tmp_path / "store") as repo:
         old = Records(repo, SpeechRecord)
         for number in range(150):
-            status = "active" if number % 50 == 7 else "ended"
+            status: Literal["active", "ended"] = "active" if number % 50 == 7 else "ended"
             old.put(SpeechRecord(id=f"stt-{number:03d}", status=status, started_s=float(number)))
         for number in range(5):
             Records(repo, Source).put(Source(id=f"docs/{number}", kb="docs", documents=number))

@@ -34,7 +34,7 @@ def items(request: pytest.FixtureRequest, repo: ak.Repository) -> Iterator[Kept]
             with ak.Versioned(repo):
                 yield repo.records(Item)
         case "store without past":
-            yield Records(repo, Fleeting, plane="store")  # type: ignore[misc]
+            yield Records(repo, Fleeting, plane="store")
         case plane:
             yield Records(repo, Item, plane=plane)
 

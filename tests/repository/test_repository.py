@@ -186,9 +186,9 @@ def test_a_commit_is_one_swap_and_little_reading(repo: Repository, monkeypatch: 
 
 
 def _counted(call: Callable[..., object], name: str, calls: list[str]) -> Callable[..., object]:
-    def counted(*arguments: object) -> object:
+    def counted(*arguments: object, **keywords: object) -> object:
         calls.append(name)
-        return call(*arguments)
+        return call(*arguments, **keywords)
 
     return counted
 
