@@ -748,7 +748,9 @@ def encode_entry(writer: Writer, row: Row) -> bytes:
         return encode(Entry(value=encode(Manifest(blobs=(Blob(len(raw), inline=raw),), size=len(raw)))))
     document, end = row.document, b""
     cuts = plan_cuts(document)
-    if len(cuts) > 1 and cuts[-1] - cuts[-2] <= _SHORT_END:  # it differs each time, and is no object for that
+    # It differs each time, and is no object for that. What follows the last piece of a list is no piece of any later version.
+    longest_end = _LEAST_PIECE if row.is_growing else _SHORT_END
+    if len(cuts) > 1 and cuts[-1] - cuts[-2] <= longest_end:
         document, end, cuts = document[: cuts[-2]], document[cuts[-2] :], cuts[:-1]
     if row.is_final:
         cuts = _as_one(writer, document, cuts)

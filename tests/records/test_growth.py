@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from agent_kernel.repository.rewrite import Retention
 
 SIGNS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in '"\\')
 TURN_BYTES = 2_048
-TURNS = 300
+TURNS = 320  # ten parts of a list: what waits to become part of one lies in pages of its own
 
 
 def bytes_in(place: Path) -> int:
@@ -35,6 +36,33 @@ def test_turns_of_2_kb_take_at_most_1_2_times_their_bytes(tmp_path: Path, plane:
         say()  # what a store takes in any case
         before, after = say(), say()
         assert after - before <= 1.2 * TURNS * TURN_BYTES
+
+
+def message(text: str, number: int) -> dict[str, object]:
+    """As frameworks write it: the text, and what else there is to say of it."""
+    part = {"content": text, "timestamp": f"2026-11-28T03:46:{number % 60:02}Z", "part_kind": "text"}
+    usage = dict.fromkeys(("input_tokens", "cache_read_tokens", "output_tokens", "output_audio_tokens"), number)
+    more = dict.fromkeys(("model_name", "provider_name", "provider_url", "finish_reason", "run_id", "metadata"))
+    return {"parts": [part], "usage": usage, **more, "kind": "response", "state": "complete"}
+
+
+def test_messages_of_many_fields_take_at_most_1_2_times_their_bytes(tmp_path: Path) -> None:
+    """Each turn left its end behind as a piece of its own, which no later version has."""
+    lot = random.Random(0)
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+
+        def say() -> tuple[int, int]:
+            own = 0
+            for number in range(TURNS):
+                turn = [message("".join(lot.choices(SIGNS, k=1_024)), number) for _ in range(2)]
+                own += len(json.dumps(turn))
+                talk.extend(turn)
+            return own, bytes_in(tmp_path)
+
+        _, before = say()
+        own, after = say()
+        assert after - before <= 1.2 * own
 
 
 def test_each_turn_on_a_branch_is_a_commit_that_can_be_gone_back_to(tmp_path: Path) -> None:
