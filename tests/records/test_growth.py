@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_turns_of_2_kb_take_at_most_1_2_times_their_bytes(tmp_path: Path, plane:
         assert after - before <= 1.2 * TURNS * TURN_BYTES
 
 
-def message(text: str, number: int) -> dict[str, object]:
+def message(text: str, number: int) -> dict[str, Any]:
     """As frameworks write it: the text, and what else there is to say of it."""
     part = {"content": text, "timestamp": f"2026-11-28T03:46:{number % 60:02}Z", "part_kind": "text"}
     usage = dict.fromkeys(("input_tokens", "cache_read_tokens", "output_tokens", "output_audio_tokens"), number)
