@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from statistics import linear_regression
 from typing import Annotated, Any
 
 import msgspec
@@ -297,9 +298,10 @@ def test_a_thread_grows_by_little_more_than_what_is_said(repo: ak.Repository, mo
     for _ in range(150):
         say("1", 1)
         sizes.append(stored())
-    # What lies on its own until there is enough of it comes and goes: compare moments when the least lay there.
-    early, late = (min(range(start, start + 30), key=sizes.__getitem__) for start in (40, 120))
-    assert sizes[late] - sizes[early] <= 1.2 * (late - early) * 2 * SAID
+    # What lies on its own until there is enough of it comes and goes, so what counts is the slope over several such times. A part of
+    # a quarter of the usual size saves less: 1.22 times the text, and 11 times without parts.
+    growth = linear_regression(range(40, 150), sizes[40:]).slope
+    assert growth <= 1.3 * 2 * SAID
 
 
 def test_all_checkpoints_of_a_long_thread_stay_and_can_be_gone_back_to(
