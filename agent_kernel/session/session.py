@@ -420,11 +420,8 @@ class Session(Committing):
         writer = self.repo.writer()
         records = self._merge_records(writer, other, choices)
         named = choices if records is None else choices.without(records.names)
-        try:
+        with _with_conflicts_of(records):
             outcome = merge.merge(self.repo, writer, self.workspace, self.head, other, rev, named)
-        except MergeConflictError as conflict:
-            conflict.conflicts += () if records is None else records.rows
-            raise
         if outcome.tree is None:
             return Report(self.head, self._head_commit(), self.branch, notes=(outcome.note,))
         if records is not None:
@@ -528,11 +525,8 @@ class Session(Committing):
         with _noting_request(rev, choices, message, picks=True):
             records = self._pick_records(writer, commit, picked, choices)
             named = choices if records is None else choices.without(records.names)
-            try:
+            with _with_conflicts_of(records):
                 outcome = merge.pick(self.repo, writer, self.workspace, self.head, picked, rev, named)
-            except MergeConflictError as conflict:
-                conflict.conflicts += () if records is None else records.rows
-                raise
             if records is not None:
                 records.require_no_conflict()
         if outcome.tree is None and (records is None or not records.is_changed):
@@ -855,6 +849,16 @@ class Session(Committing):
 
     def _head_commit(self) -> Commit | None:
         return self.repo.commit_at(self.head) if self.head is not None else None
+
+
+@contextmanager
+def _with_conflicts_of(records: RecordMerge | None) -> Generator[None]:
+    """A conflict of variables names those of the records too: a person chooses once."""
+    try:
+        yield
+    except MergeConflictError as conflict:
+        conflict.conflicts += () if records is None else records.rows
+        raise
 
 
 @contextmanager

@@ -523,7 +523,7 @@ class Stream:
         self._lock = threading.Lock()
         self._pieces: deque[Delta | Answer | BaseException | None] = deque()
         self._waiting: Future[Delta | Answer | None] | None = None
-        self._is_over = False  # the last piece is there, and none is taken any more
+        self._is_over = False  # the last piece has come: later ones are dropped
         self._task: asyncio.Task[Any] | None = None
         self._limit: Future[None] | None = None
         self._home = _models()
