@@ -27,8 +27,8 @@ __all__ = ["ListChange", "RecordList", "place_of"]
 
 S = TypeVar("S")
 
-# Beside the branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
-# stays empty. A commit stores only the new pieces of it, with a list of all: the longer, the longer the list.
+# Beside branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
+# stays empty. A commit for each change stores only the new pieces of it, with a list of all: the longer, the longer the list.
 _PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 64 << 10}
 
 
@@ -105,13 +105,15 @@ class RecordList:
         branch: str | None = None,
         secret: bytes | str | Seal | None = None,
         actor: str = "",
+        commit_each: bool = True,
     ) -> None:
         self.name = name
         self._id = _list_id(user, name)
         self._user = user
         self._tails = Records(repo, _Tail, plane=plane, branch=branch, secret=secret, actor=actor)
         self._parts = Records(repo, _Part, plane=plane, branch=branch, secret=secret, actor=actor)
-        self._part_bytes = _PART_BYTES[plane]
+        self._commit_each = commit_each
+        self._part_bytes = _PART_BYTES[plane if commit_each else "store"]
 
     def __repr__(self) -> str:
         return f"<RecordList {self.name!r}: {len(self):,} items>"
@@ -247,7 +249,7 @@ class RecordList:
             tail = self._tail()
             return self._add(tail, new) if new else tail.length
 
-        return together(self._tails, act, f"list: append to {self.name}")
+        return self.together(act, f"list: append to {self.name}")
 
     def replace_tail(self, start: int, items: Iterable[JsonValue] = (), *, expect: int | None = None) -> int:
         """Put items in the place of all from number `start` on; how many there are then. Readers see it whole or not at all.
@@ -268,7 +270,7 @@ class RecordList:
                 raise StaleRecordError("list", self.name, expect, tail.length, "length")
             return self._replace(tail, start, new)
 
-        return together(self._tails, act, f"list: replace in {self.name}")
+        return self.together(act, f"list: replace in {self.name}")
 
     def pop(self) -> Any:
         """Take the last item away and return it.
@@ -285,7 +287,7 @@ class RecordList:
             self._replace(tail, tail.length - 1, [])
             return last
 
-        return together(self._tails, act, f"list: pop from {self.name}")
+        return self.together(act, f"list: pop from {self.name}")
 
     def clear(self) -> None:
         """Take all items away."""
@@ -310,12 +312,13 @@ class RecordList:
                 raise IndexError(f"the list {self.name!r} has {tail.length:,} items: the first {end:,} are not there")
             other._begin(there, self, tail, end)
 
-        together(self._tails, act, f"list: fork {self.name} as {name}")
+        self.together(act, f"list: fork {self.name} as {name}")
         return other
 
     def together(self, act: Callable[[], S], message: str = "") -> S:
         """Read and change the list in several steps as one. `act` is called again where somebody else was faster."""
-        return together(self._tails, act, message or f"list: change {self.name}")
+        message = message or f"list: change {self.name}"
+        return together(self._tails, act, message, may_lie_beside=not self._commit_each)
 
     def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
         """The items with their sizes, checked before anything is done."""

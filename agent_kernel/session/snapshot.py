@@ -114,6 +114,7 @@ class Repository(repository.Repository):
         branch: str | None = None,
         secret: bytes | str | None = None,
         actor: str = "",
+        commit_each: bool = True,
     ) -> RecordList:
         """A list of what JSON can hold, which grows at its end, and whose tail can be replaced. It begins empty.
 
@@ -122,10 +123,14 @@ class Repository(repository.Repository):
                 and a checkout rewinds it.
             user: whose list it is. Lists of the same name of two users have nothing in common.
             secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+            commit_each: on a branch that no session holds, each change is a commit. With False it is as durable, all readers see it, and
+                the next commit of the branch takes it in: changes take less room and time, and their history has one entry for many.
         """
         from agent_kernel.records.lists import RecordList
 
-        return RecordList(self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor)
+        return RecordList(
+            self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor, commit_each=commit_each
+        )
 
     def state(
         self,
