@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -208,22 +209,25 @@ class Records(Mapping[str, M]):
 
         Args:
             where: values that fields have, or a function that says whether a record is wanted.
-            order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids.
+            order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids. None is
+                smaller than any value.
             limit: how many at most.
             user: only theirs.
 
         Raises:
             ValueError: the model has no such field, a field of few values never has that one, or the limit is no number of records.
+            TypeError: the pattern is no text, or values of the field have no order.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
+        require_text(pattern, "a pattern")
         named: list[str] = [] if where is None or callable(where) else [*where]
         if isinstance(order, str):
             named.append(order.removeprefix("-"))
         for name in named:
             self.schema.require_field(name)
-        for name, value in () if where is None or callable(where) else where.items():
-            self.schema.require_value(name, value)
+        if where is not None and not callable(where):
+            where = {name: self.schema.require_value(name, value) for name, value in where.items()}
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         rows = self._rows(_literal(pattern), at_once=limit is None or order is not None)
@@ -237,8 +241,7 @@ class Records(Mapping[str, M]):
             if enough is not None and len(found) >= enough:
                 break
         if isinstance(order, str):
-            field = order.removeprefix("-")
-            found.sort(key=lambda record: getattr(record, field), reverse=order.startswith("-"))
+            _sort(found, order.removeprefix("-"), is_reverse=order.startswith("-"))
         elif order is not None:
             found.sort(key=order)
         return found[:limit]
@@ -426,6 +429,8 @@ class Records(Mapping[str, M]):
         Raises:
             RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
         """
+        if change is not None and not callable(change):  # pyright: ignore[reportUnnecessaryComparison]
+            raise TypeError(f"an update takes a function, or fields by name, not {change!r}")
         unknown = fields.keys() - self.schema.model.model_fields.keys()
         if unknown:
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
@@ -450,14 +455,18 @@ class Records(Mapping[str, M]):
         """Delete a record; whether it was there. Its history stays.
 
         Raises:
-            StaleRecordError: it is not at the version that was expected.
+            StaleRecordError: it is not at the version that was expected, or not there any more.
             SealedRecordError, NewerRecordError: it cannot be read here. It stays.
         """
         key = self._key(id)
+        require_text(user, "user")
+        if expect is not None:
+            not_negative(expect, "expect")
 
         def build(edit: Edit) -> bool:
             row = _living(edit.get(key))
             if row is None or not _is_of(row, user):
+                self._expect(id, None, expect)
                 return False
             self._expect(id, row, expect)
             self._require_readable(id, row)
@@ -828,6 +837,17 @@ def exactly(id: str) -> str:
 def _literal(pattern: str) -> str:
     """What all ids that fit the pattern begin with."""
     return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+
+
+def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
+    def key(record: M) -> tuple[bool, Any]:
+        value = getattr(record, field)
+        return value is not None, value.value if isinstance(value, Enum) else value
+
+    try:
+        records.sort(key=key, reverse=is_reverse)
+    except TypeError as error:
+        raise TypeError(f"records cannot be ordered by {field!r}: {error}") from error
 
 
 def _compiled(where: Where | None) -> Callable[[Any], object]:

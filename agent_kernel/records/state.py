@@ -37,10 +37,10 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, require_watcher, seconds, texts
+from agent_kernel.records.checks import not_negative, require_result, require_watcher, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
-from agent_kernel.records.schema import Plane, Record
+from agent_kernel.records.schema import Plane, Record, reason_of, require_valid, require_validator
 from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import hex_of
 
@@ -109,6 +109,8 @@ class Rules:
                 if action not in _ACTIONS:
                     raise ValueError(f"allow is for read and write, not {action!r}")
                 texts(patterns, f"allow[{action!r}]")
+        for function in (*self.validators.values(), *self.sanitisers.values()):
+            require_validator(function)
         if self.secret_keys is not None:
             texts(self.secret_keys, "secret_keys")
         for pattern, table in self.transitions.items():
@@ -124,6 +126,8 @@ class Rules:
         """Raise RecordAccessError unless this may be done with the key, and InvalidRecordError unless it is text."""
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
             raise InvalidRecordError("state", repr(key), "a key is text")
+        if "\0" in key:
+            raise InvalidRecordError("state", key, "a key has no NUL")
         if not self.allows(action, key):
             raise RecordAccessError("state", key, action)
 
@@ -136,18 +140,12 @@ class Rules:
         Raises:
             InvalidRecordError: a validator refuses it, or a sanitiser cannot make sense of it.
         """
-        try:
-            for pattern, sanitise in self.sanitisers.items():
-                if _fits(key, [pattern]):
-                    value = sanitise(value)
-            for pattern, validate in self.validators.items():
-                if _fits(key, [pattern]) and validate(value) is False:
-                    name = getattr(validate, "__name__", type(validate).__name__)
-                    raise InvalidRecordError("state", key, f"{name} refuses it")
-        except (AttributeError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidRecordError):
-                raise
-            raise InvalidRecordError("state", key, str(error) or type(error).__name__) from error
+        for pattern, sanitise in self.sanitisers.items():
+            if _fits(key, [pattern]):
+                value = _sanitised(key, sanitise, value)
+        for pattern, validate in self.validators.items():
+            if _fits(key, [pattern]):
+                require_valid("state", key, validate, value)
         return value
 
     def check_transition(self, key: str, old: Any, new: Any) -> None:
@@ -588,7 +586,7 @@ class State:
 
     def load(self, round: int | None = None) -> dict[str, Any] | None:
         """The values of a round, by default of the newest one, as a copy of their own; None if it does not exist."""
-        number = self._largest_round() if round is None else round
+        number = self._largest_round() if round is None else not_negative(round, "the number of a round")
         found = None if number is None else self._saved_as("round", number)
         return None if found is None else self._readable(found.values)
 
@@ -702,7 +700,7 @@ class State:
 
     def values_at(self, checkpoint: int) -> dict[str, Any] | None:
         """The values of a checkpoint; None if it does not exist."""
-        found = self._saved_as("checkpoint", checkpoint)
+        found = self._saved_as("checkpoint", not_negative(checkpoint, "the number of a checkpoint"))
         return None if found is None else self._readable(found.values)
 
     def _require_all_readable(self) -> None:
@@ -799,7 +797,7 @@ class State:
         Raises:
             ValueError: `days` is negative. RecordAccessError, SealedRecordError: one of them may not be written. Nothing was deleted.
         """
-        before = time.time_ns() - int(seconds(days, "days", least=0.0) * _DAY_S * 10**9)
+        before = time.time_ns() - int(seconds(days, "days", unit="days") * _DAY_S * 10**9)
         pattern = exactly(self.place) + "*"
 
         def act() -> int:
@@ -939,6 +937,16 @@ _MISSING: Final = {"\0": None}  # no value of a key is this one
 
 def _fits(key: str, patterns: Patterns) -> bool:
     return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _sanitised(key: str, sanitise: Callable[[Any], Any], value: Any) -> Any:
+    name = getattr(sanitise, "__name__", type(sanitise).__name__)
+    try:
+        return require_result(sanitise(value), f"the sanitiser {name}")
+    except RecordError:
+        raise
+    except Exception as error:
+        raise InvalidRecordError("state", key, reason_of(error, name)) from error
 
 
 def _json(value: Any) -> bytes:

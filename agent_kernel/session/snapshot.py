@@ -159,8 +159,8 @@ class Repository(repository.Repository):
             allow: which keys may be read (`read`) and written (`write`). By default all.
             secret: encrypts what is stored. It needs the extra `sign`.
             secret_keys: the keys whose values are encrypted, by default all. What is saved as a whole is encrypted in any case.
-            cache_s: seconds for which a value that was read is not read again. What this state sets is seen at once; call `invalidate`
-                after a checkout.
+            cache_s: seconds for which a value that was read is not read again. What this state sets is seen at once, and a checkout of
+                this process too.
             ttl_s: seconds after which a value is gone.
             alert_bytes: the size at which `on_alert` is called with the size, or without it a warning is given.
         """

@@ -1109,6 +1109,15 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_done(repo: 
         with pytest.raises(ak.InvalidRecordError, match="a message is text"):
             memory.add("user", content)  # type: ignore[arg-type]
     assert len(memory) == 0
+    for act, said in (
+        (lambda: state.load("1"), "the number of a round is a whole number"),  # type: ignore[arg-type]
+        (lambda: state.values_at("1"), "the number of a checkpoint is a whole number"),  # type: ignore[arg-type]
+        (lambda: state.cleanup("1"), "days is a number of days, not '1'"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=said):
+            act()
+    with pytest.raises(ak.InvalidRecordError, match=r"^state .a\\x00b. is not valid: a key has no NUL$"):
+        state.set("a\0b", 1)
     with pytest.raises(TypeError, match="by is a number"):
         state.count("visits", by="1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a watcher is a function"):
