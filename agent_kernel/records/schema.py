@@ -462,7 +462,7 @@ def _status_text(status: object) -> str:
 
 def _find_omission(original: object, restored: object, way: str = "") -> str:
     """What pydantic's own dump loses: fields that are excluded, those that only a subclass has, and a model where anything may be."""
-    if isinstance(restored, dict) and (isinstance(original, BaseModel) or is_dataclass(original)):
+    if _is_dict(restored) and (isinstance(original, BaseModel) or is_dataclass(original)):
         return f"{way or 'it'} is a {type(original).__name__}, and would come back as a dict: put one there, or give the field its type"
     if isinstance(original, BaseModel) and isinstance(restored, BaseModel):
         if type(original).model_fields.keys() - type(restored).model_fields.keys():
@@ -483,6 +483,10 @@ def _find_omission(original: object, restored: object, way: str = "") -> str:
         ),
         "",
     )
+
+
+def _is_dict(value: object) -> bool:
+    return type(value) is dict
 
 
 def _find_binary(value: object, way: str = "") -> str:

@@ -572,6 +572,28 @@ def test_a_conversation_is_summarised_by_a_given_function(
     assert len(memory) == 40
 
 
+def test_the_newest_message_is_sent_as_it_is_however_long_it_is(repo: ak.Repository) -> None:
+    """QA-6: a summary stands for what was said before, and never for what was just asked."""
+    asked: list[str] = []
+
+    def summarise(summary: str, dropped: list[dict[str, Any]]) -> str:
+        asked.extend(message["content"] for message in dropped)
+        return "a summary of five words"
+
+    memory = repo.state("ada").memory(10, count_tokens=words, summarise=summarise)
+    said: list[str] = []
+    for number, length in enumerate((3, 4, 8, 9, 10, 2, 1, 10, 7)):
+        said.append(" ".join([str(number)] * length))
+        memory.add("user", said[-1])
+        sent = memory.messages()
+        assert memory.tokens() <= 10
+        assert sent[-1]["content"] == said[-1]
+        assert asked + [one["content"] for one in sent if one["role"] == "user"] == said
+    assert repo.state("ada").memory(3, count_tokens=words).tokens() == 3  # of the summary: no message has so few
+    with pytest.raises(ak.InvalidRecordError, match=r"^memory 'memory' is not valid: a role is text, not 5"):
+        memory.add(5, "hello")  # type: ignore[arg-type]
+
+
 def test_a_checkout_rewinds_a_conversation_with_the_variables(repo: ak.Repository) -> None:
     """QA-2: what belongs to a line of history goes with it, and what is stored beside it stays."""
     state, beside = repo.state("ada"), repo.state("ada", plane="store")
