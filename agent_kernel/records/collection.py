@@ -55,7 +55,7 @@ from agent_kernel.values.quiet import uncollected
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Look
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.sealing import Seal, Secret
 
 __all__ = [
     "MOST_KEY",
@@ -117,7 +117,7 @@ class Records(Mapping[str, M]):
         plane: Plane | None = None,
         branch: str | None = None,
         validators: tuple[Validator, ...] = (),
-        secret: bytes | str | Seal | None = None,
+        secret: Secret | Seal | None = None,
         actor: str = "",
         index: Callable[[M], str | None] | None = None,
         is_index_newer: bool = False,

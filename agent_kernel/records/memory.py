@@ -239,6 +239,7 @@ class Tiers:
 
     def __init__(self, state: State, *, hot: int = 16, warm: int = 256) -> None:
         self._prefix = state.place
+        self._named_errors = state.named_errors
         self._rules = state.rules
         self._is_past = state.past is not None
         self._records = state.records_of(_TierRecord)
@@ -269,7 +270,8 @@ class Tiers:
             self._put_order(key, used_ns)
             self._put_away()
 
-        together(self._records, act, f"tiers: put {key}")
+        with self._named_errors():
+            together(self._records, act, f"tiers: put {key}")
         self._is_ordered = True
         self._heat(key, self._stored(key))
 
@@ -283,7 +285,7 @@ class Tiers:
                 if known is not None and known[0] == stored:
                     self._hot.move_to_end(key)
                     return copy.deepcopy(known[1])
-        found: _TierRecord | None = self._records.get(self._prefix + key)
+        found = self._found(key)
         if found is None:
             return default
         if found.tier == "cold" and not self._is_past:
@@ -295,7 +297,7 @@ class Tiers:
     def tier(self, key: str) -> Tier | None:
         """Where a value lies; None: nowhere."""
         self._rules.require("read", key)
-        found: _TierRecord | None = self._records.get(self._prefix + key)
+        found = self._found(key)
         if found is None:
             return None
         stored = self._stored(key)
@@ -313,7 +315,13 @@ class Tiers:
             self._leave_order(key)
             return self._records.delete(self._prefix + key)
 
-        return together(self._records, act, f"tiers: delete {key}")
+        with self._named_errors():
+            return together(self._records, act, f"tiers: delete {key}")
+
+    def _found(self, key: str) -> _TierRecord | None:
+        with self._named_errors():
+            found: _TierRecord | None = self._records.get(self._prefix + key)
+        return found
 
     def context(self, *, cold: str = "") -> dict[str, Any]:
         """The values of all tiers together, the most used first.
@@ -323,10 +331,9 @@ class Tiers:
         """
         start = len(self._prefix)
         may_read = functools.partial(self._rules.allows, "read")
-        found = {
-            one.id[start:]: one
-            for one in self._records.find(exactly(self._prefix) + "*", where=lambda one: may_read(one.id[start:]))
-        }
+        with self._named_errors():
+            all_found = self._records.find(exactly(self._prefix) + "*", where=lambda one: may_read(one.id[start:]))
+        found = {one.id[start:]: one for one in all_found}
         cold_ids = set(self._records.ids(exactly(self._prefix) + cold)) if cold else set[str]()
         with self._lock:
             hot = [key for key in reversed(self._hot) if key in found]

@@ -47,7 +47,7 @@ from agent_kernel.repository import hex_of
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Line
     from agent_kernel.records.memory import Memory, Tiers
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.sealing import Seal, Secret
     from agent_kernel.repository import Repository
 
 __all__ = ["Rules", "Scope", "State"]
@@ -181,7 +181,7 @@ class State:
         plane: Plane = "branch",
         branch: str | None = None,
         rules: Rules | None = None,
-        secret: bytes | str | Seal | None = None,
+        secret: Secret | Seal | None = None,
         cache_s: float = 0.0,
         ttl_s: float | None = None,
         alert_bytes: int | None = None,
@@ -214,7 +214,7 @@ class State:
             "plane": plane,
             "branch": branch,
             "rules": self.rules,
-            "secret": Seal(secret) if isinstance(secret, bytes | str) else secret,
+            "secret": secret if secret is None or isinstance(secret, Seal) else Seal(secret),
             "cache_s": cache_s,
             "ttl_s": ttl_s,
             "alert_bytes": alert_bytes,
@@ -288,7 +288,7 @@ class State:
             RecordAccessError: the key may not be read. SealedRecordError: it is encrypted with another key.
         """
         self.rules.require("read", key)
-        with self._named():
+        with self.named_errors():
             if self._cache_s and not is_in_transaction():
                 return self._get_cached(key, default)
             found: _Entry | None = self._entries.get(self.place + key)
@@ -321,7 +321,7 @@ class State:
     def get_all(self) -> dict[str, Any]:
         """All values that may be read."""
         start = len(self.place)
-        with self._named():
+        with self.named_errors():
             found = self._entries.find(exactly(self.place) + "*", where=lambda one: self._may_read(one.id))
         return {one.id[start:]: one.value for one in found}
 
@@ -342,7 +342,7 @@ class State:
 
     def size_bytes(self) -> int:
         """How large all values are, as JSON."""
-        with self._named():
+        with self.named_errors():
             found = self._entries.find(exactly(self.place) + "*")
         return sum(len(one.id) - len(self.place) + len(_json(one.value)) for one in found)
 
@@ -517,7 +517,7 @@ class State:
 
     def _change(self, what: str, act: Callable[[], T]) -> T:
         try:
-            with self._named():
+            with self.named_errors():
                 result = together(self._entries, act, f"state of {self.user}: {what}")
         finally:
             self.invalidate()
@@ -525,7 +525,7 @@ class State:
         return result
 
     @contextmanager
-    def _named(self) -> Generator[None]:
+    def named_errors(self) -> Generator[None]:
         """What is raised names the key, and not where it lies."""
         try:
             yield
@@ -640,7 +640,11 @@ class State:
         self._saved.put(saved, user=self.user)
 
     def _saved_as(self, kind: str, number: int) -> _Saved | None:
-        found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
+        try:
+            found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
+        except RecordError as error:
+            error.collection, error.id = f"{kind} of the state", str(number)
+            raise
         return found
 
     def _numbers(self, kind: str) -> list[int]:
@@ -826,7 +830,7 @@ class State:
         return self._named_changes(key)
 
     def _named_changes(self, key: str) -> Iterator[Change[Any]]:
-        with self._named():
+        with self.named_errors():
             for change in self._entries.history(self.place + key):
                 yield self._value_change(change)
 
@@ -896,6 +900,7 @@ class State:
             self.place + name,
             user=self.user,
             secret=self.seal,
+            label=name,
             **self.where,
         )
         if self.past is None:

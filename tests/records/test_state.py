@@ -1105,6 +1105,56 @@ def test_an_error_of_a_secret_names_its_key_and_not_where_it_lies(repo: ak.Repos
             act()
 
 
+def test_an_error_of_what_is_built_on_a_secret_names_it_as_its_user_does(stored: ak.Repository) -> None:
+    state = stored.state("ada", secret="key")
+    state.set("a", 1)
+    state.save()
+    state.checkpoint()
+    state.events("log").append(1)
+    state.memory(9, name="talk").add("user", "hello")
+    state.tiers().put("b", 2)
+    stranger = stored.state("ada")
+    for act, name in (
+        (lambda: stranger.load(), "round of the state '1'"),
+        (lambda: stranger.values_at(1), "checkpoint of the state '1'"),
+        (lambda: stranger.events("log")[0], "list 'log'"),
+        (lambda: stranger.events("log").append(2), "list 'log'"),
+        (lambda: stranger.memory(9, name="talk").messages(), "list 'talk'"),
+        (lambda: stranger.tiers().get("b"), "tier 'b'"),
+        (lambda: stranger.tiers().put("b", 3), "tier 'b'"),
+        (lambda: stranger.tiers().context(), "tier 'b'"),
+        (lambda: stored.list("\0x").append(1), "list '\\x00x'"),
+    ):
+        with pytest.raises(ak.RecordError) as found:
+            act()
+        assert str(found.value).startswith(f"{name} ")
+    assert repr(state.events("log")) == "<RecordList 'log': 1 items>"
+
+
+def test_a_key_is_replaced_while_what_the_old_one_encrypted_is_there(stored: ak.Repository) -> None:
+    """AGNO-9: the new key encrypts, and the old one still reads."""
+    old = stored.state("ada", secret="old")
+    old.set_many({"card": "4111", "pin": 7})
+    old.save()
+    both = stored.state("ada", secret=["new", "old"])
+    both.set("card", "4222")
+    assert (both.get_all(), both.load()) == ({"card": "4222", "pin": 7}, {"card": "4111", "pin": 7})
+    new = stored.state("ada", secret="new")
+    assert new.get("card") == "4222"
+    for state, key in ((new, "pin"), (old, "card")):
+        with pytest.raises(ak.SealedRecordError):
+            state.get(key)
+    both.replace(both.get_all())
+    assert new.get_all() == {"card": "4222", "pin": 7}
+
+
+@pytest.mark.parametrize("secret", ["", b"", [], ["good", ""], 5, ["good", 5], {"a": "b"}])
+def test_what_is_no_key_is_refused(stored: ak.Repository, secret: Any) -> None:
+    for make in (stored.state, stored.list):
+        with pytest.raises((TypeError, ValueError), match=r"secret|key"):
+            make("ada", secret=secret)
+
+
 def test_an_alert_that_raises_does_not_say_that_nothing_was_stored(
     repo: ak.Repository, caplog: pytest.LogCaptureFixture
 ) -> None:
