@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
@@ -80,6 +80,7 @@ _PATIENCE_S: Final = 0.004
 MOST_KEY: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 _PAGE: Final = 1_000  # records that are read together
+_FEW: Final = 8
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -119,8 +120,8 @@ class Records(Mapping[str, M]):
         validators: tuple[Validator, ...] = (),
         secret: Secret | Seal | None = None,
         actor: str = "",
-        index: Callable[[M], str | None] | None = None,
-        is_index_newer: bool = False,
+        index: Callable[[M], str | Sequence[str] | None] | None = None,
+        index_marker: str = "",
         at: ObjectId | None = None,
         time_ns: int | None = None,
     ) -> None:
@@ -130,7 +131,9 @@ class Records(Mapping[str, M]):
         self._branch = branch
         self._actor = require_text(actor, "actor")
         self._index = index
-        self._may_lack_entries = is_index_newer  # than the first records of the collection
+        self._index_marker = (
+            index_marker  # of an index that is newer than the first records: whether these have entries
+        )
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
         self._options = {
@@ -140,7 +143,7 @@ class Records(Mapping[str, M]):
             "validators": validators,
             "actor": actor,
             "index": index,
-            "is_index_newer": is_index_newer,
+            "index_marker": index_marker,
         }
         self._seal: Seal | None = None
         if secret is not None:
@@ -611,12 +614,11 @@ class Records(Mapping[str, M]):
     def _reindex(self, edit: Edit, id: str, before: Row | None, after: M | None) -> None:
         if self._index is None:
             return
-        old = None if before is None else self._index(self.load(before, id))  # also of one whose time is over
-        new = None if after is None else self._index(after)
+        old = [] if before is None else self._entries_of(id, before)  # also of one whose time is over
+        new = [] if after is None else self._entries(after)
         if old != new:
-            for entry, value in ((old, None), (new, id.encode())):
-                if entry is not None:
-                    edit.index[self._index_key(entry)] = value
+            edit.index.update(dict.fromkeys(old))
+            edit.index.update(dict.fromkeys(new, id.encode()))
 
     def _index_key(self, entry: str) -> bytes:
         return f"{self.schema.collection}\0{entry}".encode()
@@ -629,6 +631,26 @@ class Records(Mapping[str, M]):
         changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
         entries: dict[bytes, bytes | None] = {**dict(line.find(start, limit + len(changed))), **changed}
         return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+
+    def below(self, prefix: str, end: str) -> list[str]:
+        """The ids in the order of the index, of those whose entries begin with `prefix` and go on with less than `end`."""
+        line, start, stop, within = (
+            self._indexed_line(),
+            self._index_key(prefix),
+            self._index_key(prefix + end),
+            _current(),
+        )
+        entries: dict[bytes, bytes | None] = {}
+        after, limit = b"", _FEW
+        while page := line.find(start, limit, after):
+            entries.update(one for one in page if one[0] < stop)
+            after, limit = page[-1][0], min(2 * limit, _PAGE)
+            if after >= stop:
+                break
+        if within is not None:
+            changed = within.edit_of(line).index
+            entries |= {key: id for key, id in changed.items() if key.startswith(start) and key < stop}
+        return [id.decode() for _, id in sorted(entries.items()) if id is not None]
 
     def groups(self) -> list[str]:
         """What stands before the first NUL in entries of the index, each once. Nothing else of them is read."""
@@ -650,14 +672,18 @@ class Records(Mapping[str, M]):
 
     def _indexed_line(self) -> StoreLine:
         line = self._store_line()
-        if self._may_lack_entries:
-            line.fill_index(self.prefix, self._entry_of, self._index_key("\0filled"))
-            self._may_lack_entries = False
+        if self._index_marker:
+            line.fill_index(self.prefix, self._entries_of, self._index_key(f"\0{self._index_marker}"))
+            self._index_marker = ""
         return line
 
-    def _entry_of(self, id: str, row: Row) -> bytes | None:
-        entry = None if self._index is None else self._index(self.load(row, id))
-        return None if entry is None else self._index_key(entry)
+    def _entries_of(self, id: str, row: Row) -> list[bytes]:
+        return self._entries(self.load(row, id))
+
+    def _entries(self, record: M) -> list[bytes]:
+        found = None if self._index is None else self._index(record)
+        entries = [] if found is None else [found] if isinstance(found, str) else found
+        return [self._index_key(entry) for entry in entries]
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
         """The ids of the records of the store's plane that changed last, the newest change first.

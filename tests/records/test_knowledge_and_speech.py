@@ -253,3 +253,14 @@ def test_a_misspelt_field_and_a_negative_number_are_refused(memory: ak.Repositor
         with pytest.raises(ValueError, match="0 or more"):
             act()
     assert knowledge.names() == []
+
+
+def test_a_store_of_an_earlier_index_knows_what_is_stale_and_over(memory: ak.Repository) -> None:
+    """What was stored without an entry of its time gets one, when somebody first asks."""
+    memory.knowledge.source("docs", "old", status="indexed", synced_s=1.0)
+    session = memory.speech.open("stt")
+    session.end()
+    for key in memory.store.keys(b"n/i/"):
+        memory.store.delete_many([key])
+    assert [one.id for one in ak.Repository(memory.store).knowledge.stale(60)] == ["docs/old"]
+    assert ak.Repository(memory.store).speech.cleanup(0) == 1
