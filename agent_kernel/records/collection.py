@@ -155,10 +155,16 @@ class Records(Mapping[str, M]):
         return f"<Records of {self.schema.collection} in {self.repo.store.url}>"
 
     def _repr_html_(self) -> str:
-        """A table, in a notebook."""
-        from agent_kernel.records.tables import ROWS, as_table
+        """A table, in a notebook. Where a record cannot be read, it says why."""
+        from agent_kernel.records.tables import ROWS, as_rows, as_table
 
-        return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
+        try:
+            return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
+        except RecordError as error:
+            many, ids = len(self), [[id] for id in itertools.islice(self.ids(), ROWS)]
+            omitted = [f"{many - ROWS:,} more records"] if many > ROWS else []
+            about = f"{many:,} record{'s' if many != 1 else ''}"
+            return as_rows(self.schema.collection, [self.schema.key], ids, about, omitted, str(error))
 
     # -- reading
 

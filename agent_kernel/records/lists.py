@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -119,6 +119,23 @@ class RecordList:
 
     def __repr__(self) -> str:
         return f"<RecordList {self._label!r}: {len(self):,} items>"
+
+    def _repr_html_(self) -> str:
+        """A table of its newest items, in a notebook."""
+        from agent_kernel.records.tables import ROWS, as_rows
+
+        try:
+            many = len(self)
+            items = self.items(limit=ROWS)
+        except RecordError as error:
+            return as_rows(self._label, [], [], note=str(error))
+        first = max(many - len(items), 0)
+        dicts = [cast("dict[str, Any]", item) if isinstance(item, dict) else {"item": item} for item in items]
+        names = list(dict.fromkeys(name for one in dicts for name in one))
+        rows = [[first + at, *(one.get(name) for name in names)] for at, one in enumerate(dicts)]
+        omitted = [f"{first:,} earlier items"] if first else []
+        about = f"{many:,} item{'s' if many != 1 else ''}"
+        return as_rows(self._label, ["", *names], rows, about, omitted)
 
     # -- reading
 

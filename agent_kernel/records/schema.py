@@ -112,6 +112,15 @@ class Record(BaseModel):
     is_final: ClassVar[bool] = False
     is_growing: ClassVar[bool] = False
 
+    def _repr_html_(self) -> str:
+        """A table of its fields, in a notebook."""
+        from agent_kernel.records.tables import as_rows
+
+        names = [*type(self).model_fields, *type(self).model_computed_fields, *(self.model_extra or {})]
+        return as_rows(
+            type(self).__name__, ["field", "value"], [[name, getattr(self, name)] for name in names], self.id
+        )
+
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
     """Mark a function of a model that makes a document of schema `to` out of one of the schema before it.

@@ -266,6 +266,21 @@ class State:
         what = {"conversation": f"session {self.session!r}", "task": f"task {name!r}", "user": "all sessions"}[kind]
         return f"<State of {self.user!r}, {what}>"
 
+    def _repr_html_(self) -> str:
+        """A table of the values that may be read, in a notebook. Of encrypted ones the key is named alone."""
+        from agent_kernel.records.tables import ROWS, as_rows
+
+        keys = self.keys()
+        try:
+            rows = [[key, self._shown(key)] for key in keys[:ROWS]]
+        except RecordError as error:
+            return as_rows(repr(self)[1:-1], ["key"], [[key] for key in keys[:ROWS]], note=str(error))
+        omitted = [f"{len(keys) - ROWS:,} more keys"] if len(keys) > ROWS else []
+        return as_rows(repr(self)[1:-1], ["key", "value"], rows, omitted=omitted)
+
+    def _shown(self, key: str) -> Any:
+        return "(secret)" if self.seal is not None and self.rules.is_secret(key) else self.get(key)
+
     def scope(self, scope: Scope, name: str = "") -> State:
         """The state of another scope with the same rules: `user` (of all sessions), `conversation` (this session), `task` (by name)."""
         if scope not in _SCOPES:
