@@ -14,7 +14,7 @@ from pydantic import Field
 
 from agent_kernel.errors import TransitionError
 from agent_kernel.records.checks import not_negative, seconds
-from agent_kernel.records.collection import Records
+from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import new_id, now_s, sortable
 from agent_kernel.records.schema import Record
 
@@ -197,12 +197,16 @@ class Channel:
         utterances = self._speech.utterances.find(f"{glob.escape(self._session)}/*")
         return [one for one in utterances if one.channel == self._name]
 
-    def _keep(self, text: str, role: str, details: dict[str, Any]) -> Utterance:
-        self._change(lambda state: state.update(partial="", count=state.get("count", 0) + 1))
+    def _keep(self, text: str, role: str, details: dict[str, Any], **state_now: Any) -> Utterance:
         fields = {"text": text, "role": role, "details": details, "time_s": now_s()}
         id = f"{self._session}/{new_id()}"
         utterance = self._speech.utterances.make(id=id, session=self._session, channel=self._name, **fields)
-        return self._speech.utterances.put(utterance, expect=0)
+
+        def act() -> Utterance:
+            self._change(lambda state: state.update(partial="", count=state.get("count", 0) + 1, **state_now))
+            return self._speech.utterances.put(utterance, expect=0)
+
+        return together(self._speech.utterances, act, f"{self._session}: {self._name}")
 
     def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
         def apply(record: SpeechRecord) -> None:
@@ -218,9 +222,7 @@ class Turns(Channel):
 
     def add(self, role: str, text: str, **details: Any) -> Utterance:
         """Keep a turn."""
-        found = self._keep(text, role, details)
-        self.update(speaker=role)
-        return found
+        return self._keep(text, role, details, speaker=role)
 
     def __iter__(self) -> Iterator[Utterance]:
         return iter(self.results())

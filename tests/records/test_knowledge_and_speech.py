@@ -264,3 +264,22 @@ def test_a_store_of_an_earlier_index_knows_what_is_stale_and_over(memory: ak.Rep
         memory.store.delete_many([key])
     assert [one.id for one in ak.Repository(memory.store).knowledge.stale(60)] == ["docs/old"]
     assert ak.Repository(memory.store).speech.cleanup(0) == 1
+
+
+def test_what_cannot_be_kept_of_speech_changes_nothing(memory: ak.Repository) -> None:
+    session = memory.speech.open("conversation")
+    session.stt.update(partial="good mor")
+    for refused in (
+        lambda: session.stt.result(5),  # type: ignore[arg-type]
+        lambda: session.stt.result("good morning", heard=object()),
+        lambda: session.turns.add(5, "good morning"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ak.InvalidRecordError):
+            refused()
+    assert (session.stt.state, session.turns.state) == ({"partial": "good mor"}, {})
+    session.turns.add("user", "good morning")
+    assert session.turns.state == {"partial": "", "count": 1, "speaker": "user"}
+    session.end()
+    with pytest.raises(ak.TransitionError):
+        session.turns.add("user", "hello?")
+    assert len(session.turns) == 1
