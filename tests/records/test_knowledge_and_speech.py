@@ -269,13 +269,14 @@ def test_a_store_of_an_earlier_index_knows_what_is_stale_and_over(memory: ak.Rep
 def test_what_cannot_be_kept_of_speech_changes_nothing(memory: ak.Repository) -> None:
     session = memory.speech.open("conversation")
     session.stt.update(partial="good mor")
-    for refused in (
+    refused: list[Callable[[], object]] = [
         lambda: session.stt.result(5),  # type: ignore[arg-type]
         lambda: session.stt.result("good morning", heard=object()),
         lambda: session.turns.add(5, "good morning"),  # type: ignore[arg-type]
-    ):
+    ]
+    for act in refused:
         with pytest.raises(ak.InvalidRecordError):
-            refused()
+            act()
     assert (session.stt.state, session.turns.state) == ({"partial": "good mor"}, {})
     session.turns.add("user", "good morning")
     assert session.turns.state == {"partial": "", "count": 1, "speaker": "user"}
