@@ -263,7 +263,7 @@ def _with_another_bundle(
 
 
 def _reproduce(words: Sequence[str]) -> int:
-    from agent_kernel.reproduction import command as reproduction
+    from agent_kernel.reproduction import assessment as reproduction
 
     options = reproduction.parser().read(words)
     with progress_bar() as progress:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.cells.cell_code import Reading, StateLine, read_code
-from agent_kernel.reproduction.causes import Tracer
-from agent_kernel.reproduction.code import Code, imports, statements, targets
+from agent_kernel.reproduction.causes import Code, Tracer, imports, statements, targets
 from agent_kernel.reproduction.line import Brought, Line, LineCell
 from agent_kernel.values import previews
 
