@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.commands.describe import find_living_holders
-from agent_kernel.commands.output import Lines, Result, colours_wanted
+from agent_kernel.commands.describe import Lines, Result, colours_wanted, find_living_holders
 from agent_kernel.commands.places import BUNDLE, find_store
 from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.table import (

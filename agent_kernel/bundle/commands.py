@@ -20,7 +20,7 @@ from agent_kernel.bundle.virtual_environment import (
     make_lock,
     read_pins,
 )
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, person, short

@@ -21,7 +21,7 @@ from agent_kernel.cells.files import (
 )
 from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
 from agent_kernel.commands import describe
-from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Opens, Result, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.repository import Commit, hex_of, short
 from agent_kernel.text import clean, list_names, plural, shorten_url

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.describe import most_interesting_first
-from agent_kernel.commands.output import SIGNS, Block, Code, Json, Line, Opens, Result, Table
+from agent_kernel.commands.describe import SIGNS, Block, Code, Json, Line, Opens, Result, Table, most_interesting_first
 from agent_kernel.commands.scope import Parser, RowLines, Scope, UsageProblem
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, Kind, NameDiff, ObjectId, hex_of

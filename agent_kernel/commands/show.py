@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.output import Block, Code, Json, Line, Opens, Result, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import (

@@ -15,7 +15,7 @@ from keyword import iskeyword
 from types import ModuleType
 from typing import cast
 
-from agent_kernel.commands.output import Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Command, Helped, Parser, Scope, UsageProblem
 from agent_kernel.errors import MergeConflictError
 

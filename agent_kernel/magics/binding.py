@@ -40,7 +40,7 @@ from agent_kernel.text import clean, clock, plural, shorten_url, size_text
 from agent_kernel.values.quiet import ModulesSpared
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.output import Result
+    from agent_kernel.commands.describe import Result
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell

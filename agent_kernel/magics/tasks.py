@@ -25,7 +25,7 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ENVIRONMENT, model_named
 from agent_kernel.agents.races import comparison
 from agent_kernel.agents.starting import model_of_run
-from agent_kernel.commands.output import Lines, Result
+from agent_kernel.commands.describe import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
     AgentKernelError,

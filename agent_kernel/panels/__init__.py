@@ -22,7 +22,7 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
-    from agent_kernel.commands.output import Opens, Result
+    from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.cards import Card

@@ -18,7 +18,7 @@ from agent_kernel.panels.widget import keep_thread, read_bundle
 
 if TYPE_CHECKING:
     from agent_kernel.commands.board import Board
-    from agent_kernel.commands.output import Result
+    from agent_kernel.commands.describe import Result
     from agent_kernel.panels.widget import Comm
 
 __all__ = [
