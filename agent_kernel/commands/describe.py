@@ -37,7 +37,7 @@ from agent_kernel.text import (
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.diff import Differing
+    from agent_kernel.commands.show import Differing
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.session import Repository
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.cells.cell_code import read_code
 from agent_kernel.commands import describe
-from agent_kernel.commands.diff import environment_changes, environment_of
 from agent_kernel.commands.places import find_store, store_path_of
 from agent_kernel.commands.scope import Parser, UsageProblem, amount
+from agent_kernel.commands.show import environment_changes, environment_of
 from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
 from agent_kernel.repository import hex_of
 from agent_kernel.reproduction.causes import Cause, CellCauses, Code, Tracer, cause_of_failure, imports, names_set
