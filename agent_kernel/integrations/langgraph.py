@@ -25,7 +25,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.integrations.thread_parts import (
     BESIDE_BYTES,
     PART_BYTES,
