@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
-from agent_kernel.agents.event_log import short_run
+from agent_kernel.agents.event_log import PREVIEWS, short_run
 from agent_kernel.agents.events import ApprovalRequested, pack
 from agent_kernel.agents.execution import CodeResult, TaskEnd
 from agent_kernel.agents.gate import finding
@@ -40,7 +40,6 @@ from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import redact
 from agent_kernel.agents.preview import forked_process
 from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, Status, in_process, run_preview
-from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.agents.workers import BEGUN, Changed, describe_death, kill_process, take_output, wait_for_end
 from agent_kernel.errors import (
     AgentKernelError,
