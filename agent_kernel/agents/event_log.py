@@ -5,6 +5,8 @@ two processes that go on with one run cannot both write its next event. `e/` key
 leaves them alone. Beside them a key `a/` says who drives a run (`EventStore.claim`), and a run that waits for a person has a key `w/`,
 as has one that stopped before it was done, written by the same swaps: whoever lists what waits or stopped, or looks whether
 that has changed, need not read how every run of the store stands.
+
+At the end: what the name of a branch says of the run that it was made for.
 """
 
 from __future__ import annotations
