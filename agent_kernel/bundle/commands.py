@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle import exporting, keys, opening
-from agent_kernel.bundle.members import REQUIREMENTS
-from agent_kernel.bundle.virtual_environment import (
+from agent_kernel.bundle.members import (
+    REQUIREMENTS,
     MadeEnvironment,
     environment_path_of,
     make_environment,
