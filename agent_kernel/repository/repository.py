@@ -369,14 +369,14 @@ class Repository:
         branch: str | None = None,
         also: Callable[[Move], object] | None = None,
     ) -> ObjectId:
-        """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one swap.
+        """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one transaction.
 
         Args:
             head: where the session was when the commit was made.
             session: None: no session makes it. No HEAD moves, no reflog tells of it, and a branch that anybody holds is
                 refused with BranchInUseError.
             branch: a branch to move, or to start, instead of the one HEAD is on.
-            also: sets other keys in the same swap.
+            also: sets other keys in the same transaction.
 
         Raises:
             BranchMovedError: somebody else moved the branch. Nothing was changed.
@@ -560,10 +560,10 @@ def _store_empty_tree(writer: Writer) -> ObjectId:
     return store_node(writer, Leaf([], [])).id
 
 
-# -- make a commit and move everything that names it, in one swap
+# -- make a commit and move everything that names it, in one transaction
 #
-# All objects that the commit needs are in the store, or in the swap itself, when the branch moves: garbage collection
-# changes the epoch whenever it deletes, the swap expects the epoch that the writer began in, and where it has moved on
+# All objects that the commit needs are in the store, or in the transaction itself, when the branch moves: garbage collection
+# changes the epoch whenever it deletes, the transaction expects the epoch that the writer began in, and where it has moved on
 # everything the commit refers to is looked up again.
 
 

@@ -1,7 +1,7 @@
 """Make another history out of this one: the same commits without some of them, or without some of their content.
 
 Commits keep authors, times, messages and whatever else a newer release put into them, and get new ids where anything
-before them changed. All refs, HEADs and reflogs move in one swap; then exactly what only the old history reached is
+before them changed. All refs, HEADs and reflogs move in one transaction; then exactly what only the old history reached is
 deleted.
 """
 
@@ -70,7 +70,7 @@ class Plan:
         logs: the message of a reflog's line, given its old one.
         holds: whether a branch or tag (by its key) stays when its commit goes; it moves to the commit before.
         event: changes the fields of an event of an agent's run, given its kind.
-        settings: what to store in the same swap.
+        settings: what to store in the same transaction.
     """
 
     keeps: Callable[[ObjectId, Commit], bool] = lambda id, commit: True
