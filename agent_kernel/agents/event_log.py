@@ -659,7 +659,7 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 # -- branches that agents have for a while
 #
-# Branches that agents have for a while and that nobody named: of a step tried on a fork, a candidate of a race, a sub-agent.
+# Nobody named them: they are of a step tried on a fork, a candidate of a race, a sub-agent.
 #
 # They can be named as any other. But they are no lines of work, so nothing offers them where a person chooses a branch.
 

@@ -613,7 +613,7 @@ def write(
 
     Args:
         sign: makes the signature of a manifest, as `keys.Signer.sign` does.
-        lock: a `pylock.toml`, see `virtual_environment.make_lock`.
+        lock: a `pylock.toml`, see `members.make_lock`.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.

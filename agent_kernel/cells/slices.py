@@ -31,7 +31,7 @@ __all__ = ["Line", "Origin", "Slice", "SlicedCell", "find_origin", "line_to", "s
 
 # -- the line that leads to a state
 #
-# The commits that lead to a state, in the order in which a reader would run them.
+# Its commits are in the order in which a reader would run them.
 #
 # A commit leads on from its first parent. One that goes back (`rollback`, `undo`, `redo`) has the state of an older commit, so
 # the line goes on with that one: what was rolled back is no part of it. A commit that only takes single variables from

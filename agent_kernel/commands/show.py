@@ -66,8 +66,6 @@ __all__ = [
 
 
 # -- `diff`, variable by variable, and what they ran on
-#
-# `diff`: what differs between two commits, variable by variable, from their previews alone, and in what they ran on.
 
 
 def diff_arguments(parser: Parser) -> None:
@@ -375,12 +373,7 @@ def _all(environment: Environment | None) -> dict[str, str]:
     return {name: version for name, version in environment_facts(environment).items() if version} | packages
 
 
-# -- `show`
-#
-# `show`: one commit, or one variable as a commit holds it. Nothing is loaded and nothing is run.
-
-
-# -- what a cell showed, in words: text as text, everything else by its type and size
+# -- `show`, and what a cell showed, in words: text as text, everything else by its type and size
 #
 # Stored HTML, SVG and JavaScript never become markup here; of a picture only the size is told. Escape sequences are
 # stripped, and what looks like a secret, or is what the cell's own code gave away as one, is masked.

@@ -37,7 +37,7 @@ __all__ = [
 
 # -- lists that grow
 #
-# Lists that grow, stored so that each version costs what is new in it.
+# They are stored so that each version costs what is new in it.
 #
 # A list of messages is a new list at every step. Its items are put into pages, cut by content, so that equal stretches of two
 # versions are equal pages; pages that are there already are used again. The ids of pages are cut into pages in the same way, level
@@ -165,8 +165,6 @@ def _cut_ids(ids: Sequence[PageId]) -> tuple[list[list[PageId]], list[PageId]]:
 
 
 # -- older records together
-#
-# Records of threads, of which the older ones lie together in parts.
 #
 # A step of a graph is several small records: stored one by one, what belongs to each (its key, its place in a tree) takes more room
 # than what it says. So a record begins as one of its own, and when a thread has enough of them, all move into a part: one record,

@@ -33,9 +33,7 @@ __all__ = [
 ]
 
 
-# -- what a cell's code sets and reads by name
-#
-# What a cell's code sets and reads by name, told from its syntax alone.
+# -- what a cell's code sets and reads by name, told from its syntax alone
 
 
 _MAGIC: Final = re.compile(r"^(?P<indent>\s*)(?P<target>[\w, ]+=\s*)?(?P<sign>%%?|!!?|\?)(?P<rest>.*)$")
