@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle import exporting, keys, opening
-from agent_kernel.bundle.members import REQUIREMENTS
-from agent_kernel.bundle.virtual_environment import (
+from agent_kernel.bundle.members import (
+    REQUIREMENTS,
     MadeEnvironment,
     environment_path_of,
     make_environment,
     make_lock,
     read_pins,
 )
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, person, short

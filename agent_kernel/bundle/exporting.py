@@ -18,7 +18,7 @@ import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
 from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_secret
-from agent_kernel.cells.notebook_file import history_notebook
+from agent_kernel.cells.files import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.records.lines import decode_row, read_entry
@@ -629,7 +629,7 @@ def write(
 
     Args:
         sign: makes the signature of a manifest, as `keys.Signer.sign` does.
-        lock: a `pylock.toml`, see `virtual_environment.make_lock`.
+        lock: a `pylock.toml`, see `members.make_lock`.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import keep_infinite
 from agent_kernel.records.lists import RecordList, place_of

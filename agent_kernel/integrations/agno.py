@@ -20,7 +20,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import new_id
 from agent_kernel.records.lists import RecordList

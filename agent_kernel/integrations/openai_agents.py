@@ -24,7 +24,7 @@ from blake3 import blake3
 from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.lists import RecordList

@@ -15,7 +15,7 @@ from blake3 import blake3
 from pydantic import ConfigDict, TypeAdapter
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.lists import RecordList
 from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
