@@ -14,7 +14,6 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import chain, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, sub
 from typing import Any, TypeVar, cast
@@ -42,9 +41,9 @@ def addresses(values: Iterable[object]) -> bytes:
 
 
 def ids_of(values: Iterable[object]) -> Iterable[int]:
-    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more once a step has run.
+    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more while a step runs.
 
-    Each call is an event for the audit hooks of the process, of which agents have one: that takes five times as long.
+    Each call is an event for the audit hooks of the process: with one, that takes five times as long.
     """
     items = tuple(values)
     if len(items) < _MANY:
@@ -172,7 +171,8 @@ def visit_set_table(own: set[object], visit: Callable[[bytes], object]) -> bool:
     now = map(mul, map(add, map(_value, repeat(masks)), repeat(1)), repeat(ROW_BYTES))
     sizes = map(max, repeat(0), map(min, repeat(_PIECE_BYTES), map(sub, now, pieces)))
     places = map(add, _numbers_at(id(own) + _ROWS_AT), pieces)
-    _at_once(iter(partial(deque, map(visit, _memory_at(places, sizes)), 0), None))
+    visited: list[Iterator[object]] = [map(visit, _memory_at(places, sizes))]
+    _at_once(map(deque[object], visited, repeat(0)))
     return True
 
 
