@@ -105,7 +105,15 @@ def _find_field() -> Any:
         return None
     try:
         command = [sys.executable, "-I", "-S", "-c", _FIND_FIELD]
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=True)
+        no_window: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LIMIT_S,
+            check=True,
+            creationflags=no_window,
+        )
         place = int(ran.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None

@@ -181,3 +181,15 @@ with side_effects.record_side_effects():
     pass
 assert not side_effects._audit.hook.is_detachable
 """)
+
+
+def test_a_worker_does_not_either() -> None:
+    _run("""
+import io, os
+from types import SimpleNamespace
+from agent_kernel.agents import side_effects, workers
+job = SimpleNamespace(memory_bytes=None)
+workers.msgspec = SimpleNamespace(msgpack=SimpleNamespace(decode=lambda *_, **__: job))
+workers._open_and_do = lambda *_: os._exit(int(side_effects._audit.may_detach))
+workers.main(io.BytesIO())
+""")
